@@ -1,0 +1,65 @@
+"""The equations, in plain NumPy: forward and backward side by side, arguments checked at this edge.
+
+Inside the package the unchecked functions are taken from the modules themselves.
+"""
+
+from elman.maths import cell, layers, loss, truncation
+from elman.maths import rtrl as _rtrl
+from elman.maths.activations import ACTIVATIONS, Activation, get_activation
+from elman.maths.arrays import Array
+from elman.maths.cell import RNNGradients
+from elman.maths.edge import distributions, edge
+from elman.maths.gradcheck import GradientCheck, Row, gradcheck
+from elman.maths.initial import INITIALISERS, glorot, identity, normal, orthogonal, uniform
+from elman.maths.layers import OutputGradients
+from elman.maths.truncation import Blocks, cut_blocks
+
+_X = "T B X | T B :X"
+_OPTIONS = {"lengths": "B :T", "h_mask": "B H"}
+_BACKWARD = {"d_h_direct": "T B H", "W_xh": "X H", "W_hh": "H H", "x": _X, "h": "T+1 B H", **_OPTIONS}
+_FIELDS = {"b_h": "H", "h0": "B H", "out": ""}  # what only out= of a backward pass holds
+
+rnn_forward = edge(cell.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="B H", **_OPTIONS, out="T+1 B H")
+rnn_backward = edge(cell.rnn_backward, **_BACKWARD, **_FIELDS)
+truncated_backward = edge(truncation.truncated_backward, **_BACKWARD, **_FIELDS)
+rtrl = edge(_rtrl.rtrl, **_BACKWARD)
+output_forward = edge(layers.output_forward, W_hy="H Y", b_y="Y", h="… H", out="… Y")
+output_backward = edge(layers.output_backward, W_hy="H Y", d_o="… Y", h="… H", b_y="Y", out="")
+embedding_forward = edge(layers.embedding_forward, W="V X", ids="… :V", out="… X")
+embedding_backward = edge(layers.embedding_backward, W="V X", ids="… :V", d_x="… X", out="V X")
+softmax = edge(loss.softmax, o="… Y", out="… Y")
+softmax_backward = edge(loss.softmax_backward, d_y_hat="… Y", y_hat="… Y")
+cross_entropy = edge(loss.cross_entropy, distributions, o="… Y", y="… Y | … :Y", weights="…", out="… Y")
+mean_squared_error = edge(loss.mean_squared_error, o="… Y", y="… Y", weights="…", out="… Y")
+
+__all__ = [
+    "rnn_forward",
+    "rnn_backward",
+    "truncated_backward",
+    "RNNGradients",
+    "output_forward",
+    "output_backward",
+    "OutputGradients",
+    "embedding_forward",
+    "embedding_backward",
+    "softmax",
+    "softmax_backward",
+    "cross_entropy",
+    "mean_squared_error",
+    "ACTIVATIONS",
+    "Activation",
+    "get_activation",
+    "INITIALISERS",
+    "orthogonal",
+    "identity",
+    "glorot",
+    "uniform",
+    "normal",
+    "Blocks",
+    "cut_blocks",
+    "rtrl",
+    "gradcheck",
+    "GradientCheck",
+    "Row",
+    "Array",
+]

@@ -1,0 +1,40 @@
+"""Activations: h = f(a), and f'(a) written in terms of h, because h is what the forward pass keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from elman.errors import ArgumentError, UnknownNameError
+from elman.maths.arrays import Array
+
+
+class Activation(NamedTuple):
+    """A function and its derivative as a function of h: your own pair works wherever a name does."""
+
+    function: Callable[[Array], Array]  # h = f(a)
+    derivative: Callable[[Array], Array]  # f'(a), given h
+
+
+ACTIVATIONS = {
+    "tanh": Activation(np.tanh, lambda h: 1 - h * h),
+    "relu": Activation(lambda a: np.maximum(a, 0), lambda h: (h > 0).astype(h.dtype)),
+    "sigmoid": Activation(lambda a: (1 + np.tanh(a / 2)) / 2, lambda h: h * (1 - h)),  # e^-a would overflow
+    "identity": Activation(lambda a: a, np.ones_like),
+}
+
+ActivationLike: TypeAlias = str | Activation | tuple[Callable[[Array], Array], Callable[[Array], Array]]
+
+
+def get_activation(activation: ActivationLike) -> Activation:
+    """The row of the table with this name, or the user's own pair."""
+    if isinstance(activation, str):
+        if activation not in ACTIVATIONS:
+            names = ", ".join(ACTIVATIONS)
+            raise UnknownNameError("activation", expected=f"one of {names}, or a pair (f, f')", got=repr(activation))
+        return ACTIVATIONS[activation]
+    if isinstance(activation, tuple) and len(activation) == 2 and all(map(callable, activation)):
+        return Activation(*activation)
+    raise ArgumentError("activation", expected="a name, or a pair (f(a), f' in terms of h)", got=repr(activation))

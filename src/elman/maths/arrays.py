@@ -1,0 +1,9 @@
+"""The one type that the equations speak of."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]  # floats of any precision, or integer ids
+FloatType: TypeAlias = type[np.floating[Any]] | np.dtype[Any]

@@ -1,0 +1,152 @@
+"""Every way through the network, each with its gradient check: what `elman gradcheck` runs.
+
+A truncated gradient is no derivative of the loss. It is the sum of one derivative a block, each with the state at
+the start of its reach held fixed: that loss is written out here, block by block, and differentiated numerically.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elman.maths import cell, layers, loss, truncation
+from elman.maths.activations import ACTIVATIONS, Activation, ActivationLike
+from elman.maths.arrays import Array
+from elman.maths.gradcheck import GradientCheck, gradcheck
+
+B, X, H, Y = 3, 2, 3, 3
+SOFTSIGN = Activation(lambda a: a / (1 + abs(a)), lambda h: (1 - abs(h)) ** 2)  # a user's own pair
+CHECKED: dict[str, ActivationLike] = {**{name: name for name in ACTIVATIONS}, "own pair": SOFTSIGN}
+
+
+class Functions(NamedTuple):
+    """The functions on trial."""
+
+    rnn_forward: Callable[..., Array] = cell.rnn_forward
+    rnn_backward: Callable[..., cell.RNNGradients] = cell.rnn_backward
+    truncated_backward: Callable[..., cell.RNNGradients] = truncation.truncated_backward
+    output_forward: Callable[..., Array] = layers.output_forward
+    output_backward: Callable[..., layers.OutputGradients] = layers.output_backward
+    embedding_forward: Callable[..., Array] = layers.embedding_forward
+    embedding_backward: Callable[..., Array] = layers.embedding_backward
+    cross_entropy: Callable[..., tuple[float, Array]] = loss.cross_entropy
+    mean_squared_error: Callable[..., tuple[float, Array]] = loss.mean_squared_error
+    softmax: Callable[..., Array] = loss.softmax
+    softmax_backward: Callable[..., Array] = loss.softmax_backward
+
+
+class Case(NamedTuple):
+    activation: str
+    passes: str  # "full", "reverse", or "k1, k2 = …"
+    k: tuple[int, int] | None
+    T: int
+    ids: bool
+    ragged: bool
+    masked: bool
+
+
+def all_cases() -> Iterator[Case]:
+    reaches = {f"k1, k2 = {k1}, {k2}": (k1, k2) for k1, k2 in ((1, 1), (1, 3), (2, 3))}
+    for activation, name in itertools.product(CHECKED, ("full", "reverse", *reaches)):
+        for T, ids, ragged, masked in itertools.product((1, 4), *[(False, True)] * 3):
+            yield Case(activation, name, reaches.get(name), T, bool(ids), bool(ragged), bool(masked))
+
+
+def check_case(case: Case, functions: Functions | None = None, *, tolerance: float = 1e-6) -> GradientCheck:
+    f = Functions() if functions is None else functions
+    rng = np.random.default_rng(11)
+    T = case.T
+    p = {name: rng.standard_normal(shape) * 0.7 for name, shape in
+         {"W_xh": (X, H), "W_hh": (H, H), "b_h": (H,), "W_hy": (H, Y), "b_y": (Y,), "h0": (B, H)}.items()}  # fmt: skip
+    x = rng.integers(X, size=(T, B)) if case.ids else rng.standard_normal((T, B, X))
+    y, weights = rng.integers(Y, size=(T, B)), rng.uniform(0.5, 1.5, (T, B))
+    lengths = np.array([T, (T + 2) // 2, 0]) if case.ragged else None
+    h_mask = rng.integers(2, size=(B, H)) * 2.0 if case.masked else None
+    options: dict[str, Any] = {
+        "activation": CHECKED[case.activation],
+        "lengths": lengths,
+        "h_mask": h_mask,
+        **({"reverse": True} if case.passes == "reverse" else {}),
+    }
+
+    def forward() -> tuple[Array, float, Array]:
+        h = f.rnn_forward(x, p["h0"], p["W_xh"], p["W_hh"], p["b_h"], **options)
+        o = f.output_forward(h[1:], p["W_hy"], p["b_y"])
+        return h, *f.cross_entropy(o, y, weights=weights, normaliser=B)
+
+    h, _, d_o = forward()
+    output = f.output_backward(d_o, h[1:], p["W_hy"])
+    backward = f.rnn_backward
+    judged: Callable[[], float] = lambda: forward()[1]  # noqa: E731
+    if case.k is not None:
+        k1, k2 = case.k
+        backward, options = f.truncated_backward, {**options, "k1": k1, "k2": k2}
+        judged = _block_losses(case.k, x, y, weights, lengths, h_mask, options["activation"], p, h.copy())
+    cell_gradients = backward(output.d_h, x, h, p["W_xh"], p["W_hh"], **options)
+    gradients = {name.removeprefix("d_"): d for name, d in (cell_gradients._asdict() | output._asdict()).items()}
+    return gradcheck(judged, p if case.ids else {**p, "x": x}, gradients, tolerance=tolerance)
+
+
+def _block_losses(
+    k: tuple[int, int],
+    x: Array,
+    y: Array,
+    weights: Array,
+    lengths: Array | None,
+    h_mask: Array | None,
+    activation: ActivationLike,
+    p: dict[str, Array],
+    fixed: Array,  # (T+1, B, H), the states as they were: what a block starts from
+) -> Callable[[], float]:
+    """The sum over all blocks and rows of the block's losses, each run from its fixed state."""
+    T = len(y)
+    runs = []  # row, first step within reach, its end, and the block's own steps
+    for row, first in itertools.product(range(B), range(0, T, k[0])):
+        own = range(first, min(first + k[0], T))
+        end = min(own.stop, T if lengths is None else int(lengths[row]))
+        runs.append((row, max(0, end - k[1]), end, own))
+    rows, starts, ends = (np.array(column) for column in list(zip(*runs, strict=True))[:3])
+    at = np.minimum(starts + np.arange(max(1, *(ends - starts)))[:, np.newaxis], T - 1)
+    n, t = np.array([(n, t) for n, run in enumerate(runs) for t in run[3]]).T
+
+    def losses() -> float:
+        start = np.where((starts == 0)[:, np.newaxis], p["h0"][rows], fixed[starts, rows])
+        h = cell.rnn_forward(
+            x[at, rows], start, p["W_xh"], p["W_hh"], p["b_h"],
+            activation=activation, lengths=ends - starts, h_mask=None if h_mask is None else h_mask[rows],
+        )  # fmt: skip
+        o = layers.output_forward(h[np.minimum(t + 1, ends[n]) - starts[n], n], p["W_hy"], p["b_y"])
+        return loss.cross_entropy(o, y[t, rows[n]], weights=weights[t, rows[n]], normaliser=B)[0]
+
+    return losses
+
+
+def check_losses(functions: Functions | None = None, *, tolerance: float = 1e-6) -> dict[str, GradientCheck]:
+    """What stands beside the cell: the losses, softmax and the embedding, each on its own."""
+    f = Functions() if functions is None else functions
+    rng = np.random.default_rng(5)
+    o, v = rng.standard_normal((2, B, Y))
+    ids, weights = rng.integers(Y, size=B), rng.uniform(0.5, 1.5, B)
+    shares, numbers = loss.softmax(rng.standard_normal((B, Y))), rng.standard_normal((B, Y))
+    E, tokens, d_x = rng.standard_normal((Y, X)), rng.integers(Y, size=(4, B)), rng.standard_normal((4, B, X))
+    options = {"weights": weights, "normaliser": 1.7}
+    trials: dict[str, tuple[Array, Callable[[], float], Array]] = {
+        "cross-entropy, ids": (o, lambda: f.cross_entropy(o, ids, **options)[0], f.cross_entropy(o, ids, **options)[1]),
+        "cross-entropy, distributions": (
+            o, lambda: f.cross_entropy(o, shares, **options)[0], f.cross_entropy(o, shares, **options)[1],
+        ),
+        "mean squared error": (
+            o, lambda: f.mean_squared_error(o, numbers, **options)[0], f.mean_squared_error(o, numbers, **options)[1],
+        ),
+        "softmax": (o, lambda: float((f.softmax(o) * v).sum()), f.softmax_backward(v, f.softmax(o))),
+        "embedding": (
+            E, lambda: float((f.embedding_forward(tokens, E) * d_x).sum()), f.embedding_backward(d_x, tokens, E),
+        ),
+    }  # fmt: skip
+    return {
+        name: gradcheck(judged, {"o": array}, {"o": gradient}, tolerance=tolerance)
+        for name, (array, judged, gradient) in trials.items()
+    }

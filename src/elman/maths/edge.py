@@ -1,0 +1,163 @@
+"""The public edge of the equations: arguments are checked here, once, so that the equations stay equations.
+
+A shape is written with the symbols of the formulas, "T B X". A symbol means the same number in all arguments of a
+call, "…" any leading axes, and "T B :X" integer ids below X. A parameter that is missing or None is not checked.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from elman.errors import ArgumentError, DtypeError, NotFiniteError, RangeError, ShapeError
+from elman.maths.activations import get_activation
+from elman.maths.arrays import Array
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def edge(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **shapes: str) -> Callable[P, R]:
+    """The function with its arguments checked; alternatives of a shape are separated by "|"."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "reverse" not in signature.parameters and kwargs.pop("reverse", False):
+            raise ArgumentError("reverse", expected="False: a truncated gradient runs forward in time only", got=True)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{function.__name__}: {error}", do=f"Its arguments are {signature}") from None
+        _Call(bound.arguments).check(shapes)
+        for check in also:
+            check(bound.arguments)
+        return function(*bound.args, **bound.kwargs)
+
+    return checked
+
+
+class _Call:
+    """The arguments of one call, and what the symbols have been found to mean."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.arguments = arguments
+        self.sizes: dict[str, tuple[Any, str]] = {}  # symbol: its value, the argument that set it
+        self.dtype: tuple[Any, str] | None = None
+
+    def check(self, shapes: dict[str, str]) -> None:
+        ids = {}
+        for name, shape in shapes.items():
+            value = self.arguments.get(name)
+            if value is None and (name in ("h0", "lengths", "h_mask", "weights", "out") or name not in self.arguments):
+                continue
+            if name == "out" and isinstance(value, tuple):
+                for field, part in zip(getattr(value, "_fields", ()), value, strict=False):
+                    if part is not None:
+                        self._array(f"out.{field}", part, shapes[field.removeprefix("d_")])
+                continue
+            array = self.arguments[name] = value if isinstance(value, np.ndarray) else self._convert(name, value)
+            if bound := self._array(name, array, shape):
+                ids[name] = (array, bound)
+        for name, (array, bound) in ids.items():
+            self._range(name, array, self.sizes[bound][0])
+        self._scalars()
+
+    @staticmethod
+    def _convert(name: str, value: Any) -> Array:
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError):
+            array = np.asarray(None)
+        if array.dtype.kind not in "biuf":
+            raise DtypeError(name, expected="an array of numbers", got=type(value).__name__)
+        return array
+
+    def _array(self, name: str, array: Array, shape: str) -> str | None:
+        """Check one array; the symbol below which its ids must stay, if it holds ids."""
+        kinds = [alternative.split() for alternative in shape.split("|")]
+        fitting = [symbols for symbols in kinds if self._rank_fits(symbols, array.ndim)]
+        if not fitting:
+            raise ShapeError(name, expected=self._described(kinds), got=f"shape {array.shape}")
+        whole = array.dtype.kind in "iu"  # where the rank leaves it open, whole numbers are ids
+        symbols = next((kind for kind in fitting if whole == any(s.startswith(":") for s in kind)), fitting[0])
+        limit = next((s[1:] for s in symbols if s.startswith(":")), None)
+        self._sizes(name, array, [s for s in symbols if not s.startswith(":")])
+        if limit is not None:
+            if not whole:
+                raise DtypeError(
+                    name, expected=f"{self._described(kinds)}, ids being integers", got=f"dtype {array.dtype}"
+                )
+            return limit
+        if array.dtype.kind != "f":
+            raise DtypeError(name, expected="floating-point numbers", got=f"dtype {array.dtype}")
+        if self.dtype is None:
+            self.dtype = (array.dtype, name)
+        elif array.dtype != self.dtype[0]:
+            raise DtypeError(
+                name, expected=f"dtype {self.dtype[0]}, as {self.dtype[1]} has", got=f"dtype {array.dtype}"
+            )
+        # NaN in a parameter is divergence and may be seen; NaN in what comes in is a mistake
+        if not name.startswith(("W", "b_", "out")) and np.isnan(array).any():
+            where = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
+            raise NotFiniteError(name, expected="numbers", got=f"NaN at {where}")
+        return None
+
+    @staticmethod
+    def _rank_fits(symbols: list[str], rank: int) -> bool:
+        named = [s for s in symbols if not s.startswith(":")]
+        return rank >= len(named) - 1 if "…" in named else rank == len(named)
+
+    def _sizes(self, name: str, array: Array, symbols: list[str]) -> None:
+        got: list[Any] = list(array.shape)
+        if "…" in symbols:
+            extra = array.ndim - len(symbols) + 1
+            got = [array.shape[:extra], *array.shape[extra:]]
+        for symbol, size in zip(symbols, got, strict=True):
+            symbol, plus = (symbol[:-2], 1) if symbol.endswith("+1") else (symbol, 0)
+            size = size - plus if plus else size
+            known, source = self.sizes.setdefault(symbol, (size, name))
+            if size == 0 or known != size:
+                why = f"{symbol} = {known} from {source}" if known != size else f"{symbol} at least 1"
+                raise ShapeError(name, expected=f"({', '.join(symbols)}) with {why}", got=f"shape {array.shape}")
+
+    def _described(self, kinds: list[list[str]]) -> str:
+        texts = []
+        for symbols in kinds:
+            named = ", ".join(s for s in symbols if not s.startswith(":"))
+            texts.append(f"({named})" + (" ids" if any(s.startswith(":") for s in symbols) else ""))
+        return " or ".join(texts)
+
+    @staticmethod
+    def _range(name: str, array: Array, limit: int) -> None:
+        top = limit if name == "lengths" else limit - 1
+        bad = np.argwhere((array < 0) | (array > top))
+        if len(bad):
+            where = tuple(int(i) for i in bad[0])
+            raise RangeError(name, expected=f"integers from 0 to {top}", got=f"{array[where]} at {where}")
+
+    def _scalars(self) -> None:
+        arguments = self.arguments
+        if "activation" in arguments:
+            get_activation(arguments["activation"])
+        for name, least in (("k1", 1), ("k2", arguments.get("k1", 1))):
+            value = arguments.get(name, least)
+            if not isinstance(value, int | np.integer) or value < least:
+                bound = "1 or more" if name == "k1" else f"k1 = {least} or more"
+                raise RangeError(name, expected=f"a whole number, {bound}", got=repr(value))
+        normaliser = arguments.get("normaliser")
+        if normaliser is not None and not 0 < float(normaliser) < np.inf:
+            raise RangeError("normaliser", expected="a number above 0", got=repr(normaliser))
+
+
+def distributions(arguments: dict[str, Any]) -> None:
+    """y of a cross-entropy, where it is not ids, holds probabilities: d_o = y_hat - y is true of nothing else."""
+    o, y = arguments["o"], arguments["y"]
+    if y.ndim == o.ndim and not ((y >= 0).all() and np.allclose(y.sum(axis=-1), 1, atol=1e-4)):
+        raise RangeError(
+            "y", expected="distributions: numbers from 0 that add up to 1 along the last axis", got="others"
+        )

@@ -1,0 +1,112 @@
+"""The judge: analytic gradients against central differences.
+
+    numeric = (L(p + ε·v) - L(p - ε·v)) / 2ε      against      Σ d_p · v
+
+For a small array every entry is tried (v is one unit vector after the other), for a large one random directions: a
+wrong entry shows in them all. Run it in float64; in float32 the differences drown in rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.errors import DtypeError, GradientError, ShapeError
+from elman.maths.arrays import Array
+
+EVERY_ENTRY_UP_TO = 64  # entries; larger arrays are tried along DIRECTIONS random directions
+DIRECTIONS = 16
+EPSILON = 1e-5  # rounding (1e-16 / ε) and curvature (ε²) cost about the same
+TOLERANCE = 1e-6
+
+
+class Row(NamedTuple):
+    """The worst disagreement found in one array."""
+
+    name: str
+    where: str  # index, or the number of a random direction
+    analytic: float
+    numeric: float
+    error: float  # relative
+
+
+class GradientCheck(NamedTuple):
+    rows: list[Row]
+    tolerance: float
+
+    @property
+    def error(self) -> float:
+        return max((row.error for row in self.rows), default=0.0)
+
+    @property
+    def passed(self) -> bool:
+        return all(row.error <= self.tolerance for row in self.rows)  # NaN does not pass
+
+    def __str__(self) -> str:
+        width = max(len(row.name) for row in self.rows)
+        lines = [f"{'':{width}}  {'worst at':>12} {'analytic':>14} {'numeric':>14} {'relative error':>15}"]
+        for name, where, analytic, numeric, error in self.rows:
+            mark = "" if error <= self.tolerance else "  WRONG"
+            lines.append(f"{name:{width}}  {where:>12} {analytic:14.6e} {numeric:14.6e} {error:15.1e}{mark}")
+        return "\n".join(lines)
+
+    def expect(self) -> GradientCheck:
+        """Raise GradientError, with the report, unless every gradient is right."""
+        if not self.passed:
+            raise GradientError(f"gradients differ from central differences by more than {self.tolerance}:\n{self}")
+        return self
+
+
+def gradcheck(
+    loss: Callable[[], float],
+    arrays: Mapping[str, Array],
+    gradients: Mapping[str, Array],
+    *,
+    rng: np.random.Generator | None = None,
+    epsilon: float = EPSILON,
+    tolerance: float = TOLERANCE,
+) -> GradientCheck:
+    """Compare gradients[name] with the numeric derivative of loss() by arrays[name], changed in place and restored."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    rows = []
+    for name, array in arrays.items():
+        d_array = gradients[name]
+        if d_array.shape != array.shape:
+            raise ShapeError(f"gradient of {name}", expected=f"shape {array.shape}", got=f"shape {d_array.shape}")
+        if array.dtype != np.float64:
+            raise DtypeError(name, expected="float64: finer differences need it", got=f"dtype {array.dtype}")
+        # an entry far below the largest one is judged by the largest one's rounding, not by its own size
+        floor = 1e-3 * float(np.abs(d_array).max(initial=0)) + 1e-8
+        worst = Row(name, "-", 0.0, 0.0, 0.0)
+        for where, v in _directions(array, rng):
+            numeric = _slope(loss, array, v, epsilon)
+            analytic = float((d_array * v).sum())
+            error = abs(analytic - numeric) / max(abs(analytic), abs(numeric), floor)
+            if not error <= worst.error:
+                worst = Row(name, where, analytic, numeric, error)
+        rows.append(worst)
+    return GradientCheck(rows, tolerance)
+
+
+def _directions(array: Array, rng: np.random.Generator) -> Iterator[tuple[str, Array]]:
+    if array.size <= EVERY_ENTRY_UP_TO:
+        for index in np.ndindex(array.shape):
+            v = np.zeros_like(array)
+            v[index] = 1
+            yield str(list(index)), v
+    else:
+        for number in range(DIRECTIONS):
+            v = rng.standard_normal(array.shape)
+            yield f"direction {number}", v / np.linalg.norm(v)
+
+
+def _slope(loss: Callable[[], float], array: Array, v: Array, epsilon: float) -> float:
+    kept = array.copy()
+    array += epsilon * v
+    above = loss()
+    array[...] = kept - epsilon * v
+    below = loss()
+    array[...] = kept
+    return (above - below) / (2 * epsilon)

@@ -1,0 +1,51 @@
+"""Where training starts. Every draw comes from the generator that is passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from elman.maths.arrays import Array, FloatType
+
+Shape = tuple[int, int]
+Generator = np.random.Generator
+
+
+def orthogonal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
+    """gain · Q with orthonormal rows or columns: every singular value is the gain (Saxe et al. 2014)."""
+    rows, columns = shape
+    q, r = np.linalg.qr(rng.standard_normal((max(shape), min(shape))))
+    q *= np.sign(np.diag(r))  # without it Q would not be uniform among the orthogonal matrices
+    return np.ascontiguousarray(gain * (q if rows >= columns else q.T), dtype)
+
+
+def identity(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
+    """gain · I, for relu: the IRNN (Le et al. 2015)."""
+    return gain * np.eye(*shape, dtype=dtype)
+
+
+def glorot(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
+    """Uniform, variance 2 gain² / (rows + columns) (Glorot and Bengio 2010)."""
+    bound = gain * np.sqrt(6 / sum(shape))
+    return rng.uniform(-bound, bound, shape).astype(dtype)
+
+
+def uniform(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
+    """Uniform within ± gain / √H, where H is the number of columns: what PyTorch's RNN starts from."""
+    bound = gain / np.sqrt(shape[1])
+    return rng.uniform(-bound, bound, shape).astype(dtype)
+
+
+def normal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
+    """Normal with deviation gain: for W_xh of tokens, where one row is the whole input."""
+    return (gain * rng.standard_normal(shape)).astype(dtype)
+
+
+INITIALISERS: dict[str, Callable[..., Array]] = {
+    "orthogonal": orthogonal,
+    "identity": identity,
+    "glorot": glorot,
+    "uniform": uniform,
+    "normal": normal,
+}

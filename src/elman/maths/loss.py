@@ -1,0 +1,78 @@
+"""Softmax and the losses. Each loss returns its value and its gradient on o.
+
+A loss is a sum over all rows, each times its weight, divided by the normaliser. The normaliser is an argument, never
+guessed: clipping, padding and several processes depend on it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from elman.maths.arrays import Array
+
+
+def softmax(o: Array, *, out: Array | None = None) -> Array:
+    # y_hat = exp(o) / Σ exp(o), the same for o - max(o), which cannot overflow
+    y_hat: Array = np.subtract(o, o.max(axis=-1, keepdims=True), out=out)  # (…, Y)
+    np.exp(y_hat, out=y_hat)
+    y_hat /= y_hat.sum(axis=-1, keepdims=True)
+    return y_hat
+
+
+def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
+    # ∂y_hat_i/∂o_k = y_hat_i (1[i = k] - y_hat_k), so d_o = y_hat ⊙ (d_y_hat - Σ d_y_hat · y_hat)
+    inner = (d_y_hat * y_hat).sum(axis=-1, keepdims=True)  # (…, 1)
+    return np.asarray(y_hat * (d_y_hat - inner))  # (…, Y)
+
+
+def cross_entropy(
+    o: Array,  # (…, Y) logits
+    y: Array,  # (…) ids, or (…, Y) distributions
+    *,
+    weights: Array | None = None,  # (…)
+    normaliser: float | None = None,  # 1 unless given
+    out: Array | None = None,  # d_o, may be o itself
+) -> tuple[float, Array]:
+    scale = _scale(weights, normaliser, o.dtype)  # (…, 1) or ()
+    target = (..., np.newaxis)
+    # log y_hat = o - log Σ exp(o), shifted by max(o)
+    shifted = o - o.max(axis=-1, keepdims=True)  # (…, Y)
+    y_hat = np.exp(shifted, out=out)
+    total = y_hat.sum(axis=-1, keepdims=True)  # (…, 1)
+    log_total = np.log(total)
+    y_hat /= total
+    # L = - Σ weight · y · log y_hat / normaliser
+    # d_o = weight · (y_hat - y) / normaliser
+    d_o = y_hat
+    if y.ndim == o.ndim:
+        loss = -(scale * y * (shifted - log_total)).sum(dtype=np.float64)
+        d_o -= y
+    else:
+        ids = y[target]  # (…, 1)
+        loss = -(scale * (np.take_along_axis(shifted, ids, axis=-1) - log_total)).sum(dtype=np.float64)
+        np.put_along_axis(d_o, ids, np.take_along_axis(d_o, ids, axis=-1) - 1, axis=-1)
+    d_o *= scale
+    return float(loss), d_o
+
+
+def mean_squared_error(
+    o: Array,  # (…, Y)
+    y: Array,  # (…, Y)
+    *,
+    weights: Array | None = None,  # (…)
+    normaliser: float | None = None,  # 1 unless given; the number of values makes it the mean
+    out: Array | None = None,
+) -> tuple[float, Array]:
+    scale = _scale(weights, normaliser, o.dtype)
+    d_o = np.subtract(o, y, out=out)  # (…, Y)
+    # L = Σ weight · (o - y)² / normaliser
+    loss = (scale * d_o * d_o).sum(dtype=np.float64)
+    # d_o = 2 · weight · (o - y) / normaliser
+    d_o *= 2 * scale
+    return float(loss), d_o
+
+
+def _scale(weights: Array | None, normaliser: float | None, dtype: np.dtype[np.floating]) -> Array:
+    """weight / normaliser, one for each row."""
+    scale = 1 / (1.0 if normaliser is None else normaliser)
+    return np.asarray(scale if weights is None else weights[..., np.newaxis] * scale, dtype)

@@ -1,0 +1,52 @@
+"""Real-time recurrent learning (Williams and Zipser 1989): the same gradient, carried forward in time.
+
+Beside the state it carries the derivative of every state by every weight, so that a loss can be used as soon as it is
+known and the past need not be kept. The price: B·(X+H+1)·H² numbers instead of B·T·H, and B·(X+H+1)·H³ operations a
+step instead of B·H². That is why nobody uses it, and why it makes a good second opinion: nothing in it runs backward.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from elman.maths.activations import ActivationLike, get_activation
+from elman.maths.arrays import Array
+from elman.maths.cell import RNNGradients
+
+
+def rtrl(
+    d_h_direct: Array,  # (T, B, H)
+    x: Array,
+    h: Array,
+    W_xh: Array,
+    W_hh: Array,
+    *,
+    activation: ActivationLike = "tanh",
+    lengths: Array | None = None,
+    h_mask: Array | None = None,
+) -> RNNGradients:
+    """The arguments of rnn_backward; d_x is not computed."""
+    T, B, H = d_h_direct.shape
+    X = len(W_xh)
+    derivative = get_activation(activation).derivative
+    x = np.eye(X, dtype=W_xh.dtype)[x] if x.ndim == 2 else x  # small networks only: one-hot rows are written out
+    mask = np.ones((B, H), W_hh.dtype) if h_mask is None else h_mask
+    # W stacks W_xh, W_hh and b_h, so that a = [x, h, 1] @ W;   P = ∂h/∂W,   R = ∂h/∂h[0]
+    P = np.zeros((B, X + H + 1, H, H), W_hh.dtype)  # (B, entry of [x, h, 1], column of W, entry of h)
+    R = np.tile(np.eye(H, dtype=W_hh.dtype), (B, 1, 1))  # (B, entry of h[0], entry of h)
+    d_W = np.zeros((X + H + 1, H), W_hh.dtype)
+    d_h0 = np.zeros((B, H), W_hh.dtype)
+
+    for t in range(T):
+        inputs = np.concatenate([x[t], h[t] * mask, np.ones((B, 1), W_hh.dtype)], axis=1)  # (B, X+H+1)
+        f_prime = derivative(h[t + 1])  # (B, H)
+        # ∂h[t+1]_j/∂W_ik = f'_j · (1[j = k] · [x, h, 1]_i + Σ_l ∂h[t]_l/∂W_ik · mask_l · W_hh_lj)
+        immediate = inputs[:, :, np.newaxis, np.newaxis] * np.eye(H)
+        P_next = f_prime[:, np.newaxis, np.newaxis] * (immediate + (P * mask[:, np.newaxis, np.newaxis]) @ W_hh)
+        # ∂h[t+1]_j/∂h[0]_i = f'_j · Σ_l ∂h[t]_l/∂h[0]_i · mask_l · W_hh_lj
+        R_next = f_prime[:, np.newaxis] * ((R * mask[:, np.newaxis]) @ W_hh)
+        runs = np.ones(B, bool) if lengths is None else t < lengths  # (B,)
+        P[runs], R[runs] = P_next[runs], R_next[runs]
+        d_W += np.einsum("bikj,bj->ik", P, d_h_direct[t])
+        d_h0 += np.einsum("bij,bj->bi", R, d_h_direct[t])
+    return RNNGradients(d_W[:X], d_W[X : X + H], d_W[X + H], None, d_h0)
