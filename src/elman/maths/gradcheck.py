@@ -18,7 +18,8 @@ from elman.maths.arrays import Array
 
 EVERY_ENTRY_UP_TO = 64  # entries; larger arrays are tried along DIRECTIONS random directions
 DIRECTIONS = 16
-EPSILON = 1e-5  # rounding (1e-16 / ε) and curvature (ε²) cost about the same
+EPSILON = 1e-5  # rounding (ROUNDING / ε) and curvature (ε²) cost about the same
+ROUNDING = 1e-16  # of a loss of about 1 in float64
 TOLERANCE = 1e-6
 
 
@@ -77,8 +78,8 @@ def gradcheck(
             raise ShapeError(f"gradient of {name}", expected=f"shape {array.shape}", got=f"shape {d_array.shape}")
         if array.dtype != np.float64:
             raise DtypeError(name, expected="float64: finer differences need it", got=f"dtype {array.dtype}")
-        # an entry far below the largest one is judged by the largest one's rounding, not by its own size
-        floor = 1e-3 * float(np.abs(d_array).max(initial=0)) + 1e-8
+        # an entry far below the largest one, or below what rounding lets be seen, is not judged by its own size
+        floor = 1e-3 * float(np.abs(d_array).max(initial=0)) + ROUNDING / (epsilon * tolerance)
         worst = Row(name, "-", 0.0, 0.0, 0.0)
         for where, v in _directions(array, rng):
             numeric = _slope(loss, array, v, epsilon)
