@@ -15,7 +15,7 @@ _HOME = {
     "gradcheck": "elman.maths",
 }
 
-__all__ = ["__version__", *_HOME]
+__all__ = ["__version__", *_HOME]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

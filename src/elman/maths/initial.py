@@ -8,7 +8,7 @@ import numpy as np
 
 from elman.maths.arrays import Array, FloatType
 
-Shape = tuple[int, int]
+Shape = tuple[int, ...]  # two numbers, (rows, columns)
 Generator = np.random.Generator
 
 

@@ -1,0 +1,196 @@
+"""Every choice with its default, one a line: the Python API, the flags and config.json are made from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
+
+Tokens = Literal["char", "byte", "word"]
+Activation = Literal["tanh", "relu", "sigmoid", "identity"]
+Initial = Literal["orthogonal", "identity", "glorot", "uniform"]
+Optimiser = Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"]
+Schedule = Literal["constant", "step", "cosine", "plateau"]
+Precision = Literal["float32", "float64"]
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    tokens: Tokens = "char"  # what a token is
+    encoding: str = "utf-8"  # of the text file
+    keep_boilerplate: bool = False  # keep Project Gutenberg's header and footer
+    max_words: int = 20_000  # word tokens: keep at most so many
+    min_count: int = 2  # word tokens: keep those seen so often
+    validation: float = 0.1  # share of the text, at its end, that is held out to judge
+    test: float = 0.0  # share after that which training never looks at
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    hidden: int = 256  # units in each recurrent layer
+    layers: int = 1  # recurrent layers, one above the other
+    activation: Activation = "tanh"  # h = f(a)
+    dropout: float = 0.0  # share of each layer's output that is dropped in training
+    initial: Initial = "orthogonal"  # W_hh at the start
+    gain: float = 1.0  # scale of W_hh at the start
+    input_gain: float = 0.3  # deviation of W_xh at the start
+    precision: Precision = "float32"  # of every number
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    batch: int = 64  # lanes of text that are read side by side
+    window: int = 64  # T, steps from one update to the next
+    block: int | None = None  # k1, steps whose losses go back together (default: the window, or the reach if shorter)
+    reach: int | None = None  # k2, how many steps back they go (default: the window)
+    optimiser: Optimiser = "adam"  # how a gradient becomes a step
+    learning_rate: float = 8e-3  # the highest one, after the warm-up
+    schedule: Schedule = "cosine"  # how the rate changes from there
+    warmup: int = 100  # steps in which the rate rises from 0
+    final_rate: float = 0.01  # cosine: the last rate, as a share of the highest
+    decay: float = 0.5  # step and plateau: what the rate is multiplied by
+    decay_every: int = 1000  # step: after so many steps each time
+    plateau: int = 3  # plateau: after so many validations without a better one
+    momentum: float = 0.9  # of momentum; beta 1 of Adam
+    second_moment: float = 0.99  # of RMSProp; beta 2 of Adam
+    epsilon: float = 1e-8  # added to the root of the second moment
+    weight_decay: float = 0.0  # pull of every parameter towards 0
+    clip_norm: float | None = 1.0  # longest gradient; None lets all pass
+    clip_value: float | None = None  # largest entry of a gradient
+    accumulate: int = 1  # windows whose gradients make one step
+    epochs: float | None = None  # budget: passes over the text (default: 15)
+    steps: int | None = None  # budget: updates
+    seconds: float | None = None  # budget: time, measured beforehand and turned into steps
+    validate_every: int = 250  # steps
+    patience: int | None = None  # stop after so many validations without a better one
+    save_every: int = 250  # steps from one checkpoint to the next
+    log_every: int = 10  # steps from one row of metrics.jsonl to the next
+    sample_every: int | None = None  # steps from one sample to the next
+    snapshot_every: int = 50  # steps from one point to roll back to, to the next
+    retries: int = 5  # how often a diverged run may go back and try a lower rate
+    seed: int = 0  # every random number follows from it
+
+    @property
+    def k1(self) -> int:
+        return self.block or min(self.window, self.k2)
+
+    @property
+    def k2(self) -> int:
+        return self.reach or self.window
+
+
+@dataclass(frozen=True)
+class Config:
+    """A language model and its training, whole."""
+
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+
+    def with_options(self, **options: Any) -> Config:
+        """A copy with fields of any of its parts replaced, by their bare names."""
+        parts = {}
+        for part in dataclasses.fields(self):
+            old = getattr(self, part.name)
+            names = {field.name for field in dataclasses.fields(old)}
+            parts[part.name] = dataclasses.replace(old, **{n: options.pop(n) for n in list(options) if n in names})
+        if options:
+            raise UnknownNameError("option", expected=f"one of {', '.join(self.options())}", got=", ".join(options))
+        return check(Config(**parts))
+
+    def options(self) -> dict[str, Any]:
+        """All fields of all parts, by their bare names."""
+        return {name: value for part in dataclasses.asdict(self).values() for name, value in part.items()}
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "large": {"hidden": 512, "dropout": 0.3, "learning_rate": 4e-3, "epochs": 30},
+    "tiny": {"hidden": 64, "batch": 16, "window": 32, "epochs": 5},
+}
+
+POSITIVE = {"max_words", "min_count", "hidden", "layers", "batch", "window", "block", "reach", "decay_every", "plateau",
+            "accumulate", "epochs", "steps", "seconds", "validate_every", "patience", "save_every", "log_every",
+            "sample_every", "snapshot_every", "learning_rate", "gain", "input_gain", "epsilon", "clip_norm",
+            "clip_value"}  # fmt: skip
+FROM_ZERO = {"warmup", "weight_decay", "retries", "seed", "momentum", "second_moment", "decay", "final_rate"}
+BELOW_ONE = {"validation", "test", "dropout", "momentum", "second_moment"}
+UP_TO_ONE = {"decay", "final_rate"}
+
+
+def check(config: Config) -> Config:
+    """The config itself, if every value makes sense."""
+    for part in dataclasses.fields(config):
+        values = getattr(config, part.name)
+        hints = get_type_hints(type(values))
+        for field in dataclasses.fields(values):
+            _check_value(field.name, getattr(values, field.name), hints[field.name])
+    training = config.training
+    block, reach = training.k1, training.k2
+    if block > training.window:
+        raise RangeError("block (k1)", expected=f"at most the window, {training.window}", got=block)
+    if reach < block:
+        raise RangeError("reach (k2)", expected=f"at least the block, {block}", got=reach)
+    budgets = [name for name in ("epochs", "steps", "seconds") if getattr(training, name) is not None]
+    if len(budgets) > 1:
+        raise ArgumentError("budget", expected="one of epochs, steps and seconds", got=" and ".join(budgets))
+    return config
+
+
+def _check_value(name: str, value: Any, hint: Any) -> None:
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    if value is None and NoneType in kinds:
+        return
+    kind = kinds[0]
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise UnknownNameError(name, expected=f"one of {', '.join(get_args(kind))}", got=repr(value))
+        return
+    wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
+    fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
+    if not fits or (isinstance(value, bool) and kind is not bool):
+        raise ArgumentError(name, expected=wanted, got=repr(value))
+    if kind in (bool, str):
+        return
+    if not math.isfinite(value):
+        raise RangeError(name, expected=wanted, got=value)
+    for names, bound, right in (
+        (POSITIVE, "above 0", value > 0),
+        (FROM_ZERO | BELOW_ONE, "0 or more", value >= 0),
+        (BELOW_ONE, "below 1", value < 1),
+        (UP_TO_ONE, "at most 1", value <= 1),
+    ):
+        if name in names and not right:
+            raise RangeError(name, expected=f"{wanted} {bound}", got=value)
+    if abs(value) > 2**53:
+        raise RangeError(name, expected="a number below 2^53", got=value)
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    return dataclasses.asdict(config)
+
+
+def from_json(value: object) -> Config:
+    """The config that to_json wrote; CheckpointError for anything else."""
+    if not isinstance(value, Mapping):
+        raise CheckpointError("config", expected="an object", got=type(value).__name__)
+    parts = {}
+    for part in dataclasses.fields(Config):
+        kind = get_type_hints(Config)[part.name]
+        given = value.get(part.name)
+        names = {field.name for field in dataclasses.fields(kind)}
+        if not isinstance(given, Mapping) or set(given) != names:
+            odd = sorted(set(given) ^ names) if isinstance(given, Mapping) else type(given).__name__
+            raise CheckpointError(f"config, {part.name}", expected=f"the fields {sorted(names)}", got=f"besides: {odd}")
+        parts[part.name] = kind(**given)
+    try:
+        return check(Config(**parts))
+    except CheckpointError:
+        raise
+    except ArgumentError as error:
+        raise CheckpointError(f"config: {error}") from None

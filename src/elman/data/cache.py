@@ -1,0 +1,106 @@
+"""Encoded texts on disk, so that a text is encoded once.
+
+An entry is two files: KEY.ids, the token ids as they lie in memory, and KEY.json, which is written last and holds the
+facts about them. Both get other names until they are whole. Entries that nobody used for a month are deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+
+from elman.errors import DataError
+from elman.maths.arrays import Array
+
+MONTH = 30 * 24 * 3600.0  # seconds
+DTYPES = ("uint8", "uint16", "uint32")
+
+Facts = dict[str, Any]  # JSON; "dtype" and "count" are those of the ids
+Result = TypeVar("Result")
+
+
+def cache_folder() -> Path:
+    """`$ELMAN_CACHE`, or the place that the operating system has for such files; it need not exist yet."""
+    if folder := os.environ.get("ELMAN_CACHE"):
+        return Path(folder).absolute()
+    import pooch  # here, so that importing this room is quick
+
+    return Path(pooch.os_cache("elman"))
+
+
+def write_atomically(path: Path, write: Callable[[BinaryIO], Result]) -> Result:
+    """The file appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix="tmp-")
+    try:
+        with open(handle, "wb") as file:
+            result = write(file)
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave the name without the content
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return result
+
+
+def load(key: str) -> tuple[Array, Facts] | None:
+    """An entry; None if it is missing or damaged."""
+    folder = cache_folder() / "encoded"
+    ids, facts = folder / f"{key}.ids", folder / f"{key}.json"
+    try:
+        known = json.loads(facts.read_bytes())
+        found = _mapped(ids, known), known
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    for path in (ids, facts):
+        with contextlib.suppress(OSError):  # a cache that only others may write to
+            os.utime(path)
+    return found
+
+
+def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
+    """A new entry; where the cache cannot be written, a temporary file that vanishes with the process."""
+    folder = cache_folder() / "encoded"
+    try:
+        facts = write_atomically(folder / f"{key}.ids", write)
+        write_atomically(folder / f"{key}.json", lambda file: file.write(json.dumps(facts).encode()))
+        prune(folder)
+        return _mapped(folder / f"{key}.ids", facts), facts
+    except OSError:
+        pass
+    try:
+        with tempfile.TemporaryFile() as file:
+            facts = write(file)
+            file.flush()
+            return _mapped(file, facts), facts
+    except OSError as error:
+        raise DataError(
+            f"the encoded text can be written neither to {str(folder)!r} nor to {tempfile.gettempdir()!r}:"
+            f" {error.strerror or error}",
+            do="Make room, or set ELMAN_CACHE to a folder that has some.",
+        ) from None
+
+
+def prune(folder: Path, age: float = MONTH) -> None:
+    """Deletes what was not used for a month, and what a killed process left half-written as long ago."""
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime < time.time() - age:
+                path.unlink()
+
+
+def _mapped(file: Path | BinaryIO, facts: Facts) -> Array:
+    dtype, count = np.dtype(DTYPES[DTYPES.index(facts["dtype"])]), facts["count"]
+    size = file.stat().st_size if isinstance(file, Path) else os.fstat(file.fileno()).st_size
+    if size != count * dtype.itemsize:
+        raise ValueError("the ids were cut off")
+    return np.memmap(file, dtype, mode="r", shape=(count,))

@@ -1,0 +1,77 @@
+"""Project Gutenberg's header and footer, recognised and removed from a stream of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+REACH = 1 << 16  # characters within which the START line must begin
+
+# The newline before the END line is part of the pattern, lest the start of a chunk be taken for the start of a line.
+_START = re.compile(r"^\*\*\* ?START OF (?:THE|THIS) PROJECT GUTENBERG", re.MULTILINE | re.IGNORECASE)
+_END = re.compile(r"\n\*\*\* ?END OF (?:THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
+_END_LENGTH = len("\n*** END OF THIS PROJECT GUTENBERG")
+
+
+class Boilerplate:
+    """Removes all up to and including the START line, all from the END line on, and the blank lines around the rest.
+
+    A text without a START line near its beginning passes unchanged. `note` says afterwards what was removed.
+    """
+
+    def __init__(self) -> None:
+        self.before = 0  # characters removed before the text
+        self.after = 0  # and after it
+
+    def note(self) -> str | None:
+        """A sentence for the user, if anything was removed."""
+        if not self.before:
+            return None
+        return (
+            f"Project Gutenberg's own words were removed: {self.before:,} characters before the text and"
+            f" {self.after:,} after it (--keep-boilerplate keeps them)."
+        )
+
+    def remove(self, chunks: Iterable[str]) -> Iterator[str]:
+        """The text without them."""
+        self.before = self.after = 0
+        chunks = iter(chunks)
+        head = ""
+        for chunk in chunks:
+            head += chunk
+            if len(head) >= REACH:
+                break
+        start = _START.search(head, 0, REACH)
+        if start is None:
+            yield head
+            yield from chunks
+            return
+        self.before, rest = start.end(), head[start.end() :]
+        while "\n" not in rest:  # the START line goes on in the next chunk
+            self.before += len(rest)
+            rest = next(chunks, "\n")
+        line, newline, rest = rest.partition("\n")
+        self.before += len(line)
+        yield from self._without_footer(chain([newline + rest], chunks))
+
+    def _without_footer(self, chunks: Iterator[str]) -> Iterator[str]:
+        begun = False
+        held = ""  # what may be the beginning of the END line, and blank lines, which may be the last
+        for chunk in chunks:
+            held += chunk
+            end = _END.search(held)
+            body = held[: end.start() if end else max(len(held) - _END_LENGTH, 0)].rstrip("\n")
+            held = held[len(body) :]
+            if not begun:
+                blank = len(body) - len(body.lstrip("\n"))
+                body, begun, self.before = body[blank:], blank < len(body), self.before + blank
+            if body:
+                yield body
+            if end:
+                self.after = len(held) + sum(map(len, chunks))
+                return
+        last = held.rstrip("\n")
+        self.after = len(held) - len(last)
+        if last := last if begun else last.lstrip("\n"):
+            yield last

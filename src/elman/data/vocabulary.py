@@ -1,0 +1,216 @@
+"""Vocabularies: text to token ids and back, by character or byte (by word: words.py).
+
+Ids are arrays of the smallest of uint8, uint16 and uint32 that holds them. A vocabulary never guesses: a character that
+it does not hold is an error that names it, unless the caller says to skip it, or, for words, to replace it by `<unk>`.
+"""
+
+from __future__ import annotations
+
+import codecs
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from elman.data.checks import few, one_of
+from elman.errors import RangeError, VocabularyError
+from elman.maths.arrays import Array
+
+Unknown = Literal["error", "skip", "replace"]  # what to do with a token that the vocabulary does not hold
+UNKNOWN = ("error", "skip", "replace")
+MAX_TOKENS = 0x110000  # as many as there are characters; more are no vocabulary
+
+
+class Encoded(NamedTuple):
+    """A piece of text as ids."""
+
+    ids: Array
+    unknown: int  # tokens that were skipped or replaced
+    characters: int  # characters that the ids stand for
+
+
+class Decoder(Protocol):
+    """Ids to text, one at a time: what `feed` and `end` return, joined, is what `decode` gives for the same ids."""
+
+    def feed(self, token: int) -> str: ...
+    def end(self) -> str: ...
+
+
+class Vocabulary(ABC):
+    """What all three kinds have in common."""
+
+    kind: ClassVar[str]
+    tokens: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and (self.kind, self.tokens) == (other.kind, other.tokens)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.tokens))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} tokens>"
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned integers that hold every id."""
+        return np.min_scalar_type(len(self) - 1)
+
+    def encode(self, text: str, *, unknown: Unknown = "error") -> Array:
+        """The ids of a text."""
+        return self._encode(text, unknown).ids
+
+    def encode_chunks(self, chunks: Iterable[str], unknown: Unknown) -> Iterator[Encoded]:
+        """A text that comes in chunks, cut anywhere: the ids are those of the whole text, whatever the cuts."""
+        for chunk in chunks:
+            yield self._encode(chunk, unknown)
+
+    @abstractmethod
+    def _encode(self, text: str, unknown: Unknown) -> Encoded: ...
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        """The text of ids."""
+        return "".join(map(self.tokens.__getitem__, self._checked(ids).tolist()))
+
+    def decoder(self) -> Decoder:
+        """For ids that come one at a time."""
+        return _TokenDecoder(self)
+
+    def to_json(self) -> dict[str, object]:
+        """What `vocabulary_from_json` takes."""
+        return {"kind": self.kind, "tokens": list(self.tokens)}
+
+    def _checked(self, ids: npt.ArrayLike) -> Array:
+        array = np.ravel(ids)
+        if array.size == 0:
+            return np.empty(0, np.int64)
+        if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= len(self):
+            raise RangeError("token ids", expected=f"integers from 0 to {len(self) - 1}", got=few(array.tolist()))
+        return array
+
+
+class _TokenDecoder:
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+
+    def feed(self, token: int) -> str:
+        return self._vocabulary.decode([token])
+
+    def end(self) -> str:
+        return ""
+
+
+class CharVocabulary(Vocabulary):
+    """Characters, sorted by code point."""
+
+    kind = "char"
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self.tokens = tuple(sorted(set(tokens)))
+        if not self.tokens or any(len(token) != 1 for token in self.tokens):
+            raise VocabularyError(
+                "a character vocabulary", expected="one or more single characters", got=few(self.tokens) or "none"
+            )
+        # Sorted, the ASCII characters come first, so their ids fit a byte and bytes.translate is their lookup.
+        self._ascii = "".join(token for token in self.tokens if token.isascii()).encode()
+        self._ascii_ids = bytes.maketrans(self._ascii, bytes(range(len(self._ascii))))
+
+    @classmethod
+    def of(cls, chunks: Iterable[str]) -> CharVocabulary:
+        """The characters of a text."""
+        present = np.zeros(MAX_TOKENS, bool)
+        seen = b""  # of ASCII
+        for text in chunks:
+            if text.isascii():
+                seen += bytes(set(text.encode().translate(None, seen)))  # the fastest way to find what is new
+            else:
+                present[_code_points(text)] = True
+        present[list(seen)] = True
+        return cls(map(chr, np.flatnonzero(present).tolist()))
+
+    @cached_property
+    def _ids(self) -> Array:
+        """Code point to id; len(self), which is no id, for all others, the last entry standing for all beyond it."""
+        codes = [ord(token) for token in self.tokens]
+        table = np.full(codes[-1] + 2, len(self), np.uint32)
+        table[codes] = np.arange(len(self))
+        return table
+
+    def _encode(self, text: str, unknown: Unknown) -> Encoded:
+        if one_of("unknown", unknown, UNKNOWN) == "replace":
+            raise VocabularyError(
+                "unknown='replace' is for words: characters have no <unk>",
+                do="Say --unknown skip (unknown='skip') to leave unknown characters out.",
+            )
+        if text.isascii():
+            raw = text.encode()
+            if strange := raw.translate(None, self._ascii):
+                self._allow(strange.decode(), unknown)
+                raw = raw.translate(None, strange)
+            ids = np.frombuffer(raw.translate(self._ascii_ids), np.uint8).astype(self.dtype)
+        else:
+            wide = self._ids.take(_code_points(text), mode="clip")
+            if wide.max() == len(self):
+                known = wide != len(self)
+                self._allow((text[i] for i in np.flatnonzero(~known)), unknown)
+                wide = wide[known]
+            ids = wide.astype(self.dtype)
+        return Encoded(ids, unknown=len(text) - len(ids), characters=len(ids))
+
+    def _allow(self, strange: Iterable[str], unknown: Unknown) -> None:
+        if unknown == "error":
+            raise VocabularyError(
+                f"the text has characters that the vocabulary of {len(self)} does not hold",
+                got=few(dict.fromkeys(strange)),
+                do="Say --unknown skip (unknown='skip') to leave them out.",
+            )
+
+
+def _code_points(text: str) -> Array:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
+class ByteVocabulary(Vocabulary):
+    """All 256 bytes, of UTF-8 where a text is given: nothing is unknown. The names of the tokens are for the eye."""
+
+    kind = "byte"
+    tokens = tuple(chr(i) if 32 <= i < 127 else f"0x{i:02X}" for i in range(256))
+
+    def _encode(self, text: str, unknown: Unknown) -> Encoded:
+        one_of("unknown", unknown, UNKNOWN)
+        return self.encode_bytes(text.encode("utf-8", "surrogatepass"))
+
+    @staticmethod
+    def encode_bytes(raw: bytes) -> Encoded:
+        """Bytes are their own ids; those that continue a UTF-8 sequence (10xxxxxx) begin no character."""
+        ids = np.frombuffer(raw, np.uint8).copy()
+        return Encoded(ids, unknown=0, characters=int(np.count_nonzero((ids & 0xC0) != 0x80)))
+
+    def decode(self, ids: npt.ArrayLike) -> str:
+        return bytes(self._checked(ids).tolist()).decode("utf-8", "replace")
+
+    def decoder(self) -> Decoder:
+        return _ByteDecoder(self)
+
+    def to_json(self) -> dict[str, object]:
+        return {"kind": self.kind}
+
+
+class _ByteDecoder:
+    """Keeps the bytes of an unfinished UTF-8 sequence back."""
+
+    def __init__(self, vocabulary: ByteVocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, token: int) -> str:
+        return self._utf8.decode(bytes(self._vocabulary._checked([token]).tolist()))
+
+    def end(self) -> str:
+        return self._utf8.decode(b"", final=True)

@@ -1,0 +1,29 @@
+"""Vocabularies back from a file, which may hold anything."""
+
+from __future__ import annotations
+
+from elman.data.vocabulary import MAX_TOKENS, ByteVocabulary, CharVocabulary, Vocabulary
+from elman.data.words import WordVocabulary
+from elman.errors import CheckpointError, VocabularyError
+
+_DO = "The file is damaged or was not written by Elman."
+
+
+def vocabulary_from_json(obj: object) -> Vocabulary:
+    """A vocabulary from what its `to_json` gave; anything else is a CheckpointError."""
+    if not isinstance(obj, dict):
+        raise CheckpointError("vocabulary", expected="a JSON object", got=type(obj).__name__, do=_DO)
+    if obj == {"kind": "byte"}:
+        return ByteVocabulary()
+    kind, tokens = obj.get("kind"), obj.get("tokens")
+    if kind not in ("char", "word") or len(obj) != 2:
+        raise CheckpointError("vocabulary", expected='kind "char" or "word" with tokens, or kind "byte" alone', do=_DO)
+    if not isinstance(tokens, list) or len(tokens) > MAX_TOKENS or not all(isinstance(token, str) for token in tokens):
+        raise CheckpointError("vocabulary tokens", expected=f"a list of at most {MAX_TOKENS} strings", do=_DO)
+    try:
+        vocabulary = CharVocabulary(tokens) if kind == "char" else WordVocabulary(tokens)
+    except VocabularyError as error:
+        raise CheckpointError(str(error), do=_DO) from None
+    if vocabulary.tokens != tuple(tokens):  # else ids would stand for other characters than they were trained as
+        raise CheckpointError("vocabulary tokens", expected="each character once, sorted by code point", do=_DO)
+    return vocabulary

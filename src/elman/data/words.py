@@ -1,0 +1,88 @@
+"""Word vocabularies. Cutting a text into words loses nothing: the tokens, joined, are the text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from elman.data.checks import at_least_one, few, one_of
+from elman.data.vocabulary import MAX_TOKENS, UNKNOWN, Encoded, Unknown, Vocabulary
+from elman.errors import RangeError, VocabularyError
+
+UNK = "<unk>"  # never a word of a text: the pattern below would cut it in three
+COUNTED_WORDS = 500_000  # different words counted at a time: about 100 MB
+
+# A word or a mark with the space before it, or one white character. Words are cut at 64 characters, so that a text
+# without spaces cannot fill the memory.
+_WORD = re.compile(r" ?\w{1,64}| ?[^\w\s]|\s")
+
+
+def words_of(chunks: Iterable[str]) -> Iterator[list[str]]:
+    """The words of a text that comes in chunks: the last of a chunk waits for what follows, which may belong to it."""
+    rest = ""
+    for chunk in chunks:
+        words = _WORD.findall(rest + chunk)
+        rest = words.pop() if words else ""
+        yield words
+    yield _WORD.findall(rest)
+
+
+class WordVocabulary(Vocabulary):
+    """Words and marks, each with the space before it, and white characters; id 0 is `<unk>`."""
+
+    kind = "word"
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self.tokens = tuple(tokens)
+        if self.tokens[:1] != (UNK,) or "" in self.tokens or len(set(self.tokens)) != len(self.tokens):
+            raise VocabularyError(
+                "a word vocabulary",
+                expected=f"{UNK}, then different words, none empty",
+                got=few(self.tokens) or "none",
+            )
+        self._ids = {token: i for i, token in enumerate(self.tokens)}
+
+    @classmethod
+    def of(cls, chunks: Iterable[str], max_words: int = 20_000, min_count: int = 2) -> WordVocabulary:
+        """The most frequent words of a text, the most frequent first, equally frequent ones by code point.
+
+        Past half a million different words the rarest are forgotten while counting, so that memory does not grow with
+        the text. A word of a large text may then be missing although it was seen min_count times; frequent ones stay.
+        """
+        if at_least_one("max_words", max_words) >= MAX_TOKENS:
+            raise RangeError("max_words", expected=f"less than {MAX_TOKENS}", got=max_words)
+        at_least_one("min_count", min_count)
+        counts: Counter[str] = Counter()
+        for words in words_of(chunks):
+            counts.update(words)
+            while len(counts) > COUNTED_WORDS:
+                rarest = min(counts.values())
+                counts = Counter({word: count for word, count in counts.items() if count > rarest})
+        ranked = sorted((-count, word) for word, count in counts.items() if count >= min_count)
+        return cls([UNK, *(word for _, word in ranked[:max_words])])
+
+    def encode_chunks(self, chunks: Iterable[str], unknown: Unknown) -> Iterator[Encoded]:
+        for words in words_of(chunks):
+            yield self._encode_words(words, unknown)
+
+    def _encode(self, text: str, unknown: Unknown) -> Encoded:
+        return self._encode_words(_WORD.findall(text), unknown)
+
+    def _encode_words(self, words: list[str], unknown: Unknown) -> Encoded:
+        one_of("unknown", unknown, UNKNOWN)
+        ids = np.fromiter((self._ids.get(word, 0) for word in words), self.dtype, len(words))
+        strange = [words[i] for i in np.flatnonzero(ids == 0)]
+        if strange and unknown == "error":
+            raise VocabularyError(
+                f"the text has words that the vocabulary of {len(self)} does not hold",
+                got=few(dict.fromkeys(strange)),
+                do=f"Say --unknown replace (unknown='replace') to read them as {UNK}, or --unknown skip.",
+            )
+        characters = sum(map(len, words))
+        if unknown == "skip":
+            characters -= sum(map(len, strange))
+            ids = ids[ids != 0]
+        return Encoded(ids, unknown=len(strange), characters=characters)

@@ -1,0 +1,109 @@
+"""Clipping and the optimisers: each changes p in place, given its gradient g and its own memory.
+
+All of them work on one flat buffer that holds every parameter, so that a step is one pass. t counts steps from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.maths.arrays import Array
+
+
+def global_norm(g: Array) -> float:
+    # ‖g‖ = √ Σ g²
+    return float(np.sqrt(np.dot(g, g)))
+
+
+def clip_by_norm(g: Array, limit: float) -> float:
+    """Shorten g to the limit where it is longer; its length before is returned. The direction stays."""
+    norm = global_norm(g)
+    # g ← g · limit / ‖g‖
+    if norm > limit:
+        g *= limit / norm
+    return norm
+
+
+def clip_by_value(g: Array, limit: float) -> None:
+    np.clip(g, -limit, limit, out=g)
+
+
+class Rates(NamedTuple):
+    """What an optimiser is told besides the gradient."""
+
+    rate: float
+    t: int
+    momentum: float  # momentum's; β1 of Adam
+    decay: float  # RMSProp's; β2 of Adam
+    epsilon: float
+    weight_decay: float
+
+
+def sgd(p: Array, g: Array, r: Rates) -> None:
+    # p ← p - rate · g
+    p -= r.rate * g
+
+
+def momentum(p: Array, g: Array, r: Rates, v: Array) -> None:
+    # v ← μ v + g,   p ← p - rate · v
+    v *= r.momentum
+    v += g
+    p -= r.rate * v
+
+
+def rmsprop(p: Array, g: Array, r: Rates, s: Array) -> None:
+    # s ← ρ s + (1 - ρ) g²,   p ← p - rate · g / (√s + ε)
+    s *= r.decay
+    s += (1 - r.decay) * g * g
+    p -= r.rate * g / (np.sqrt(s) + r.epsilon)
+
+
+def adagrad(p: Array, g: Array, r: Rates, s: Array) -> None:
+    # s ← s + g²,   p ← p - rate · g / (√s + ε)
+    s += g * g
+    p -= r.rate * g / (np.sqrt(s) + r.epsilon)
+
+
+def adam(p: Array, g: Array, r: Rates, m: Array, v: Array) -> None:
+    # m ← β1 m + (1 - β1) g,   v ← β2 v + (1 - β2) g²
+    m *= r.momentum
+    m += (1 - r.momentum) * g
+    v *= r.decay
+    v += (1 - r.decay) * g * g
+    # p ← p - rate · (m / (1 - β1^t)) / (√(v / (1 - β2^t)) + ε)
+    step = m / (np.sqrt(v / (1 - r.decay**r.t)) + r.epsilon)
+    p -= r.rate / (1 - r.momentum**r.t) * step
+
+
+def adamw(p: Array, g: Array, r: Rates, m: Array, v: Array) -> None:
+    # p ← p - rate · λ p, beside Adam's step instead of inside its gradient
+    p *= 1 - r.rate * r.weight_decay
+    adam(p, g, r, m, v)
+
+
+class Optimiser(NamedTuple):
+    update: Callable[..., None]
+    memory: tuple[str, ...]  # buffers of the size of p, zero at first
+    decoupled: bool = False  # applies weight decay itself
+
+
+OPTIMISERS = {
+    "sgd": Optimiser(sgd, ()),
+    "momentum": Optimiser(momentum, ("v",)),
+    "rmsprop": Optimiser(rmsprop, ("s",)),
+    "adagrad": Optimiser(adagrad, ("s",)),
+    "adam": Optimiser(adam, ("m", "v")),
+    "adamw": Optimiser(adamw, ("m", "v"), decoupled=True),
+}
+
+
+def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None:
+    """One step of the optimiser with this name; weight decay adds λ p to the gradient unless it is decoupled."""
+    optimiser = OPTIMISERS[name]
+    if r.weight_decay and not optimiser.decoupled:
+        # g ← g + λ p
+        g += r.weight_decay * p
+    optimiser.update(p, g, r, *memory)

@@ -1,0 +1,79 @@
+"""How much of a sample is copied: a model that has learned its text by heart writes well, and says nothing new."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.data import Vocabulary
+from elman.maths.arrays import Array
+
+WINDOW = 12  # characters
+CHUNK = 1 << 20  # tokens
+
+
+class CopyReport(NamedTuple):
+    longest: str  # the longest stretch that stands in the text, if it has a window or more
+    share: float  # of the sample's windows that stand in the text
+    windows: int
+
+    def __str__(self) -> str:
+        if not self.windows:
+            return f"too short to say: copies are counted in stretches of {WINDOW} characters"
+        copied = f"{self.share:.0%} of its {WINDOW}-character stretches stand in the training text"
+        return f"{copied}, the longest is {len(self.longest)}: {self.longest!r}" if self.longest else copied
+
+
+def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:
+    """Compare a sample with the text that these ids encode, in one pass over it."""
+    places = defaultdict(list)
+    for at in range(len(sample) - WINDOW + 1):
+        places[sample[at : at + WINDOW]].append(at)
+    if not places:
+        return CopyReport("", 0.0, 0)
+    wanted = np.unique(_hashes("".join(places), step=WINDOW))
+    found: set[str] = set()
+    longest = ""
+    for text in _chunks(vocabulary, ids, overlap=len(sample)):
+        for at in np.flatnonzero(np.isin(_hashes(text), wanted)).tolist():
+            window = text[at : at + WINDOW]
+            if window not in places:
+                continue  # another text with the same hash
+            found.add(window)
+            for start in places[window]:
+                size = _common(sample, start, text, at)
+                if size > len(longest):
+                    longest = sample[start : start + size]
+    windows = len(sample) - WINDOW + 1
+    return CopyReport(longest, sum(len(places[window]) for window in found) / windows, windows)
+
+
+def _hashes(text: str, step: int = 1) -> Array:
+    """A number for each stretch of WINDOW characters: equal stretches have equal numbers."""
+    code = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+    if len(code) < WINDOW:
+        return np.zeros(0, np.uint64)
+    total = np.zeros(len(code) - WINDOW + 1, np.uint64)
+    for offset in range(WINDOW):
+        total = total * np.uint64(1_000_003) + code[offset : offset + len(total)]  # wraps around, which is fine
+    return total[::step]
+
+
+def _chunks(vocabulary: Vocabulary, ids: Array, overlap: int) -> Iterator[str]:
+    """The text, piece by piece; each begins with the end of the one before, so that no stretch is cut in two."""
+    before = ""
+    for start in range(0, len(ids), CHUNK):
+        text = before + vocabulary.decode(ids[start : start + CHUNK])
+        yield text
+        before = text[-overlap:]
+
+
+def _common(a: str, i: int, b: str, j: int) -> int:
+    """How far a from i and b from j are the same."""
+    size = WINDOW
+    while i + size < len(a) and j + size < len(b) and a[i + size] == b[j + size]:
+        size += 1
+    return size

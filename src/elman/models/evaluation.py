@@ -1,0 +1,58 @@
+"""How good a language model is: defined once, for validation, `elman eval` and score alike.
+
+A text is read as one lane from a zero state; every token but the first is predicted; losses are averaged over them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.errors import DataError
+from elman.maths.arrays import Array
+from elman.network import Network, Parameters
+
+CHUNK = 1024  # tokens; only speed and memory depend on it
+
+
+class Evaluation(NamedTuple):
+    nats_per_token: float
+    bits_per_token: float
+    bits_per_character: float
+    perplexity: float
+    tokens: int  # predicted ones
+
+
+def token_losses(network: Network, p: Parameters, ids: Array) -> Iterator[Array]:
+    """-log y_hat of each token but the first, in nats, chunk by chunk."""
+    state = network.zero_state(1, p.buffer.dtype)
+    for start in range(0, len(ids) - 1, CHUNK):
+        part = np.asarray(ids[start : start + CHUNK + 1], np.int64)
+        o, state = network.forward(p, part[:-1, np.newaxis], state)  # (T, 1, Y)
+        yield _surprise(o[:, 0], part[1:])
+
+
+def _surprise(o: Array, y: Array) -> Array:
+    # -log softmax(o)[y] = log Σ exp(o - max) - (o[y] - max)
+    shifted = o - o.max(axis=-1, keepdims=True)  # (T, Y)
+    log_total = np.log(np.exp(shifted).sum(axis=-1))  # (T,)
+    return np.asarray(log_total - shifted[np.arange(len(y)), y], np.float64)
+
+
+def mean_loss(network: Network, p: Parameters, ids: Array) -> float:
+    """Nats a token."""
+    if len(ids) < 2:
+        raise DataError("the text", expected="at least two tokens: the first one is not predicted", got=len(ids))
+    return sum(float(losses.sum()) for losses in token_losses(network, p, ids)) / (len(ids) - 1)
+
+
+def evaluation(network: Network, p: Parameters, ids: Array, characters: int) -> Evaluation:
+    """All the usual figures; characters is the number that the predicted tokens stand for."""
+    nats = mean_loss(network, p, ids)
+    tokens = len(ids) - 1
+    bits = nats / math.log(2)
+    perplexity = math.exp(nats) if nats < 700 else math.inf
+    return Evaluation(nats, bits, bits * tokens / max(characters, 1), perplexity, tokens)

@@ -1,0 +1,183 @@
+"""LanguageModel: fit, complete, sample, score. The conventions of scikit-learn, without importing it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elman.config import Config
+from elman.data import Vocabulary
+from elman.data.words import words_of
+from elman.errors import NotFittedError, RunError
+from elman.maths.arrays import Array
+from elman.maths.loss import softmax
+from elman.models import language_run
+from elman.models.beam import beam_search
+from elman.models.copies import CopyReport, copy_report
+from elman.models.evaluation import Evaluation, evaluation, token_losses
+from elman.models.sampling import Sampling, Writer
+from elman.network import Network, Parameters
+from elman.training import Finished, Listener, Run
+from elman.training.storage import as_json
+
+
+class LanguageModel:
+    """A character, byte or word language model.
+
+        model = LanguageModel(hidden=256, epochs=15).fit(Path("novel.txt"))
+        print(model.sample(prompt="It is a truth", length=300))
+
+    Options are those of elman.config, by their bare names; `LanguageModel().get_params()` lists them.
+    """
+
+    def __init__(self, hidden: int = 256, **options: Any) -> None:
+        self.options = {"hidden": hidden, **options}
+        self.run_: Run | None = None  # where it was loaded from
+
+    # -- scikit-learn's conventions -----------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {**Config().options(), **self.options}
+
+    def set_params(self, **options: Any) -> LanguageModel:
+        self.options = {**self.options, **options}
+        return self
+
+    def __repr__(self) -> str:
+        return f"LanguageModel({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        text: str | Path,
+        y: None = None,
+        *,
+        out: str | Path | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> LanguageModel:
+        """Train from the beginning on a text (a str), or on a file (a Path); with `out`, into a run folder."""
+        config = Config().with_options(**self.options)
+        corpus = language_run.corpus_from(text, config)
+        prepared = language_run.prepare(corpus, config)
+        trained = language_run.start(prepared, out=Path(out) if out else None, listeners=listeners)
+        self._take(trained.network, trained.parameters, trained.vocabulary, trained.finished)
+        self.corpus_ = corpus
+        return self
+
+    def _take(
+        self, network: Network, parameters: Parameters, vocabulary: Vocabulary, finished: Finished | None
+    ) -> None:
+        self.network_, self.parameters_, self.vocabulary_, self.finished_ = network, parameters, vocabulary, finished
+        self._writer = Writer(network, parameters, vocabulary)
+
+    @property
+    def writer(self) -> Writer:
+        if not hasattr(self, "_writer"):
+            raise NotFittedError(
+                "This LanguageModel is not fitted yet", do="Call fit(text), or LanguageModel.load(path)."
+            )
+        return self._writer
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:
+        """Pieces of text as they are written: length, how (a Sampling), seed, index, stop, unknown."""
+        return self.writer.stream(prompt, **options)
+
+    def sample(
+        self,
+        length: int = 500,
+        *,
+        prompt: str = "",
+        temperature: float = 0.8,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        beam: int | None = None,
+        stop: str | None = None,
+        seed: int = 0,
+        index: int = 0,
+        unknown: str = "error",
+    ) -> str:
+        """The prompt and `length` tokens after it; sample number `index` of those that this seed gives."""
+        if beam is not None:
+            return beam_search(self.writer, prompt, width=beam, length=length, stop=stop, unknown=unknown, seed=seed)
+        how = Sampling(temperature, top_k, top_p)
+        return self.writer.write(prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown)
+
+    def complete(self, prompt: str, length: int = 40, *, stop: str | None = None) -> str:
+        """The prompt and what most likely follows it, letter by letter."""
+        return self.sample(length, prompt=prompt, temperature=0, stop=stop)
+
+    def next_distribution(self, prompt: str) -> dict[str, float]:
+        """The probability of each token after the prompt, the likeliest first."""
+        o, _ = self.writer.read(self.vocabulary_.encode(prompt))
+        y_hat = softmax(o.astype(np.float64))
+        return {self.vocabulary_.tokens[i]: float(y_hat[i]) for i in np.argsort(-y_hat, kind="stable")}
+
+    def copies(self, sample: str) -> CopyReport:
+        """How much of a sample stands verbatim in the training text."""
+        corpus = getattr(self, "corpus_", None)
+        if corpus is None and self.run_ is not None:
+            corpus = self.corpus_ = language_run.corpus_of(self.run_)
+        if corpus is None:
+            raise RunError("The training text is not known", do="Fit the model, or load a run that has it.")
+        data = Config().with_options(**self.options).data
+        return copy_report(sample, self.vocabulary_, corpus.split(data.validation, data.test).train)
+
+    # -- judging ------------------------------------------------------------------------------------------------------
+
+    def score(self, text: str | Path, y: None = None) -> float:
+        """Mean log-likelihood of a token, in nats: higher is better."""
+        return -self.evaluate(text).nats_per_token
+
+    def evaluate(self, text: str | Path, *, unknown: str = "error") -> Evaluation:
+        """Nats and bits a token, bits a character, perplexity."""
+        writer = self.writer
+        options = {"vocabulary": self.vocabulary_, "unknown": unknown}
+        corpus = language_run.corpus_from(text, Config().with_options(**self.options), **options)
+        first = len(self.vocabulary_.decode(corpus.ids[:1]))
+        return evaluation(writer.network, writer.parameters, corpus.ids, corpus.characters - first)
+
+    def surprise(self, text: str) -> Array:
+        """-log probability of each character in nats; NaN for the first token, which nothing predicts.
+
+        A byte model's character gets the sum of its bytes, a word model's the even share of its word.
+        """
+        ids = self.writer.vocabulary.encode(text, unknown="replace" if self.vocabulary_.kind == "word" else "error")
+        losses = np.concatenate([[np.nan], *token_losses(self.network_, self.parameters_, ids)])[: len(ids)]
+        if self.vocabulary_.kind == "char":
+            return losses
+        if self.vocabulary_.kind == "byte":
+            sizes = [len(c.encode("utf-8", "surrogatepass")) for c in text]
+            return np.add.reduceat(losses, np.cumsum([0, *sizes])[:-1]) if sizes else losses
+        lengths = [len(word) for words in words_of([text]) for word in words]
+        return np.repeat(losses / lengths, lengths)
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, force: bool = False) -> Run:
+        """Write a run folder without its checkpoints: enough to load, sample, evaluate and export."""
+        writer = self.writer
+        config = Config().with_options(**self.options)
+        corpus = getattr(self, "corpus_", None)
+        run = Run.create(
+            Path(path),
+            language_run.config_json(config, corpus),
+            {"vocabulary.json": as_json(writer.vocabulary.to_json())},
+            force=force,
+        )
+        run.write_model(writer.parameters)
+        return run
+
+    @classmethod
+    def load(cls, path: str | Path) -> LanguageModel:
+        """The best model of a run, or a saved one."""
+        run, network, parameters, vocabulary = language_run.load(Path(path))
+        model = cls(**language_run.config_of(run).options())
+        model._take(network, parameters, vocabulary, None)
+        model.run_ = run
+        return model

@@ -1,0 +1,240 @@
+"""From a corpus and a config to a trained language model: a new run, or one that goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elman.config import Config, from_json, to_json
+from elman.data import Corpus, Split, Vocabulary, corpus_from_text, fitting_batch, open_corpus, vocabulary_from_json
+from elman.errors import ArgumentError, CheckpointError, DataError, RunError
+from elman.models.language_task import LanguageTask, new_network, new_parameters
+from elman.models.sampling import Writer
+from elman.network import Network, Parameters
+from elman.training import Finished, Listener, Run, Trainer
+from elman.training.arrays import read_arrays, to_bytes, wanted
+from elman.training.environment import environment
+from elman.training.storage import as_json, read_json, write_file
+
+DEFAULT_EPOCHS = 15
+SAMPLE_LENGTH = 200
+CORPUS = "corpus.safetensors"  # the ids of a text that cannot be read again
+
+
+class Trained(NamedTuple):
+    network: Network
+    parameters: Parameters
+    vocabulary: Vocabulary
+    finished: Finished
+
+
+class Preparation(NamedTuple):
+    """All that training needs, made from a corpus and a config."""
+
+    corpus: Corpus
+    split: Split
+    batch: int  # lanes: fewer than asked for where the text is short
+    config: Config
+
+    def task(self) -> LanguageTask:
+        c = self.config
+        network = new_network(c.network, len(self.corpus.vocabulary))
+        parameters = new_parameters(network, c.network, c.training.seed)
+        writer = Writer(network, parameters, self.corpus.vocabulary)
+        return LanguageTask(
+            network,
+            parameters,
+            self.split.train,
+            self.split.validation,
+            batch=self.batch,
+            dropout=c.network.dropout,
+            config=c.training,
+            sample=lambda step: writer.write(length=SAMPLE_LENGTH, seed=c.training.seed, index=step),
+        )
+
+
+def prepare(corpus: Corpus, config: Config) -> Preparation:
+    split = corpus.split(config.data.validation, config.data.test)
+    if len(split.validation) == 1:
+        raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")
+    batch = fitting_batch(len(split.train), config.training.batch, config.training.window)
+    return Preparation(corpus, split, batch, config)
+
+
+def start(
+    prepared: Preparation,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    listeners: Sequence[Listener] = (),
+    stopping: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Train from the beginning; with `out` into a run folder that can be resumed."""
+    corpus, config = prepared.corpus, prepared.config
+    task = prepared.task()
+    steps = budget(prepared, task)
+    run = None
+    if out is not None:
+        files = {"vocabulary.json": as_json(corpus.vocabulary.to_json())}
+        if not corpus.source or corpus.source == "-":
+            files[CORPUS] = to_bytes({"ids": np.asarray(corpus.ids)})
+        run = Run.create(
+            out, config_json(prepared.config, prepared.corpus, steps=steps, batch=prepared.batch), files, force=force
+        )
+    finished = Trainer(task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
+    return Trained(task.network, task.parameters, corpus.vocabulary, finished)
+
+
+def resume(
+    path: Path,
+    *,
+    budget_options: dict[str, Any] | None = None,
+    listeners: Sequence[Listener] = (),
+    stopping: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Go on with a run where its newest whole checkpoint left it; only the budget may change."""
+    run = Run(path)
+    prepared, steps = reopen(run)
+    task = prepared.task()
+    given = {name: value for name, value in (budget_options or {}).items() if value is not None}
+    if given:
+        none = dict.fromkeys(("epochs", "steps", "seconds"))
+        prepared = prepared._replace(config=prepared.config.with_options(**(none | given)))
+        checkpoint = run.newest() if "seconds" in given else None  # so many seconds more
+        steps = (checkpoint.step if checkpoint else 0) + budget(prepared, task)
+        write_file(
+            path / "config.json",
+            as_json({**run.config, **config_json(prepared.config, prepared.corpus, steps=steps, batch=prepared.batch)}),
+        )
+    finished = Trainer(
+        task, prepared.config.training, steps=steps, run=run, listeners=listeners, stopping=stopping
+    ).train()
+    return Trained(task.network, task.parameters, prepared.corpus.vocabulary, finished)
+
+
+def reopen(run: Run) -> tuple[Preparation, int]:
+    """The corpus and config of a run, checked against what it was started with; and its number of steps."""
+    config = config_of(run)
+    corpus = corpus_of(run)
+    recorded = run.config["corpus"]
+    if corpus.sha256 != recorded.get("sha256"):
+        raise RunError(
+            f"The text of {run.path} has changed since the run began ({corpus.source})",
+            do="Bring the old text back, or start a new run.",
+        )
+    steps, batch = run.config.get("steps"), run.config.get("batch")
+    prepared = prepare(corpus, config)
+    if not isinstance(steps, int) or steps < 1 or batch != prepared.batch:
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: steps {steps!r}, batch {batch!r}")
+    return prepared, steps
+
+
+def config_of(run: Run) -> Config:
+    if run.config.get("task") != "lm":
+        raise RunError(f"{run.path}", expected="a language model", got=repr(run.config.get("task")))
+    return from_json(run.config.get("config"))
+
+
+def vocabulary_of(run: Run) -> Vocabulary:
+    return vocabulary_from_json(read_json(run.path / "vocabulary.json"))
+
+
+def corpus_of(run: Run) -> Corpus:
+    """The text that a run was trained on."""
+    recorded, vocabulary, data = run.config.get("corpus"), vocabulary_of(run), config_of(run).data
+    if not isinstance(recorded, dict) or not all(
+        isinstance(recorded.get(k), str) for k in ("name", "source", "sha256")
+    ):
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not say what text it was trained on")
+    if (run.path / CORPUS).exists():
+        ids = read_arrays(run.path / CORPUS).get("ids")
+        if ids is None or ids.ndim != 1 or ids.dtype != vocabulary.dtype or (ids >= len(vocabulary)).any():
+            raise CheckpointError(f"{run.path / CORPUS} is damaged")
+        return Corpus(ids, vocabulary, recorded["name"], "-", recorded["sha256"], len(ids), 0, ())
+    if not recorded["source"]:
+        raise RunError(f"{run.path} does not hold the text that it was trained on")
+    unknown = "replace" if vocabulary.kind == "word" else "error"
+    return open_corpus(
+        Path(recorded["source"]),
+        encoding=data.encoding,
+        keep_boilerplate=data.keep_boilerplate,
+        vocabulary=vocabulary,
+        unknown=unknown,
+    )
+
+
+def budget(prepared: Preparation, task: LanguageTask) -> int:
+    """The number of steps that the budget allows."""
+    c = prepared.config.training
+    if c.steps is not None:
+        return c.steps
+    if c.seconds is not None:
+        return max(1, int(c.seconds / seconds_a_step(prepared)))
+    return max(1, round((c.epochs or DEFAULT_EPOCHS) * task.steps_per_epoch))
+
+
+def seconds_a_step(prepared: Preparation, measured: float = 1.5) -> float:
+    """Measured on a copy that is thrown away: the best of many steps, and validation's share."""
+    c = dataclasses.replace(prepared.config.training, sample_every=None)
+    task = prepared._replace(config=dataclasses.replace(prepared.config, training=c)).task()
+    began = time.perf_counter()
+    task.validate()
+    validation = time.perf_counter() - began
+    once = dataclasses.replace(c, validate_every=1 << 40, log_every=1 << 40)
+    times: list[float] = []
+    trainer = Trainer(task, once, steps=1 << 40, stopping=lambda: sum(times) > measured or len(times) > 1000)
+    last = [time.perf_counter()]
+
+    def tick(event: object) -> None:
+        now = time.perf_counter()
+        times.append(now - last[0])
+        last[0] = now
+
+    trainer.listeners = [tick]
+    trainer.train()
+    return sorted(times)[len(times) // 2] + validation / c.validate_every
+
+
+def config_json(config: Config, corpus: Corpus | None, **facts: int) -> dict[str, Any]:
+    """What config.json says, besides its format."""
+    known = corpus and {
+        "name": corpus.name,
+        "source": corpus.source,
+        "sha256": corpus.sha256,
+        "tokens": len(corpus.ids),
+        "characters": corpus.characters,
+    }
+    return {"task": "lm", **facts, "config": to_json(config), "corpus": known, "environment": environment()}
+
+
+def load(path: Path) -> tuple[Run, Network, Parameters, Vocabulary]:
+    """The best model of a run, ready to use."""
+    run = Run(path)
+    vocabulary, config = vocabulary_of(run), config_of(run)
+    network = new_network(config.network, len(vocabulary))
+    parameters = Parameters(network.shapes, np.dtype(config.network.precision))
+    for name, array in run.read_model(wanted(parameters)).items():
+        parameters[name][...] = array
+    return run, network, parameters, vocabulary
+
+
+def corpus_from(source: str | Path, config: Config, **options: Any) -> Corpus:
+    """A str is a text, a Path is a file."""
+    data = config.data
+    shared = {
+        "tokens": data.tokens,
+        "keep_boilerplate": data.keep_boilerplate,
+        "max_words": data.max_words,
+        "min_count": data.min_count,
+        **options,
+    }
+    if isinstance(source, Path):
+        return open_corpus(source, encoding=data.encoding, **shared)
+    if not isinstance(source, str):
+        raise ArgumentError("text", expected="a str with the text, or a Path of a file", got=type(source).__name__)
+    return corpus_from_text(source, **shared)

@@ -1,0 +1,95 @@
+"""A language model in training: windows of text with carried state, as the loop wants them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from elman.config import NetworkConfig, TrainingConfig
+from elman.data import LaneStream
+from elman.maths.arrays import Array
+from elman.models.evaluation import mean_loss
+from elman.network import Network, Parameters
+from elman.network.stack import Reach
+from elman.training import generator
+
+
+def new_network(config: NetworkConfig, tokens: int) -> Network:
+    return Network(tokens, config.hidden, config.layers, tokens, activation=config.activation)
+
+
+def new_parameters(network: Network, config: NetworkConfig, seed: int) -> Parameters:
+    return network.initial(
+        generator(seed, "initial"),
+        recurrent=config.initial,
+        gain=config.gain,
+        input_gain=config.input_gain,
+        dtype=np.dtype(config.precision),
+    )
+
+
+class LanguageTask:
+    def __init__(
+        self,
+        network: Network,
+        parameters: Parameters,
+        train: Array,
+        validation: Array,
+        *,
+        batch: int,
+        dropout: float,
+        config: TrainingConfig,
+        sample: Callable[[int], str] | None = None,
+    ) -> None:
+        self.network, self.parameters, self.validation = network, parameters, validation
+        self.dropout, self.config, self._sample = dropout, config, sample
+        self.stream = LaneStream(train, batch=batch, window=config.window)
+        self.carried = network.zero_state(batch, parameters.buffer.dtype)
+        self.steps_per_epoch = self.stream.windows_per_epoch / config.accumulate
+        self.tokens_per_step = batch * config.window * config.accumulate
+        self.ignorance = math.log(network.outputs)
+
+    def add_gradients(self, gradients: Parameters, step: int) -> float:
+        c = self.config
+        loss = 0.0
+        for number in range(c.accumulate):
+            x, y, first = self.stream.next()
+            if first:
+                for state in self.carried:
+                    state[...] = 0
+            loss += self.network.loss_and_gradients(
+                self.parameters,
+                x,
+                y,
+                self.carried,
+                gradients,
+                normaliser=y.size * c.accumulate,
+                masks=self._masks(step * c.accumulate + number, y.shape) if self.dropout else None,
+                reach=Reach(c.k1, c.k2),
+            )
+        return loss
+
+    def _masks(self, draw: int, shape: tuple[int, ...]) -> list[Array]:
+        """What leaves each layer is kept with probability 1 - dropout, and made up for: E[mask] = 1."""
+        dtype = self.parameters.buffer.dtype
+        rng = generator(self.config.seed, "dropout", draw)
+        keep = 1 - self.dropout
+        size = (*shape, self.network.hidden)  # (T, B, H)
+        return [(rng.random(size, np.float32) < keep).astype(dtype) / dtype.type(keep) for _ in self.carried]
+
+    def validate(self) -> float | None:
+        return mean_loss(self.network, self.parameters, self.validation) if len(self.validation) > 1 else None
+
+    def sample(self, step: int) -> str | None:
+        return self._sample(step) if self._sample else None
+
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return {f"carried.{layer}": h for layer, h in enumerate(self.carried)}, {"cursor": self.stream.cursor}
+
+    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
+        for layer, h in enumerate(self.carried):
+            h[...] = arrays[f"carried.{layer}"]
+        self.stream.seek(facts["cursor"])

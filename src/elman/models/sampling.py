@@ -1,0 +1,146 @@
+"""Writing with a language model, one token after the other: O(1) work a token, because the state is carried."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from elman.data import Vocabulary
+from elman.errors import ArgumentError, RangeError
+from elman.maths.arrays import Array
+from elman.maths.loss import softmax
+from elman.network import Network, Parameters, State
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen."""
+
+    temperature: float = 0.8  # below 1 is safer, above 1 is wilder, 0 takes the likeliest
+    top_k: int | None = None  # choose among the k likeliest only
+    top_p: float | None = None  # choose among the likeliest that together have this probability
+
+    def check(self) -> Sampling:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise RangeError("temperature", expected="a number, 0 or more", got=self.temperature)
+        if self.top_k is not None and self.top_k < 1:
+            raise RangeError("top_k", expected="a whole number, 1 or more", got=self.top_k)
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise RangeError("top_p", expected="a number above 0, at most 1", got=self.top_p)
+        return self
+
+
+def distribution(o: Array, how: Sampling, banned: Array | None = None) -> Array:
+    """Probabilities of the next token, after temperature, top-k and top-p."""
+    o = o.astype(np.float64)  # (Y,)
+    if banned is not None and len(banned):
+        o[banned] = -np.inf
+    if how.temperature == 0:
+        y_hat = np.zeros_like(o)
+        y_hat[o.argmax()] = 1
+        return y_hat
+    y_hat = softmax((o - o.max()) / how.temperature)
+    if how.top_k is None and how.top_p is None:
+        return y_hat
+    order = np.argsort(-y_hat, kind="stable")  # the likeliest first
+    keep = len(order) if how.top_k is None else min(how.top_k, len(order))
+    if how.top_p is not None:
+        # as few as reach top_p: the one that crosses it is kept
+        keep = min(keep, int(np.searchsorted(np.cumsum(y_hat[order]), how.top_p * (1 - 1e-12))) + 1)
+    y_hat[order[keep:]] = 0
+    return np.asarray(y_hat / y_hat.sum())
+
+
+def pick(y_hat: Array, u: float) -> int:
+    """The token at u, from 0 to 1, on the line on which each token's stretch is its probability."""
+    cumulative = np.cumsum(y_hat)
+    token = int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
+    return min(token, int(np.flatnonzero(y_hat)[-1]))  # rounding must not reach past the last one possible
+
+
+class Writer:
+    """A network with its parameters and vocabulary, ready to write."""
+
+    def __init__(self, network: Network, parameters: Parameters, vocabulary: Vocabulary) -> None:
+        self.network, self.parameters, self.vocabulary = network, parameters, vocabulary
+        # a word model never writes <unk>
+        self.banned = np.array([0] if vocabulary.kind == "word" and len(vocabulary) > 1 else [], np.intp)
+
+    def read(self, ids: Iterable[int] | Array, state: State | None = None) -> tuple[Array, State]:
+        """The logits after the last of the ids, and the state."""
+        x = np.asarray(ids, np.int64)
+        if not len(x):
+            raise ArgumentError("prompt", expected="at least one token", got="none")
+        state = self.network.zero_state(1, self.parameters.buffer.dtype) if state is None else state
+        o, state = self.network.forward(self.parameters, x[:, np.newaxis], state)
+        return o[-1, 0], state
+
+    def prompt(self, text: str, rng: np.random.Generator, unknown: str = "error") -> tuple[list[int], bool]:
+        """The ids to start from, and whether they are shown: without a prompt a new line, or else any token."""
+        if text:
+            ids = self.vocabulary.encode(text, unknown=unknown)  # type: ignore[arg-type]
+            if len(ids):
+                return [int(i) for i in ids], True
+        newline = self.vocabulary.encode("\n", unknown="skip")
+        if len(newline) and newline[0] not in self.banned:
+            return [int(newline[0])], False
+        allowed = np.setdiff1d(np.arange(len(self.vocabulary)), self.banned)
+        return [int(rng.choice(allowed))], True
+
+    def tokens(self, prompt: list[int], how: Sampling, rng: np.random.Generator) -> Iterator[int]:
+        """Token after token, without end."""
+        o, state = self.read(prompt)
+        while True:
+            token = pick(distribution(o, how, self.banned), rng.random())
+            yield token
+            o, state = self.read([token], state)
+
+    def stream(
+        self,
+        prompt: str = "",
+        *,
+        length: int = 500,
+        how: Sampling | None = None,
+        seed: int = 0,
+        index: int = 0,
+        stop: str | None = None,
+        unknown: str = "error",
+    ) -> Iterator[str]:
+        """Pieces of text as they are written, the prompt not among them; sample `index` of those with this seed."""
+        if length < 0:
+            raise RangeError("length", expected="0 or more tokens", got=length)
+        if stop == "":
+            raise ArgumentError("stop", expected="a text that is not empty", got="''")
+        how = (how or Sampling()).check()
+        rng = np.random.default_rng([seed, index])
+        ids, shown = self.prompt(prompt, rng, unknown)
+        decoder = self.vocabulary.decoder()
+        begun = [decoder.feed(i) for i in ids] if shown and not prompt else []
+        pieces = (decoder.feed(token) for token, _ in zip(self.tokens(ids, how, rng), range(length), strict=False))
+        return _until(stop, begun, pieces, decoder.end)
+
+    def write(self, prompt: str = "", **options: object) -> str:
+        """The same, whole: the prompt and what follows it."""
+        return prompt + "".join(self.stream(prompt, **options))  # type: ignore[arg-type]
+
+
+def _until(stop: str | None, begun: list[str], pieces: Iterator[str], end: object) -> Iterator[str]:
+    """The pieces up to the stop text; as much as could be its beginning is held back until it is known."""
+    yield from begun
+    held = ""
+    for piece in pieces:
+        if stop is None:
+            yield piece
+            continue
+        held += piece
+        if stop in held:
+            yield held[: held.index(stop)]
+            return
+        safe = len(held) - next((n for n in range(len(stop) - 1, 0, -1) if held.endswith(stop[:n])), 0)
+        if safe:
+            yield held[:safe]
+            held = held[safe:]
+    yield held + end()  # type: ignore[operator]

@@ -1,0 +1,75 @@
+"""Our own threads: slices of a batch run side by side, because NumPy lets go of the GIL in its products.
+
+BLAS itself gets one thread: slices are the parallelism, and two levels of it would fight for the same cores. The pool
+is made when it is first needed, and made anew in a forked child, which inherits no threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from elman.errors import RangeError
+
+R = TypeVar("R")
+
+_pool: ThreadPoolExecutor | None = None
+_threads: int | None = None
+
+
+def thread_count() -> int:
+    """Threads in use: as set, else ELMAN_THREADS, else the cores that this process may use."""
+    if _threads is not None:
+        return _threads
+    text = os.environ.get("ELMAN_THREADS", "")
+    if text:
+        if not text.isdecimal() or int(text) < 1:
+            raise RangeError("ELMAN_THREADS", expected="a whole number, 1 or more", got=repr(text))
+        return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def set_threads(count: int | None) -> None:
+    """Use so many threads from now on; None goes back to the default."""
+    global _threads  # noqa: PLW0603
+    if count is not None and count < 1:
+        raise RangeError("threads", expected="1 or more", got=count)
+    _forget_pool()
+    _threads = count
+
+
+def run(calls: list[Callable[[], R]]) -> list[R]:
+    """The results of the calls, in their order, whichever thread ran them."""
+    global _pool  # noqa: PLW0603
+    if len(calls) == 1 or thread_count() == 1:
+        _limit_blas()
+        return [call() for call in calls]
+    if _pool is None:
+        _limit_blas()
+        _pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="elman")
+    first, *rest = calls
+    futures = [_pool.submit(call) for call in rest]
+    return [first(), *(future.result() for future in futures)]
+
+
+def _limit_blas() -> None:
+    global _limited  # noqa: PLW0603
+    if not _limited:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(1, user_api="blas")  # kept for the life of the process: a context costs 0.7 ms a step
+        _limited = True
+
+
+_limited = False
+
+
+def _forget_pool() -> None:
+    global _pool  # noqa: PLW0603
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)

@@ -1,0 +1,30 @@
+"""What a run was made with: where any of it differs, the last bits of a resumed run may differ too."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+
+def environment() -> dict[str, Any]:
+    from llvmlite import binding
+
+    return {
+        "elman": version("elman"),
+        "numpy": version("numpy"),
+        "python": platform.python_version(),
+        "kernels": "reference",
+        "cpu": binding.get_host_cpu_name(),
+        "features": sorted(name for name, present in binding.get_host_cpu_features().items() if present),
+    }
+
+
+def differences(recorded: object) -> list[str]:
+    """What is different now, in words."""
+    recorded = recorded if isinstance(recorded, dict) else {}
+    return [
+        f"{name} was {recorded.get(name)} and is {now}" if name != "features" else "the CPU has other features"
+        for name, now in environment().items()
+        if recorded.get(name) != now
+    ]

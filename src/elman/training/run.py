@@ -1,0 +1,162 @@
+"""A run is a folder:
+
+config.json         every choice, the corpus, and what it was made with
+vocabulary.json     the tokens
+model.safetensors   the best weights by validation
+metrics.jsonl       a row for every so many steps
+checkpoints/step-N  everything that a resumed run needs
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from elman.errors import CheckpointError, RunError, StorageError
+from elman.maths.arrays import Array
+from elman.training.arrays import Wanted, read_arrays, to_bytes
+from elman.training.storage import as_json, check_folder, read_json, sync_folder, write_file, write_folder
+
+FORMAT = 1
+KEPT = 2  # checkpoints
+
+
+class Checkpoint(NamedTuple):
+    step: int
+    path: Path
+    facts: dict[str, Any]
+
+    def arrays(self, expected: Wanted | None = None) -> dict[str, Array]:
+        return read_arrays(self.path / "state.safetensors", expected, finite=False)
+
+
+class Run:
+    """A run folder that exists."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.exists():
+            raise RunError(f"There is no run at {path}", do="elman train makes one.")
+        if not (path / "config.json").is_file():
+            raise RunError(f"{path} is not a run: it has no config.json")
+        config = read_json(path / "config.json")
+        if not isinstance(config, dict) or config.get("format") != FORMAT:
+            got = config.get("format") if isinstance(config, dict) else type(config).__name__
+            raise CheckpointError(f"{path / 'config.json'}", expected=f"a run of format {FORMAT}", got=got)
+        self.config: dict[str, Any] = config
+
+    @classmethod
+    def create(cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False) -> Run:
+        """Make the folder with its config and first files, at once: it is never seen half-made."""
+        if path.exists() and not force and (not path.is_dir() or any(path.iterdir())):
+            raise RunError(f"{path} exists already", do="Choose another --out, or --force to replace it.")
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            beside.mkdir(parents=True)
+            for name, data in {"config.json": as_json({"format": FORMAT, **config}), **files}.items():
+                write_file(beside / name, data)
+            if path.is_dir():
+                shutil.rmtree(path)
+            beside.rename(path)
+            sync_folder(path.parent)
+        except OSError as error:
+            shutil.rmtree(beside, ignore_errors=True)
+            raise StorageError(f"{path} could not be made: {error.strerror or error}") from error
+        return cls(path)
+
+    def write_model(self, arrays: Mapping[str, Array]) -> None:
+        write_file(self.path / "model.safetensors", to_bytes(arrays))
+
+    def read_model(self, expected: Wanted) -> dict[str, Array]:
+        if not (self.path / "model.safetensors").exists():
+            raise RunError(f"{self.path} has no model yet", do=f"elman train --resume {self.path} goes on with it.")
+        return read_arrays(self.path / "model.safetensors", expected)
+
+    def save(self, step: int, arrays: Mapping[str, Array], facts: Mapping[str, Any]) -> None:
+        """A checkpoint; older ones go once it is safe."""
+        folder = self.path / "checkpoints"
+        write_folder(folder / f"step-{step}", {"state.safetensors": to_bytes(arrays), "state.json": as_json(facts)})
+        for number, path in list(self._checkpoints())[KEPT:]:
+            if number != step:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def newest(self) -> Checkpoint | None:
+        """The newest checkpoint that is whole, if there is any; what a kill left half-written is passed over."""
+        damaged = None
+        for step, path in self._checkpoints():
+            try:
+                check_folder(path)
+                facts = read_json(path / "state.json")
+                if not isinstance(facts, dict):
+                    raise CheckpointError(f"{path / 'state.json'} is damaged")
+                return Checkpoint(step, path, facts)
+            except CheckpointError as error:
+                damaged = damaged or error
+        if damaged is not None:
+            raise damaged
+        return None
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics.jsonl; a torn last line is left out."""
+        try:
+            lines = (self.path / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+        except OSError:
+            return []
+        rows = []
+        for line in lines:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if line.endswith(b"\n") and isinstance(row, dict):
+                rows.append(row)
+        return rows
+
+    def _checkpoints(self) -> Iterator[tuple[int, Path]]:
+        folder = self.path / "checkpoints"
+        found = []
+        for path in folder.iterdir() if folder.is_dir() else ():
+            match = re.fullmatch(r"step-(\d{1,15})", path.name)
+            if match:
+                found.append((int(match[1]), path))
+            elif path.name.startswith(".step-"):
+                shutil.rmtree(path, ignore_errors=True)  # left by a kill in the middle of a save
+        return iter(sorted(found, reverse=True))
+
+
+class MetricsFile:
+    """metrics.jsonl while a run goes on: rows go to its end; a resumed run first cuts off what it will repeat."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        try:
+            self._file = path.open("r+b" if path.exists() else "w+b")
+            self._file.truncate(offset)
+            self._file.seek(offset)
+        except OSError as error:
+            raise StorageError(f"{path} could not be written: {error.strerror}") from error
+        self.path = path
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        finite = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in row.items()
+        }
+        try:
+            self._file.write(json.dumps(finite, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise StorageError(f"{self.path} could not be written: {error.strerror}") from error
+
+    def sync(self) -> int:
+        """Flush to the disk; the offset up to which the file is safe."""
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,35 @@
+"""How the learning rate changes: a factor for each step, 1 at its highest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from elman.config import TrainingConfig
+
+
+def _constant(c: TrainingConfig, step: int, steps: int) -> float:
+    return 1.0
+
+
+def _step(c: TrainingConfig, step: int, steps: int) -> float:
+    return c.decay ** (step // c.decay_every)
+
+
+def _cosine(c: TrainingConfig, step: int, steps: int) -> float:
+    done = min(1.0, max(0, step - c.warmup) / max(1, steps - c.warmup))
+    return c.final_rate + (1 - c.final_rate) * (1 + math.cos(math.pi * done)) / 2
+
+
+SCHEDULES: dict[str, Callable[[TrainingConfig, int, int], float]] = {
+    "constant": _constant,
+    "step": _step,
+    "cosine": _cosine,
+    "plateau": _constant,  # what validation does to it is kept by the trainer
+}
+
+
+def rate_factor(config: TrainingConfig, step: int, steps: int) -> float:
+    """For the update after `step` others, of `steps` in all; the warm-up multiplies whatever schedule follows it."""
+    warm = min(1.0, (step + 1) / config.warmup) if config.warmup else 1.0
+    return warm * SCHEDULES[config.schedule](config, step, steps)

@@ -1,0 +1,37 @@
+"""What the loop asks of a model in training: any shape of network can be trained by it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from elman.maths.arrays import Array
+from elman.network import Parameters
+
+
+class Task(Protocol):
+    parameters: Parameters
+    steps_per_epoch: float
+    tokens_per_step: int
+    ignorance: float  # the loss of one who knows nothing: above twice of it a run has exploded
+
+    def add_gradients(self, gradients: Parameters, step: int) -> float:
+        """Take the next batches of one update, add the gradients of their mean loss, return it."""
+
+    def validate(self) -> float | None:
+        """The loss on the held-out part; None where there is none."""
+
+    def sample(self, step: int) -> str | None:
+        """Something to look at."""
+
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Everything besides the parameters that the next update depends on: arrays, and facts for JSON."""
+
+    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
+        """Go back to what state() gave."""
+
+
+def generator(seed: int, purpose: str, step: int = 0) -> np.random.Generator:
+    """Random numbers that depend on nothing but these three: no generator's state has to be kept."""
+    return np.random.default_rng([seed, *purpose.encode(), step])
