@@ -60,8 +60,8 @@ class TrainingConfig:
     second_moment: float = 0.99  # of RMSProp; beta 2 of Adam
     epsilon: float = 1e-8  # added to the root of the second moment
     weight_decay: float = 0.0  # pull of every parameter towards 0
-    clip_norm: float | None = 1.0  # longest gradient; None lets all pass
-    clip_value: float | None = None  # largest entry of a gradient
+    clip_norm: float = 1.0  # longest gradient; 0 lets all pass
+    clip_value: float = 0.0  # largest entry of a gradient; 0 lets all pass
     accumulate: int = 1  # windows whose gradients make one step
     epochs: float | None = None  # budget: passes over the text (default: 15)
     steps: int | None = None  # budget: updates
@@ -116,9 +116,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 POSITIVE = {"max_words", "min_count", "hidden", "layers", "batch", "window", "block", "reach", "decay_every", "plateau",
             "accumulate", "epochs", "steps", "seconds", "validate_every", "patience", "save_every", "log_every",
-            "sample_every", "snapshot_every", "learning_rate", "gain", "input_gain", "epsilon", "clip_norm",
-            "clip_value"}  # fmt: skip
-FROM_ZERO = {"warmup", "weight_decay", "retries", "seed", "momentum", "second_moment", "decay", "final_rate"}
+            "sample_every", "snapshot_every", "learning_rate", "gain", "input_gain", "epsilon"}  # fmt: skip
+FROM_ZERO = {"clip_norm", "clip_value", "warmup", "weight_decay", "retries", "seed", "decay", "final_rate"}
 BELOW_ONE = {"validation", "test", "dropout", "momentum", "second_moment"}
 UP_TO_ONE = {"decay", "final_rate"}
 

@@ -94,7 +94,7 @@ class FileSource(Source):
         done, (total, _) = 0, self._state
         try:
             self._file.seek(0)
-            while chunk := self._file.read(CHUNK):
+            while chunk := self._file.read(min(CHUNK, total - done)):  # no further, or a growing file might never end
                 done += len(chunk)
                 if self._progress:
                     self._progress(what, done, total)

@@ -27,7 +27,7 @@ def edge(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **sh
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        if "reverse" not in signature.parameters and kwargs.pop("reverse", False):
+        if "k1" in signature.parameters and kwargs.pop("reverse", False):
             raise ArgumentError("reverse", expected="False: a truncated gradient runs forward in time only", got=True)
         try:
             bound = signature.bind(*args, **kwargs)

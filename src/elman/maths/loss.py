@@ -45,11 +45,11 @@ def cross_entropy(
     # d_o = weight · (y_hat - y) / normaliser
     d_o = y_hat
     if y.ndim == o.ndim:
-        loss = -(scale * y * (shifted - log_total)).sum(dtype=np.float64)
+        loss = (scale * y * (log_total - shifted)).sum(dtype=np.float64)
         d_o -= y
     else:
         ids = y[target]  # (…, 1)
-        loss = -(scale * (np.take_along_axis(shifted, ids, axis=-1) - log_total)).sum(dtype=np.float64)
+        loss = (scale * (log_total - np.take_along_axis(shifted, ids, axis=-1))).sum(dtype=np.float64)
         np.put_along_axis(d_o, ids, np.take_along_axis(d_o, ids, axis=-1) - 1, axis=-1)
     d_o *= scale
     return float(loss), d_o

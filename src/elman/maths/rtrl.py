@@ -41,7 +41,7 @@ def rtrl(
         inputs = np.concatenate([x[t], h[t] * mask, np.ones((B, 1), W_hh.dtype)], axis=1)  # (B, X+H+1)
         f_prime = derivative(h[t + 1])  # (B, H)
         # ∂h[t+1]_j/∂W_ik = f'_j · (1[j = k] · [x, h, 1]_i + Σ_l ∂h[t]_l/∂W_ik · mask_l · W_hh_lj)
-        immediate = inputs[:, :, np.newaxis, np.newaxis] * np.eye(H)
+        immediate = inputs[:, :, np.newaxis, np.newaxis] * np.eye(H, dtype=W_hh.dtype)
         P_next = f_prime[:, np.newaxis, np.newaxis] * (immediate + (P * mask[:, np.newaxis, np.newaxis]) @ W_hh)
         # ∂h[t+1]_j/∂h[0]_i = f'_j · Σ_l ∂h[t]_l/∂h[0]_i · mask_l · W_hh_lj
         R_next = f_prime[:, np.newaxis] * ((R * mask[:, np.newaxis]) @ W_hh)

@@ -61,6 +61,13 @@ def pick(y_hat: Array, u: float) -> int:
     return min(token, int(np.flatnonzero(y_hat)[-1]))  # rounding must not reach past the last one possible
 
 
+def check_lengths(length: int, stop: str | None) -> None:
+    if length < 0:
+        raise RangeError("length", expected="0 or more tokens", got=length)
+    if stop == "":
+        raise ArgumentError("stop", expected="a text that is not empty", got="''")
+
+
 class Writer:
     """A network with its parameters and vocabulary, ready to write."""
 
@@ -110,10 +117,7 @@ class Writer:
         unknown: str = "error",
     ) -> Iterator[str]:
         """Pieces of text as they are written, the prompt not among them; sample `index` of those with this seed."""
-        if length < 0:
-            raise RangeError("length", expected="0 or more tokens", got=length)
-        if stop == "":
-            raise ArgumentError("stop", expected="a text that is not empty", got="''")
+        check_lengths(length, stop)
         how = (how or Sampling()).check()
         rng = np.random.default_rng([seed, index])
         ids, shown = self.prompt(prompt, rng, unknown)

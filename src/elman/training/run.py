@@ -54,8 +54,8 @@ class Run:
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False) -> Run:
         """Make the folder with its config and first files, at once: it is never seen half-made."""
-        if path.exists() and not force and (not path.is_dir() or any(path.iterdir())):
-            raise RunError(f"{path} exists already", do="Choose another --out, or --force to replace it.")
+        if not force:
+            refuse_existing(path)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             beside.mkdir(parents=True)
@@ -128,6 +128,12 @@ class Run:
             elif path.name.startswith(".step-"):
                 shutil.rmtree(path, ignore_errors=True)  # left by a kill in the middle of a save
         return iter(sorted(found, reverse=True))
+
+
+def refuse_existing(path: Path) -> None:
+    """An empty folder may be used; anything else is somebody's."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunError(f"{path} exists already", do="Choose another --out, or --force to replace it.")
 
 
 class MetricsFile:

@@ -161,9 +161,9 @@ class Trainer:
             self.snapshot = self.capture()
         self.gradients.buffer[:] = 0
         loss = self.task.add_gradients(self.gradients, p.step)
-        if c.clip_value is not None:
+        if c.clip_value:
             clip_by_value(self.gradients.buffer, c.clip_value)
-        norm = clip_by_norm(self.gradients.buffer, math.inf if c.clip_norm is None else c.clip_norm)
+        norm = clip_by_norm(self.gradients.buffer, c.clip_norm or math.inf)
         if self._diverged(loss, norm):
             self._roll_back(loss)
             return

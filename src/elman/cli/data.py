@@ -1,0 +1,44 @@
+"""elman data: the texts that Elman knows by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import tyro
+
+from elman.cli.say import console
+from elman.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Data:
+    """The texts that Elman knows by name: list them, find one, or fetch it.
+
+    A file called NAME or NAME.txt in the folder $ELMAN_DATA comes before a download.
+
+    For instance:
+
+        elman data list
+
+        elman data fetch pride-and-prejudice
+    """
+
+    action: tyro.conf.Positional[Literal["list", "path", "fetch"]] = "list"
+    name: tyro.conf.Positional[str | None] = None
+
+    def run(self) -> int:
+        from elman.data import fetch, find_source, list_corpora
+
+        if self.action == "list":
+            from rich.table import Table
+
+            table = Table("name", "what", "size", "where")
+            for row in list_corpora():
+                table.add_row(*(str(cell) if cell is not None else "to be fetched" for cell in row))
+            console.print(table)
+            return 0
+        if self.name is None:
+            raise ArgumentError(f"elman data {self.action}", expected="a name", got="none", do="elman data list")
+        print(find_source(self.name) if self.action == "path" else fetch(self.name))
+        return 0

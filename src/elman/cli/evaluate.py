@@ -1,0 +1,57 @@
+"""elman eval: measure a model on a text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from elman.cli.say import console
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Measure a model on a text: as one lane, from a zero state, every token but the first predicted.
+
+    For instance:
+
+        elman eval runs/pride-and-prejudice other.txt --json
+    """
+
+    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
+    source: tyro.conf.Positional[str]  # a file, - or a name
+    encoding: str | None = None  # of the text (default: as in training)
+    unknown: Literal["error", "skip"] = "error"  # what to do with characters that the model does not know
+    json: bool = False  # print the figures as JSON
+
+    def run(self) -> int:
+        from elman.data import open_corpus
+        from elman.models import LanguageModel
+        from elman.models.evaluation import evaluation
+        from elman.models.language_run import config_of
+
+        model = LanguageModel.load(self.run_folder)
+        assert model.run_ is not None
+        data = config_of(model.run_).data
+        corpus = open_corpus(
+            self.source,
+            encoding=self.encoding or data.encoding,
+            keep_boilerplate=data.keep_boilerplate,
+            vocabulary=model.vocabulary_,
+            unknown=self.unknown,
+        )
+        first = len(model.vocabulary_.decode(corpus.ids[:1]))
+        with console.status(f"reading {len(corpus.ids):,} tokens"):
+            figures = evaluation(model.network_, model.parameters_, corpus.ids, corpus.characters - first)
+        if self.json:
+            print(json.dumps(figures._asdict()))
+            return 0
+        for note in corpus.notes:
+            console.print(note, markup=False)
+        console.print(f"{figures.nats_per_token:.4f} nats a token, perplexity {figures.perplexity:.3f}")
+        console.print(f"{figures.bits_per_token:.4f} bits a token, {figures.bits_per_character:.4f} bits a character")
+        console.print(f"{figures.tokens:,} tokens predicted")
+        return 0

@@ -1,0 +1,95 @@
+"""What a person sees of a run: a bar where there is a terminal, plain lines where there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from elman.cli.say import console
+from elman.training.events import Event, Finished, RolledBack, Started, Stepped
+
+PLAIN_EVERY = 100  # steps from one line to the next where there is no terminal
+
+
+class TrainingReport:
+    """A listener, for as long as a run goes on."""
+
+    def __init__(self) -> None:
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[figures]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.job = self.bar.add_task("training", total=None, figures="")
+        self.validation: float | None = None
+
+    def __enter__(self) -> TrainingReport:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self.bar.update(self.job, total=event.steps, completed=event.step)
+            begin = f"Going on from step {event.step}" if event.step else "Training"
+            console.print(f"{begin}: {event.parameters:,} parameters, {event.steps:,} steps.")
+        elif isinstance(event, Stepped):
+            self._stepped(event)
+        elif isinstance(event, RolledBack):
+            console.print(
+                f"step {event.step}: the loss diverged ({_number(event.loss)}). Back to step {event.to} with the rate "
+                f"halved to {event.learning_rate:.2g}; {event.retries_left} more tries.",
+                style="yellow",
+            )
+        elif isinstance(event, Finished):
+            self.bar.update(self.job, completed=event.step)
+
+    def _stepped(self, event: Stepped) -> None:
+        self.validation = event.validation_loss if event.validation_loss is not None else self.validation
+        if event.logged:
+            self.bar.update(self.job, completed=event.step, figures=self._figures(event))
+        if event.validation_loss is not None or (not console.is_terminal and event.step % PLAIN_EVERY == 0):
+            best = "  best so far" if event.best else ""
+            console.print(f"step {event.step:6}  epoch {event.epoch:5.1f}  {self._line(event)}{best}")
+        if event.sample is not None:
+            console.print(Text(event.sample.strip(), style="dim italic"))
+            console.print()
+
+    def _figures(self, event: Stepped) -> str:
+        held = "" if self.validation is None else f"validation {_number(self.validation)}  "
+        speed = f"{event.tokens_per_second / 1000:.0f}k tokens/s"
+        return f"loss {_number(event.loss)}  {held}gradient {_number(event.gradient_norm)}  {speed}"
+
+    def _line(self, event: Stepped) -> str:
+        held = "" if event.validation_loss is None else f"  validation {_number(event.validation_loss)}"
+        speed = f"{event.tokens_per_second / 1000:5.0f}k tokens/s"
+        return f"loss {_number(event.loss)}  gradient {_number(event.gradient_norm)}  {speed}{held}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) and abs(value) < 1e4 else f"{value:.3g}"
+
+
+@contextmanager
+def reading() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for a file that is being read; small files are done before it shows."""
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        jobs: dict[str, int] = {}
+
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in jobs:
+                jobs[what] = bar.add_task(what, total=total or None)
+            bar.update(jobs[what], completed=done)  # type: ignore[arg-type]
+
+        yield progress

@@ -1,0 +1,87 @@
+"""elman sample: write with a trained model."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from elman.cli.say import console
+from elman.errors import RangeError
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Write with a trained model, character by character as it comes.
+
+    For instance:
+
+        elman sample runs/pride-and-prejudice --prompt "It is a truth" --length 300 --temperature 0.7
+    """
+
+    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
+    prompt: str = ""  # what the text begins with
+    length: int = 500  # tokens to write
+    temperature: float = 0.8  # below 1 is safer, above 1 is wilder, 0 takes the likeliest
+    top_k: int | None = None  # choose among the k likeliest only
+    top_p: float | None = None  # choose among the likeliest that together have this probability
+    beam: int | None = None  # search for the likeliest text with so many candidates, instead of drawing
+    stop: str | None = None  # end before this text
+    seed: int = 0  # the same seed writes the same text
+    count: int = 1  # how many samples
+    unknown: Literal["error", "skip"] = "error"  # what to do with characters of the prompt that the model does not know
+    copies: bool = False  # tell how much of it stands verbatim in the training text
+
+    def run(self) -> int:
+        from elman.models import LanguageModel, Sampling
+        from elman.models.sampling import check_lengths
+
+        if self.count < 1:
+            raise RangeError("--count", expected="1 or more", got=self.count)
+        if self.seed < 0:
+            raise RangeError("--seed", expected="0 or more", got=self.seed)
+        how = Sampling(self.temperature, self.top_k, self.top_p).check()
+        check_lengths(self.length, self.stop)
+        model = LanguageModel.load(self.run_folder)
+        for index in range(self.count):
+            if self.count > 1:
+                console.rule(f"{index + 1} of {self.count}")
+            if self.beam is not None:
+                text = model.sample(
+                    self.length,
+                    prompt=self.prompt,
+                    beam=self.beam,
+                    stop=self.stop,
+                    seed=self.seed,
+                    unknown=self.unknown,
+                )
+                _write(text)
+            else:
+                pieces = model.stream(
+                    self.prompt,
+                    length=self.length,
+                    how=how,
+                    seed=self.seed,
+                    index=index,
+                    stop=self.stop,
+                    unknown=self.unknown,
+                )
+                text = self.prompt
+                _write(text)
+                for piece in pieces:
+                    _write(piece)
+                    text += piece
+            _write("\n")
+            if self.copies:
+                console.print(f"Copied: {model.copies(text)}", markup=False)
+        return 0
+
+
+def _write(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    if sys.stdout.isatty():
+        sys.stdout.flush()

@@ -1,0 +1,32 @@
+"""A listener that writes TensorBoard's own files (extra: tensorboard)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from elman.errors import MissingExtraError
+from elman.training.events import Event, Finished, Stepped
+
+SCALARS = ("loss", "validation_loss", "gradient_norm", "learning_rate", "tokens_per_second")
+
+
+class TensorBoard:
+    def __init__(self, folder: Path) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError:
+            raise MissingExtraError(
+                "TensorBoard files need tensorboardX", do="Install it: pip install 'elman[tensorboard]'"
+            ) from None
+        self.writer = SummaryWriter(str(folder))
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Stepped) and event.logged:
+            for name in SCALARS:
+                value = getattr(event, name)
+                if value is not None:
+                    self.writer.add_scalar(name, value, event.step)
+            if event.sample is not None:
+                self.writer.add_text("sample", event.sample, event.step)
+        elif isinstance(event, Finished):
+            self.writer.close()
