@@ -7,6 +7,7 @@ stop() {
 }
 
 find_python() {
+  local candidate
   for candidate in "${PYTHON:-}" python3.14 python3.13 python3.12 python3.11 python3 python; do
     [ -n "$candidate" ] || continue
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
@@ -18,8 +19,7 @@ find_python() {
 }
 
 use_venv() {
-  dir=$1
-  spec=$2
+  local dir=$1 spec=$2 python stamp wanted
   if ! "$dir/bin/python" -m pip --version >/dev/null 2>&1; then
     python=$(find_python) || stop "Elman needs Python 3.11 or newer, and none was found.
 Install it (https://www.python.org/downloads, or: apt-get install python3 python3-venv), or name one: PYTHON=/path/to/python3.12 bash $0"

@@ -21,7 +21,6 @@ from elman.errors import DataError
 from elman.maths.arrays import Array
 
 MONTH = 30 * 24 * 3600.0  # seconds
-DTYPES = ("uint8", "uint16", "uint32")
 
 Facts = dict[str, Any]  # JSON; "dtype" and "count" are those of the ids
 Result = TypeVar("Result")
@@ -99,8 +98,4 @@ def prune(folder: Path, age: float = MONTH) -> None:
 
 
 def _mapped(file: Path | BinaryIO, facts: Facts) -> Array:
-    dtype, count = np.dtype(DTYPES[DTYPES.index(facts["dtype"])]), facts["count"]
-    size = file.stat().st_size if isinstance(file, Path) else os.fstat(file.fileno()).st_size
-    if size != count * dtype.itemsize:
-        raise ValueError("the ids were cut off")
-    return np.memmap(file, dtype, mode="r", shape=(count,))
+    return np.memmap(file, np.dtype(facts["dtype"]), mode="r", shape=(facts["count"],))  # an error if cut off

@@ -1,18 +1,41 @@
-"""The one place from which the rooms below take the equations: the functions of `maths`, unchecked."""
+"""The one place from which the rooms below take the equations.
 
-from elman.maths.cell import RNNGradients, rnn_backward, rnn_forward
-from elman.maths.layers import (
-    OutputGradients,
-    embedding_backward,
-    embedding_forward,
-    output_backward,
-    output_forward,
-)
-from elman.maths.loss import cross_entropy, mean_squared_error, softmax
-from elman.maths.optimise import Rates, clip_by_norm, clip_by_value, update
-from elman.maths.truncation import Blocks, cut_blocks, truncated_backward
+Compiled unless ELMAN_KERNELS=reference asks for the plain NumPy of `maths`. Names and arguments are the same.
+"""
+
+import os
+
+from elman.errors import UnknownNameError
+from elman.maths.cell import RNNGradients
+from elman.maths.layers import OutputGradients
+from elman.maths.optimise import Rates
+from elman.maths.truncation import Blocks, cut_blocks
+
+KERNELS = os.environ.get("ELMAN_KERNELS") or "reference"
+
+if KERNELS == "reference":
+    from elman.maths.cell import rnn_backward, rnn_forward
+    from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
+    from elman.maths.loss import cross_entropy, mean_squared_error, softmax
+    from elman.maths.optimise import clip_by_norm, clip_by_value, update
+    from elman.maths.truncation import truncated_backward
+elif KERNELS == "compiled":
+    from elman.kernels.cell import rnn_backward, rnn_forward, truncated_backward
+    from elman.kernels.layers import (
+        cross_entropy,
+        embedding_backward,
+        embedding_forward,
+        mean_squared_error,
+        output_backward,
+        output_forward,
+        softmax,
+    )
+    from elman.kernels.optimise import clip_by_norm, clip_by_value, update
+else:
+    raise UnknownNameError("ELMAN_KERNELS", expected="compiled or reference", got=repr(KERNELS))
 
 __all__ = [
+    "KERNELS",
     "Blocks",
     "OutputGradients",
     "RNNGradients",

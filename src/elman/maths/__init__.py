@@ -3,6 +3,8 @@
 Inside the package the unchecked functions are taken from the modules themselves.
 """
 
+from typing import Any
+
 from elman.maths import cell, layers, loss, truncation
 from elman.maths import rtrl as _rtrl
 from elman.maths.activations import ACTIVATIONS, Activation, get_activation
@@ -17,14 +19,14 @@ from elman.maths.truncation import Blocks, cut_blocks
 _X = "T B X | T B :X"
 _OPTIONS = {"lengths": "B :T", "h_mask": "B H"}
 _BACKWARD = {"d_h_direct": "T B H", "W_xh": "X H", "W_hh": "H H", "x": _X, "h": "T+1 B H", **_OPTIONS}
-_FIELDS = {"b_h": "H", "h0": "B H", "out": ""}  # what only out= of a backward pass holds
+_FIELDS: dict[str, Any] = {"b_h": "H", "h0": "B H", "out": RNNGradients}  # what only out= of a backward pass holds
 
 rnn_forward = edge(cell.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="B H", **_OPTIONS, out="T+1 B H")
 rnn_backward = edge(cell.rnn_backward, **_BACKWARD, **_FIELDS)
 truncated_backward = edge(truncation.truncated_backward, **_BACKWARD, **_FIELDS)
 rtrl = edge(_rtrl.rtrl, **_BACKWARD)
 output_forward = edge(layers.output_forward, W_hy="H Y", b_y="Y", h="… H", out="… Y")
-output_backward = edge(layers.output_backward, W_hy="H Y", d_o="… Y", h="… H", b_y="Y", out="")
+output_backward = edge(layers.output_backward, W_hy="H Y", d_o="… Y", h="… H", b_y="Y", out=OutputGradients)
 embedding_forward = edge(layers.embedding_forward, W="V X", ids="… :V", out="… X")
 embedding_backward = edge(layers.embedding_backward, W="V X", ids="… :V", d_x="… X", out="V X")
 softmax = edge(loss.softmax, o="… Y", out="… Y")

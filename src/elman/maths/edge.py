@@ -19,9 +19,11 @@ from elman.maths.arrays import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_WHOLE = (int, np.integer)
+_NUMBER = (float, np.floating, *_WHOLE)
 
 
-def edge(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **shapes: str) -> Callable[P, R]:
+def edge(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **shapes: Any) -> Callable[P, R]:
     """The function with its arguments checked; alternatives of a shape are separated by "|"."""
     signature = inspect.signature(function)
 
@@ -49,23 +51,34 @@ class _Call:
         self.sizes: dict[str, tuple[Any, str]] = {}  # symbol: its value, the argument that set it
         self.dtype: tuple[Any, str] | None = None
 
-    def check(self, shapes: dict[str, str]) -> None:
+    def check(self, shapes: dict[str, Any]) -> None:
         ids = {}
         for name, shape in shapes.items():
             value = self.arguments.get(name)
             if value is None and (name in ("h0", "lengths", "h_mask", "weights", "out") or name not in self.arguments):
                 continue
-            if name == "out" and isinstance(value, tuple):
-                for field, part in zip(getattr(value, "_fields", ()), value, strict=False):
-                    if part is not None:
-                        self._array(f"out.{field}", part, shapes[field.removeprefix("d_")])
+            if isinstance(shape, type):
+                self._gradients(value, shape, shapes)
                 continue
+            if name == "out" and not (isinstance(value, np.ndarray) and value.flags.writeable):
+                raise ArgumentError(name, expected="an array that can be written to", got=_described(value))
             array = self.arguments[name] = value if isinstance(value, np.ndarray) else self._convert(name, value)
             if bound := self._array(name, array, shape):
                 ids[name] = (array, bound)
         for name, (array, bound) in ids.items():
             self._range(name, array, self.sizes[bound][0])
         self._scalars()
+
+    def _gradients(self, out: Any, kind: type[Any], shapes: dict[str, Any]) -> None:
+        """Each part of the gradients that a backward pass adds to; d_x may be missing."""
+        if not isinstance(out, kind):
+            raise ArgumentError("out", expected=kind.__name__, got=_described(out))
+        for field, part in zip(kind._fields, out, strict=True):
+            if part is None and field == "d_x":
+                continue
+            if not (isinstance(part, np.ndarray) and part.flags.writeable):
+                raise ArgumentError(f"out.{field}", expected="an array that can be written to", got=_described(part))
+            self._array(f"out.{field}", part, shapes[field.removeprefix("d_")].split("|")[0])
 
     @staticmethod
     def _convert(name: str, value: Any) -> Array:
@@ -83,6 +96,10 @@ class _Call:
         fitting = [symbols for symbols in kinds if self._rank_fits(symbols, array.ndim)]
         if not fitting:
             raise ShapeError(name, expected=self._described(kinds), got=f"shape {array.shape}")
+        if "…" in self.sizes:  # once the leading axes are known, so is the rank
+            axes = len(self.sizes["…"][0]) - 1
+            exact = [s for s in fitting if "…" not in s or axes + len([n for n in s if n[0] != ":"]) == array.ndim]
+            fitting = exact or fitting
         whole = array.dtype.kind in "iu"  # where the rank leaves it open, whole numbers are ids
         symbols = next((kind for kind in fitting if whole == any(s.startswith(":") for s in kind)), fitting[0])
         limit = next((s[1:] for s in symbols if s.startswith(":")), None)
@@ -146,12 +163,17 @@ class _Call:
             get_activation(arguments["activation"])
         for name, least in (("k1", 1), ("k2", arguments.get("k1", 1))):
             value = arguments.get(name, least)
-            if not isinstance(value, int | np.integer) or value < least:
+            if not isinstance(value, _WHOLE) or isinstance(value, bool) or value < least:
                 bound = "1 or more" if name == "k1" else f"k1 = {least} or more"
                 raise RangeError(name, expected=f"a whole number, {bound}", got=repr(value))
         normaliser = arguments.get("normaliser")
-        if normaliser is not None and not 0 < float(normaliser) < np.inf:
+        if normaliser is not None and not (isinstance(normaliser, _NUMBER) and 0 < normaliser < np.inf):
             raise RangeError("normaliser", expected="a number above 0", got=repr(normaliser))
+
+
+def _described(value: object) -> str:
+    read_only = isinstance(value, np.ndarray) and not value.flags.writeable
+    return f"{'a read-only ' if read_only else ''}{type(value).__name__}"
 
 
 def distributions(arguments: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ def orthogonal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatT
 
 def identity(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
     """gain · I, for relu: the IRNN (Le et al. 2015)."""
-    return gain * np.eye(*shape, dtype=dtype)
+    return (gain * np.eye(shape[0], shape[1])).astype(dtype)
 
 
 def glorot(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:

@@ -19,7 +19,10 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
     # o[t] = h[t+1] @ W_hy + b_y
     H, Y = W_hy.shape
     o = np.empty((*h.shape[:-1], Y), W_hy.dtype) if out is None else out  # (…, Y)
-    np.matmul(h.reshape(-1, H), W_hy, out=o.reshape(-1, Y))
+    if o.flags.c_contiguous:
+        np.matmul(h.reshape(-1, H), W_hy, out=o.reshape(-1, Y))  # one product instead of one a step
+    else:
+        np.matmul(h, W_hy, out=o)
     o += b_y
     return o
 

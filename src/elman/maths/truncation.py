@@ -8,6 +8,7 @@ serves them all. With k2 ≥ T this is the full gradient, with k2 = 1 it is what
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ class Blocks(NamedTuple):
 def cut_blocks(T: int, B: int, lengths: Array | None, k1: int, k2: int) -> Blocks:
     first = np.repeat(np.arange(0, T, k1), B)  # (N,)
     rows = np.tile(np.arange(B), len(first) // B)  # (N,)
-    end = np.minimum(first + k1, T if lengths is None else lengths[rows])  # (N,)
+    end = np.minimum(first + k1, T if lengths is None else lengths[rows].astype(np.intp))  # (N,)
     start = np.maximum(end - k2, 0)  # (N,)
     return Blocks(k1, min(k2, T), rows, first, start, end - start)
 
@@ -71,15 +72,16 @@ def truncated_backward(
     lengths: Array | None = None,
     h_mask: Array | None = None,
     out: RNNGradients | None = None,
+    full_backward: Callable[..., RNNGradients] = rnn_backward,  # the pass that runs over the blocks
 ) -> RNNGradients:
     T, B, _ = d_h_direct.shape
-    backward = partial(rnn_backward, W_xh=W_xh, W_hh=W_hh, activation=activation)
+    backward = partial(full_backward, W_xh=W_xh, W_hh=W_hh, activation=activation)
     if k2 >= T:
         return backward(d_h_direct, x, h, lengths=lengths, h_mask=h_mask, out=out)
     out = RNNGradients.zeros(x, W_xh) if out is None else out
     blocks = cut_blocks(T, B, lengths, k1, k2)
     inputs = blocks.inputs(x)  # (k2, N, X), or ids
-    d_x = None if out.d_x is None else np.zeros_like(inputs)
+    d_x = None if out.d_x is None or x.ndim == 2 else np.zeros_like(inputs)
     d_h0 = np.zeros((len(blocks.rows), len(W_hh)), W_hh.dtype)  # (N, H)
     backward(
         blocks.direct(d_h_direct),

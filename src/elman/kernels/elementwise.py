@@ -1,0 +1,142 @@
+"""exp, tanh and what else happens entry by entry, in forms that LLVM turns into vector code.
+
+Both rest on one polynomial: e^r - 1 = r + r²/2! + r³/3! + …, for |r| ≤ ln 2 / 2, where few terms reach the last bit.
+With n the whole number nearest to x / ln 2 and r = x - n ln 2, e^x = 2^n e^r. Measured over the whole range
+(tests/kernels): exp within 2 units in the last place, tanh within 4; |tanh| ≤ 1, 0 stays 0 and NaN stays NaN.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from elman.kernels.compile import inline
+
+f4, f8 = np.float32, np.float64
+TERMS_4 = tuple(f4(1 / math.factorial(k)) for k in range(7, 0, -1))  # error below 2e-8
+TERMS_8 = tuple(f8(1 / math.factorial(k)) for k in range(13, 0, -1))  # error below 1e-17
+
+
+@intrinsic
+def power_of_two(typing, n):
+    """2^n for a float32 or float64 that holds a small whole number plus 1.5·2^23 or 1.5·2^52: its low bits are n."""
+    bits, mantissa, bias = (32, 23, 127) if n == types.float32 else (64, 52, 1023)
+
+    def generate(context, builder, signature, args):
+        integer = ir.IntType(bits)
+        low = builder.bitcast(args[0], integer)
+        exponent = builder.shl(builder.add(low, ir.Constant(integer, bias)), ir.Constant(integer, mantissa))
+        return builder.bitcast(exponent, args[0].type)
+
+    return n(n), generate
+
+
+# x / ln 2 plus this is rounded to a whole number by the addition itself; ln 2 in two parts keeps r exact
+@inline
+def _exp_parts_4(x):
+    z = x * f4(1.4426950408889634) + f4(12582912.0)
+    n = z - f4(12582912.0)
+    r = (x - n * f4(0.693359375)) - n * f4(-2.12194440e-4)
+    p = TERMS_4[0]
+    for c in TERMS_4[1:]:
+        p = p * r + c
+    return power_of_two(z), p * r  # 2^n and e^r - 1
+
+
+@inline
+def _exp_parts_8(x):
+    z = x * 1.4426950408889634 + 6755399441055744.0
+    n = z - 6755399441055744.0
+    r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
+    p = TERMS_8[0]
+    for c in TERMS_8[1:]:
+        p = p * r + c
+    return power_of_two(z), p * r
+
+
+def exp(x):
+    """e^x for x ≤ 0, the only kind that a softmax needs."""
+    return np.exp(x)
+
+
+@overload(exp)
+def _exp(x):
+    if x == types.float32:
+
+        def implementation(x):
+            scale, rest = _exp_parts_4(f4(-87.0) if x < f4(-87.0) else x)
+            return f4(0) if x < f4(-87.0) else scale + scale * rest
+    else:
+
+        def implementation(x):
+            scale, rest = _exp_parts_8(-708.0 if x < -708.0 else x)
+            return 0.0 if x < -708.0 else scale + scale * rest
+
+    return implementation
+
+
+def tanh(x):
+    """(e^2|x| - 1) / (e^2|x| + 1), with the sign of x; e^2|x| - 1 is computed as such, exact near 0."""
+    return np.tanh(x)
+
+
+@overload(tanh)
+def _tanh(x):
+    if x == types.float32:
+
+        def implementation(x):
+            size = -x if x < f4(0) else x
+            size = f4(9.02) if size > f4(9.02) else size
+            scale, rest = _exp_parts_4(size + size)
+            e = scale * rest + (scale - f4(1))
+            t = e / (e + f4(2))
+            return -t if x < f4(0) else t
+    else:
+
+        def implementation(x):
+            size = -x if x < 0.0 else x
+            size = 19.07 if size > 19.07 else size
+            scale, rest = _exp_parts_8(size + size)
+            e = scale * rest + (scale - 1.0)
+            t = e / (e + 2.0)
+            return -t if x < 0.0 else t
+
+    return implementation
+
+
+CODES = {"tanh": 0, "relu": 1, "sigmoid": 2, "identity": 3}
+
+
+@inline
+def activate(a, code):
+    """h = f(a), in place."""
+    half = a.dtype.type(0.5)
+    zero = a.dtype.type(0)
+    if code == 0:
+        for i in range(a.size):
+            a[i] = tanh(a[i])
+    elif code == 1:
+        for i in range(a.size):
+            a[i] = zero if a[i] < zero else a[i]
+    elif code == 2:
+        for i in range(a.size):
+            a[i] = tanh(a[i] * half) * half + half
+
+
+@inline
+def through(d, h, code):
+    """d_a = f' ⊙ d_h, in place, with f' in terms of h."""
+    one, zero = d.dtype.type(1), d.dtype.type(0)
+    if code == 0:
+        for i in range(d.size):
+            d[i] = d[i] * (one - h[i] * h[i])
+    elif code == 1:
+        for i in range(d.size):
+            d[i] = d[i] if h[i] > zero else zero
+    elif code == 2:
+        for i in range(d.size):
+            d[i] = d[i] * (h[i] * (one - h[i]))

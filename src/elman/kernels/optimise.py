@@ -1,0 +1,99 @@
+"""Clipping and the optimisers, compiled: one pass over the flat buffer, the equations of maths/optimise.py."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from elman.kernels.compile import kernel
+from elman.maths import optimise as reference
+from elman.maths.arrays import Array
+from elman.maths.optimise import OPTIMISERS, Rates, clip_by_value
+
+
+@kernel
+def _square(g):
+    # four sums side by side, in double precision
+    s0 = s1 = s2 = s3 = 0.0
+    quarter = g.size // 4
+    for i in range(quarter):
+        s0 += float(g[i]) * float(g[i])
+        s1 += float(g[quarter + i]) * float(g[quarter + i])
+        s2 += float(g[2 * quarter + i]) * float(g[2 * quarter + i])
+        s3 += float(g[3 * quarter + i]) * float(g[3 * quarter + i])
+    for i in range(4 * quarter, g.size):
+        s0 += float(g[i]) * float(g[i])
+    return (s0 + s1) + (s2 + s3)
+
+
+@kernel
+def _scale(g, factor):
+    for i in range(g.size):
+        g[i] *= factor
+
+
+def clip_by_norm(g: Array, limit: float) -> float:
+    norm = math.sqrt(_square(g))
+    # g ← g · limit / ‖g‖
+    if norm > limit:
+        _scale(g, g.dtype.type(limit / norm))
+    return norm
+
+
+@kernel
+def _sgd(p, g, rate, decay):
+    # p ← p - rate · (g + λ p)
+    for i in range(p.size):
+        p[i] -= rate * (g[i] + decay * p[i])
+
+
+@kernel
+def _momentum(p, g, v, rate, mu, decay):
+    # v ← μ v + g,   p ← p - rate · v
+    for i in range(p.size):
+        v[i] = mu * v[i] + (g[i] + decay * p[i])
+        p[i] -= rate * v[i]
+
+
+@kernel
+def _rooted(p, g, s, rate, keep, add, epsilon, decay):
+    # s ← keep · s + add · g²,   p ← p - rate · g / (√s + ε)
+    for i in range(p.size):
+        d = g[i] + decay * p[i]
+        s[i] = keep * s[i] + add * (d * d)
+        p[i] -= rate * d / (np.sqrt(s[i]) + epsilon)
+
+
+@kernel
+def _adam(p, g, m, v, rate, beta1, beta2, root, epsilon, decay, shrink):
+    # m ← β1 m + (1 - β1) g,   v ← β2 v + (1 - β2) g²,   p ← shrink · p - rate · m / (√(v · root) + ε)
+    one = p.dtype.type(1)
+    for i in range(p.size):
+        d = g[i] + decay * p[i]
+        m[i] = beta1 * m[i] + (one - beta1) * d
+        v[i] = beta2 * v[i] + (one - beta2) * (d * d)
+        p[i] = shrink * p[i] - rate * (m[i] / (np.sqrt(v[i] * root) + epsilon))
+
+
+def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None:
+    if p.dtype not in (np.float32, np.float64):
+        reference.update(name, p, g, r, memory)
+        return
+    n = p.dtype.type
+    decay = n(0 if OPTIMISERS[name].decoupled else r.weight_decay)
+    if name == "sgd":
+        _sgd(p, g, n(r.rate), decay)
+    elif name == "momentum":
+        _momentum(p, g, *memory, n(r.rate), n(r.momentum), decay)
+    elif name in ("rmsprop", "adagrad"):
+        keep, add = (r.decay, 1 - r.decay) if name == "rmsprop" else (1, 1)
+        _rooted(p, g, *memory, n(r.rate), n(keep), n(add), n(r.epsilon), decay)
+    else:
+        # rate / (1 - β1^t) and 1 / (1 - β2^t) undo the zeros that m and v began with
+        rate, root = r.rate / (1 - r.momentum**r.t), 1 / (1 - r.decay**r.t)
+        shrink = 1 - r.rate * r.weight_decay if OPTIMISERS[name].decoupled else 1
+        _adam(p, g, *memory, n(rate), n(r.momentum), n(r.decay), n(root), n(r.epsilon), decay, n(shrink))
+
+
+__all__ = ["Rates", "clip_by_norm", "clip_by_value", "update"]

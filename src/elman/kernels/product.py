@@ -1,0 +1,140 @@
+"""c += a @ W, with W packed once into panels of a few vectors of columns.
+
+Loops that only move numbers run over slices from 0: an index that might be negative would stop LLVM from using vectors.
+"""
+
+from __future__ import annotations
+
+from elman.kernels.compile import VECTOR_BYTES, inline, kernel, part
+from elman.kernels.tile import ROWS, VECTORS, make_tile
+
+DEPTH = 256  # rows of a panel that are used before the next ones: they and a few rows of a stay in the first cache
+tall = make_tile(ROWS, VECTORS)
+tile5, tile4, tile3, tile2 = (make_tile(rows, VECTORS) for rows in (5, 4, 3, 2))
+tile1 = make_tile(1, VECTORS)
+wide2 = make_tile(2, VECTORS, panels=2)
+wide1 = make_tile(1, VECTORS, panels=4)
+
+
+def panel_width(itemsize: int) -> int:
+    return VECTORS * VECTOR_BYTES // itemsize
+
+
+def packed_size(K: int, N: int, itemsize: int) -> int:
+    width = panel_width(itemsize)
+    return -(-N // width) * K * width
+
+
+@inline
+def width_of(packed):
+    return VECTORS * (VECTOR_BYTES // packed.itemsize)
+
+
+@inline
+def copy(source, to, count):
+    for j in range(count):  # an assignment of slices would compile an error message for shapes that differ
+        to[j] = source[j]
+
+
+@inline
+def pack(W, packed):
+    """Panels of W's columns, one behind the other; the last is filled up with zeros."""
+    K, N = W.shape
+    width = width_of(packed)
+    for p in range((N + width - 1) // width):
+        used = min(width, N - p * width)
+        for k in range(K):
+            to = packed[(p * K + k) * width : (p * K + k + 1) * width]
+            copy(W[k, p * width :], to, used)
+            to[used:] = 0
+
+
+@inline
+def pack_transposed(W, packed):
+    """The panels of W.T, in blocks of 16 rows, so that no side is read across its rows for long."""
+    N, K = W.shape
+    width = width_of(packed)
+    for p in range((N + width - 1) // width):
+        used = min(width, N - p * width)
+        rows = W[p * width : p * width + used]
+        panel = packed[p * K * width : (p + 1) * K * width].reshape(K, width)
+        for start in range(0, K, 16):
+            stop = min(start + 16, K)
+            for j in range(used):
+                for k in range(start, stop):
+                    panel[k, j] = rows[j, k]
+        panel[:, used:] = 0
+
+
+@inline
+def _rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, depth):
+    """One panel, all rows: as many as the tile is tall at a time, then what is left in one go."""
+    i = 0
+    while i + ROWS <= rows:
+        tall(a, packed, c, a_at + i * a_step, w_at, c_at + i * c_step, a_step, w_step, c_step, 0, 0, depth)
+        i += ROWS
+    while i < rows:
+        left, at, to = rows - i, a_at + i * a_step, c_at + i * c_step
+        if left >= 5:
+            tile5(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
+            i += 5
+        elif left == 4:
+            tile4(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
+            i += 4
+        elif left == 3:
+            tile3(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
+            i += 3
+        elif left == 2:
+            tile2(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
+            i += 2
+        else:
+            tile1(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
+            i += 1
+
+
+@part
+def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
+    """c[i, :N] += a[i, :K] @ W for all rows of flat a and c; `edge` holds rows × one panel, for the last columns."""
+    width = width_of(packed)
+    full = N // width
+    left = N - full * width
+    for start in range(0, K, DEPTH):
+        depth = min(DEPTH, K - start)
+        at = a_at + start
+        p = 0
+        if rows == 1:
+            while p + 4 <= full:  # one row has too few sums to keep the multipliers busy: take four panels
+                w_at = (p * K + start) * width
+                wide1(a, packed, c, at, w_at, c_at + p * width, K, width, N, K * width, width, depth)
+                p += 4
+        elif rows == 2:
+            while p + 2 <= full:
+                w_at = (p * K + start) * width
+                wide2(a, packed, c, at, w_at, c_at + p * width, K, width, N, K * width, width, depth)
+                p += 2
+        while p * width < N:
+            to, to_at, to_step = (c, c_at + p * width, N) if p < full else (edge, 0, width)
+            if p == full:
+                for i in range(rows):
+                    copy(c[c_at + p * width + i * N :], edge[i * width :], left)
+            _rows(a, packed, to, at, (p * K + start) * width, to_at, K, width, to_step, rows, depth)
+            if p == full:
+                for i in range(rows):
+                    copy(edge[i * width :], c[c_at + p * width + i * N :], left)
+            p += 1
+
+
+@kernel
+def product(a, packed, c, edge):
+    """c += a @ W for contiguous a (rows, K) and c (rows, N)."""
+    add_product(a.reshape(-1), 0, a.shape[0], packed, a.shape[1], c.shape[1], c.reshape(-1), 0, edge)
+
+
+@kernel
+def packed_forward(W, packed):
+    pack(W, packed)
+
+
+@kernel
+def packed_backward(W, packed):
+    pack_transposed(W, packed)

@@ -1,0 +1,131 @@
+"""The cache of encoded texts: used once written, never half-written, and not for ever."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elman.data import cache as cache_module
+from elman.data import corpus, open_corpus
+from elman.data.vocabulary import CharVocabulary
+from elman.errors import DataError
+
+TEXT = "It is a truth — universally acknowledged — that it is a truth.\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "truth.txt"
+    path.write_bytes(TEXT.encode())
+    return path
+
+
+@pytest.fixture
+def encodings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows with every encoding of a text."""
+    done: list[str] = []
+    real = corpus._encode
+    monkeypatch.setattr(corpus, "_encode", lambda source, *rest: done.append(source.shown) or real(source, *rest))
+    return done
+
+
+def test_a_text_is_encoded_once_and_anew_when_anything_changes(file: Path, encodings: list[str]) -> None:
+    first, second = open_corpus(file), open_corpus(file)
+    assert len(encodings) == 1
+    for field in ("vocabulary", "name", "source", "sha256", "characters", "unknown", "notes"):
+        assert getattr(first, field) == getattr(second, field)
+    assert np.array_equal(first.ids, second.ids)
+    assert isinstance(second.ids, np.memmap)
+
+    changes = [
+        {"keep_boilerplate": True},
+        {"encoding": "latin-1"},
+        {"tokens": "byte"},
+        {"tokens": "word"},
+        {"tokens": "word", "min_count": 1},
+        {"tokens": "word", "max_words": 3},
+        {"tokens": "word", "unknown": "skip"},
+        {"vocabulary": CharVocabulary(TEXT + "ß")},
+    ]
+    for number, change in enumerate(changes, 2):
+        open_corpus(file, **change)  # type: ignore[arg-type]
+        assert len(encodings) == number
+    file.write_bytes(b"another text")
+    changed = open_corpus(file)
+    assert changed.vocabulary.decode(changed.ids) == "another text"
+    copy = file.with_name("copy.txt")
+    copy.write_bytes(b"another text")
+    count = len(encodings)
+    assert open_corpus(copy).name == "copy"
+    assert len(encodings) == count  # the text counts, not its name
+
+
+@pytest.mark.parametrize("damage", ["cut ids", "no ids", "cut facts", "foreign facts"])
+def test_a_damaged_cache_entry_is_written_anew(file: Path, cache: Path, encodings: list[str], damage: str) -> None:
+    open_corpus(file)
+    (ids,) = cache.glob("encoded/*.ids")
+    facts = ids.with_suffix(".json")
+    if damage == "cut ids":
+        ids.write_bytes(ids.read_bytes()[:-1])
+    elif damage == "no ids":
+        ids.unlink()
+    else:
+        facts.write_text("{" if damage == "cut facts" else "[1]")
+    assert open_corpus(file).vocabulary.decode(open_corpus(file).ids) == TEXT
+    assert len(encodings) == 2
+
+
+def test_an_interrupted_encoding_leaves_nothing(file: Path, cache: Path) -> None:
+    def stop(what: str, done: int, total: int) -> None:
+        if what == "encoding":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        open_corpus(file, progress=stop)
+    assert list(cache.glob("encoded/*")) == []
+
+
+def test_without_a_cache_there_is_a_temporary_file(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encodings: list[str]
+) -> None:
+    monkeypatch.setenv("ELMAN_CACHE", str(file / "no-folder"))  # below a file: not even root can write there
+    read = open_corpus(file)
+    assert isinstance(read.ids, np.memmap)
+    assert read.vocabulary.decode(read.ids) == TEXT
+    assert len(encodings) == 1
+    monkeypatch.setattr(cache_module.tempfile, "TemporaryFile", tmp_path.open)
+    with pytest.raises(DataError, match="set ELMAN_CACHE"):
+        open_corpus(file)
+
+
+def test_entries_unused_for_a_month_go(file: Path, cache: Path) -> None:
+    def age(path: Path, days: float) -> None:
+        os.utime(path, (time.time() - days * 86400,) * 2)
+
+    open_corpus(file)
+    old = list(cache.glob("encoded/*"))
+    assert len(old) == 2
+    for path in old:
+        age(path, 29)
+    open_corpus(file, tokens="byte")
+    assert all(path.exists() for path in old)
+    open_corpus(file)  # used: young again
+    assert all(time.time() - path.stat().st_mtime < 3600 for path in old)
+    for path in old:
+        age(path, 31)
+    open_corpus(file, tokens="word")
+    assert not any(path.exists() for path in old)
+
+
+def test_a_cache_that_only_others_may_write_to_is_used(
+    file: Path, monkeypatch: pytest.MonkeyPatch, encodings: list[str]
+) -> None:
+    def denied(path: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    open_corpus(file)
+    monkeypatch.setattr(cache_module.os, "utime", denied)
+    open_corpus(file)
+    assert len(encodings) == 1

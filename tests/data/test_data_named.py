@@ -1,0 +1,226 @@
+"""Named corpora: where they are sought, and downloads that come whole or not at all."""
+
+import dataclasses
+import hashlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pooch
+import pytest
+
+from elman.data import default_source, fetch, find_source, list_corpora, named, open_corpus
+from elman.errors import DataError, DownloadError, UnknownNameError
+
+BODY = b"It is a truth universally acknowledged.\r\n" * 100
+NAME = "pride-and-prejudice"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """The path says how to misbehave."""
+
+    asked: list[str]  # by the fixture
+    quiet: threading.Event
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.path == "/silent":
+            self.quiet.wait(10)
+            return
+        if self.path == "/missing":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(BODY)))
+        self.end_headers()
+        if self.path == "/stalling":
+            self.wfile.write(BODY[:100])
+            self.wfile.flush()
+            self.quiet.wait(10)
+        elif self.path == "/truncated":
+            self.wfile.write(BODY[:-1])
+        elif self.path == "/corrupted":
+            self.wfile.write(BODY[:-1] + b"?")
+        else:
+            self.wfile.write(BODY)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
+    """Its address, and the paths that it was asked for; the corpus is what it serves."""
+    handler = type("Handler", (Handler,), {"asked": [], "quiet": threading.Event()})
+    corpus = dataclasses.replace(
+        named.CORPORA[NAME], url="http://127.0.0.1:9/", sha256=hashlib.sha256(BODY).hexdigest(), size=len(BODY)
+    )
+    monkeypatch.setitem(named.CORPORA, NAME, corpus)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}", handler.asked
+        handler.quiet.set()
+        http.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def closed_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No network: the corpus is at a port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setitem(
+        named.CORPORA, NAME, dataclasses.replace(named.CORPORA[NAME], url=f"http://127.0.0.1:{port}/1342.txt")
+    )
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_whole_download_is_kept_and_asked_for_once(
+    server: tuple[str, list[str]], cache: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    url, asked = server
+    for _ in range(2):
+        path = fetch(NAME, url=url + "/whole")
+        assert path.read_bytes() == BODY
+    assert asked == ["/whole"]
+    assert files(cache) == [path]
+    assert path.name == f"{NAME}.txt"
+    assert find_source(NAME) == path  # the url in the table is dead: this is the copy in the cache
+    assert capfd.readouterr() == ("", "")
+    path.write_bytes(b"damaged")
+    assert fetch(NAME, url=url + "/whole").read_bytes() == BODY
+
+
+@pytest.mark.parametrize(
+    ("path", "cause"),
+    [
+        ("/truncated", "the transfer broke off"),
+        ("/corrupted", "what came is another file, its sha256 is not the one expected"),
+        ("/silent", "no answer for 0.2 seconds"),
+        ("/stalling", "no answer for 0.2 seconds"),
+        ("/missing", "the server said 404"),
+    ],
+)
+def test_a_broken_download_is_refused_and_leaves_nothing(
+    server: tuple[str, list[str]], cache: Path, path: str, cause: str
+) -> None:
+    pooch.get_logger().setLevel("INFO")
+    begin = time.monotonic()
+    with pytest.raises(DownloadError, match=rf"could not be fetched: {cause}.*ELMAN_DATA"):
+        fetch(NAME, url=server[0] + path, timeout=0.2)
+    assert time.monotonic() - begin < 5
+    assert files(cache) == []
+    assert pooch.get_logger().level == logging.INFO  # as it was
+
+
+@pytest.mark.usefixtures("closed_port")
+def test_a_refused_connection_is_said(cache: Path) -> None:
+    with pytest.raises(DownloadError, match=r"no connection to 127\.0\.0\.1:\d+\. .*ELMAN_DATA"):
+        find_source(NAME)
+    assert files(cache) == []
+
+
+def test_a_download_that_cannot_be_written_is_said(
+    server: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ELMAN_CACHE", str(tmp_path / "file"))
+    with pytest.raises(DownloadError, match="could not be fetched"):
+        fetch(NAME, url=server[0] + "/whole")
+    with pytest.raises(DataError, match="Set ELMAN_CACHE"):
+        fetch("python-docs")
+
+
+@pytest.mark.usefixtures("closed_port")
+def test_without_network_and_copy_the_default_is_python_docs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    said: list[str] = []
+    assert default_source(said.append) == "python-docs"
+    assert len(said) == 1
+    assert "no connection" in said[0]
+    assert "python-docs" in said[0]
+    assert "\n" not in said[0]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / f"{NAME}.txt").write_text("mine")
+    monkeypatch.setenv("ELMAN_DATA", str(tmp_path / "mine"))
+    assert default_source(said.append) == NAME
+    assert len(said) == 1
+
+
+def test_python_docs_is_english_and_needs_no_network(cache: Path) -> None:
+    path = find_source("python-docs")
+    text = path.read_text("utf-8")
+    assert len(text) > 200_000
+    assert "statement" in text
+    assert path.is_relative_to(cache)
+    written = path.stat().st_mtime_ns
+    assert fetch("python-docs") == path
+    assert path.stat().st_mtime_ns == written
+    path.write_text("damaged")
+    assert fetch("python-docs").read_text("utf-8") == text
+    corpus = open_corpus("python-docs")
+    assert corpus.name == "python-docs"
+    assert corpus.vocabulary.decode(corpus.ids) == text
+
+
+@pytest.mark.usefixtures("closed_port")
+def test_the_order_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    kept = cache / "corpora" / f"{NAME}.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(BODY)
+    monkeypatch.setitem(
+        named.CORPORA, NAME, dataclasses.replace(named.CORPORA[NAME], sha256=hashlib.sha256(BODY).hexdigest())
+    )
+    assert find_source(NAME) == kept
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    monkeypatch.setenv("ELMAN_DATA", str(mine))
+    assert find_source(NAME) == kept
+    (mine / f"{NAME}.txt").write_text("x")
+    assert find_source(NAME) == mine / f"{NAME}.txt"
+    (mine / NAME).write_text("x")
+    assert find_source(NAME) == mine / NAME
+    (tmp_path / NAME).mkdir()
+    assert find_source(NAME) == mine / NAME  # a folder of that name is no text
+    (tmp_path / NAME).rmdir()
+    (tmp_path / NAME).write_text("x")
+    assert find_source(NAME) == Path(NAME)
+    assert find_source("-") == Path("-")
+
+
+def test_any_file_in_the_data_folder_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "emma.txt").write_text("Emma Woodhouse, handsome, clever, and rich")
+    monkeypatch.setenv("ELMAN_DATA", str(tmp_path))
+    assert open_corpus("emma").source == str(tmp_path / "emma.txt")
+    assert open_corpus("emma.txt").name == "emma"
+
+
+@pytest.mark.parametrize("name", ["pride-and-predjudice", "pride", "python_docs", "", "It is a truth " * 1000, "a\0b"])
+def test_an_unknown_name_is_refused(name: str) -> None:
+    with pytest.raises(DataError, match="Corpora are pride-and-prejudice, python-docs") as caught:
+        open_corpus(name)
+    meant = {"pride-and-predjudice": NAME, "python_docs": "python-docs"}.get(name)
+    assert (f"Did you mean {meant}?" in str(caught.value)) == (meant is not None)
+    with pytest.raises(UnknownNameError, match="one of pride-and-prejudice"):
+        fetch(name)
+
+
+def test_the_list_says_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [(row.name, row.where) for row in list_corpora()] == [(NAME, None), ("python-docs", None)]
+    docs = fetch("python-docs")
+    (tmp_path / f"{NAME}.txt").write_text("x")
+    monkeypatch.setenv("ELMAN_DATA", str(tmp_path))
+    rows = list_corpora()
+    assert [row.where for row in rows] == [tmp_path / f"{NAME}.txt", docs]
+    assert [row.size for row in rows] == [717_602, docs.stat().st_size]

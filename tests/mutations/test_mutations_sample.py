@@ -1,0 +1,47 @@
+"""A few mutants of every run of the tests; scripts/nightly tries them all. And scripts/mutate on trial itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def mutate(*arguments: object) -> tuple[int, str]:
+    command = [sys.executable, ROOT / "scripts" / "mutate", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def table(folder: Path, *mutants: tuple[str, str, str, str]) -> Path:
+    path = folder / "table.py"
+    tests = {"rtrl.py": ["tests/maths/test_maths_rtrl.py"]}
+    path.write_text(f"FOLDER = 'elman/maths'\nTESTS = {tests!r}\nMUTANTS = {list(mutants)!r}\n", encoding="utf-8")
+    return path
+
+
+def test_a_sample_of_mutants_is_killed():
+    code, output = mutate(ROOT / "tests" / "mutations" / "maths.py", "--sample", 5, "--seed", 0)
+    assert code == 0, output
+    assert "5 of 5 killed" in output
+
+
+def test_what_changes_nothing_survives_and_what_cannot_run_is_not_called_killed(tmp_path):
+    line = "X = len(W_xh)"
+    mutants = [("rtrl.py", line, "X = W_xh.shape[0]", "no difference"), ("rtrl.py", line, "X = = 3", "no Python")]
+    code, output = mutate(table(tmp_path, *mutants))
+    assert code == 1, output
+    assert "0 of 2 killed" in output
+    assert "SURVIVED: src/elman/maths/rtrl.py" in output
+    assert "BROKEN: src/elman/maths/rtrl.py" in output
+    assert "SyntaxError" in output
+
+
+def test_a_table_that_the_code_has_left_behind_is_refused(tmp_path):
+    rotten = [("rtrl.py", "no such line", "", "gone"), ("rtrl.py", "W_hh", "W_xh", "too often")]
+    code, output = mutate(table(tmp_path, *rotten))
+    assert code == 2, output
+    assert "'no such line' occurs 0 times" in output
+    assert "(too often)" in output

@@ -1,0 +1,69 @@
+"""The tree of errors is as its docstring draws it, speaks in parts, and survives a process boundary."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import pickle
+import re
+
+import pytest
+
+from elman import errors
+
+CLASSES = {name: c for name, c in vars(errors).items() if inspect.isclass(c) and issubclass(c, Exception)}
+
+
+def drawn():
+    """(name, parent, builtin bases) of each line of the tree in the docstring."""
+    above: list[str] = []
+    for line in errors.__doc__.splitlines():
+        if match := re.match(r"^    ((?:│   |    )*(?:[├└]── )?)(\w+Error)\s*(?:\(([\w, ]+)\))?", line):
+            depth = len(match[1]) // 4
+            above[depth:] = [match[2]]
+            yield match[2], above[depth - 1] if depth else "Exception", (match[3] or "").replace(" ", "").split(",")
+
+
+def test_the_docstring_draws_every_class_once():
+    names = [name for name, _, _ in drawn()]
+    assert sorted(names) == sorted(CLASSES)
+
+
+@pytest.mark.parametrize(("name", "parent", "conventions"), list(drawn()))
+def test_each_class_has_the_bases_that_are_drawn(name, parent, conventions):
+    bases = CLASSES[name].__bases__
+    assert bases[0].__name__ == parent
+    assert bases[1:] == tuple(getattr(builtins, base) for base in conventions if base)
+    assert issubclass(CLASSES[name], errors.ElmanError)
+    assert CLASSES[name].__doc__
+
+
+@pytest.mark.parametrize(("parts", "message"), [
+    ({}, "x"),
+    ({"expected": "2"}, "x: expected 2"),
+    ({"got": 0}, "x: got 0"),
+    ({"expected": 1, "got": 3}, "x: expected 1, got 3"),
+    ({"do": "Turn it round."}, "x. Turn it round."),
+    ({"expected": 1, "got": 3, "do": "Turn it round."}, "x: expected 1, got 3. Turn it round."),
+])  # fmt: skip
+def test_a_message_is_made_of_the_parts_that_are_given(parts, message):
+    assert str(errors.ElmanError("x", **parts)) == message
+
+
+def test_a_sentence_that_ends_is_not_ended_twice():
+    assert str(errors.ElmanError("It ends.", do="Go on.")) == "It ends. Go on."
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_error_pickles_and_prints(name):
+    error = CLASSES[name]("lengths", expected="from 0 to 4", got=5, do="Shorten them.")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error) == "lengths: expected from 0 to 4, got 5. Shorten them."
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_error_is_caught_as_its_convention(name):
+    for base in CLASSES[name].__mro__[1:-1]:
+        with pytest.raises(base):
+            raise CLASSES[name]("x")
