@@ -18,27 +18,24 @@ class Data:
     A file called NAME or NAME.txt in the folder $ELMAN_DATA comes before a download.
 
     For instance:
-
         elman data list
-
         elman data fetch pride-and-prejudice
     """
 
-    action: tyro.conf.Positional[Literal["list", "path", "fetch"]] = "list"
-    name: tyro.conf.Positional[str | None] = None
+    action: tyro.conf.Positional[Literal["list", "path", "fetch"]] = "list"  # list, path or fetch
+    name: tyro.conf.Positional[str | None] = None  # of the text
 
     def run(self) -> int:
         from elman.data import fetch, find_source, list_corpora
 
         if self.action == "list":
-            from rich.table import Table
-
-            table = Table("name", "what", "size", "where")
-            for row in list_corpora():
-                table.add_row(*(str(cell) if cell is not None else "to be fetched" for cell in row))
-            console.print(table)
+            for name, what, size, where in list_corpora():
+                console.print(f"{name}: {size:,} bytes, {where or 'to be fetched'}", markup=False)
+                console.print(f"    {what}", markup=False)
             return 0
         if self.name is None:
-            raise ArgumentError(f"elman data {self.action}", expected="a name", got="none", do="elman data list")
+            raise ArgumentError(
+                f"elman data {self.action}", expected="a name", got="none", do="elman data list shows them."
+            )
         print(find_source(self.name) if self.action == "path" else fetch(self.name))
         return 0

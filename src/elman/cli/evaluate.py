@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Literal
 
@@ -17,14 +18,13 @@ class Evaluate:
     """Measure a model on a text: as one lane, from a zero state, every token but the first predicted.
 
     For instance:
-
         elman eval runs/pride-and-prejudice other.txt --json
     """
 
     run_folder: tyro.conf.Positional[Path]  # a run made by elman train
     source: tyro.conf.Positional[str]  # a file, - or a name
     encoding: str | None = None  # of the text (default: as in training)
-    unknown: Literal["error", "skip"] = "error"  # what to do with characters that the model does not know
+    unknown: Literal["error", "skip"] = "error"  # characters that the model does not know
     json: bool = False  # print the figures as JSON
 
     def run(self) -> int:
@@ -43,11 +43,10 @@ class Evaluate:
             vocabulary=model.vocabulary_,
             unknown=self.unknown,
         )
-        first = len(model.vocabulary_.decode(corpus.ids[:1]))
         with console.status(f"reading {len(corpus.ids):,} tokens"):
-            figures = evaluation(model.network_, model.parameters_, corpus.ids, corpus.characters - first)
+            figures = evaluation(model.network_, model.parameters_, corpus.ids, corpus.characters)
         if self.json:
-            print(json.dumps(figures._asdict()))
+            print(json.dumps({name: value if isfinite(value) else None for name, value in figures._asdict().items()}))
             return 0
         for note in corpus.notes:
             console.print(note, markup=False)

@@ -16,7 +16,8 @@ class Gradcheck:
     Runs each activation, T = 1 and T > 1, equal and ragged lengths, both directions, truncated and full, token ids
     and numbers, with and without a recurrent mask, in float64. Exits with 1 if any disagrees.
 
-    For instance: elman gradcheck --tolerance 1e-7
+    For instance:
+        elman gradcheck --tolerance 1e-7
     """
 
     tolerance: float = 1e-6  # largest relative error that passes

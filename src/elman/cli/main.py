@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from elman.cli.say import errors
 from elman.errors import ElmanError
@@ -20,23 +21,42 @@ COMMANDS = {
     "data": ("elman.cli.data:Data", "the texts that Elman knows by name"),
     "gradcheck": ("elman.cli.gradcheck:Gradcheck", "every gradient against numbers"),
 }
-SHORT = {"--lr": "--learning-rate"}
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
     """Run one command. Exit 0: all went well; 1: a check failed; 2: bad input; 130 and 143: interrupted."""
-    words = list(sys.argv[1:] if words is None else words)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows ? for it
     try:
-        status = run(words)
-    except ElmanError as error:
-        errors.print(f"elman: {error}", markup=False, style="red")
-        status = 2
-    except KeyboardInterrupt:
-        status = 130
-    except BrokenPipeError:  # the reader of a pipe has enough
-        sys.stderr.close()
+        status = attempt(list(sys.argv[1:] if words is None else words))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe has enough; what is left goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     raise SystemExit(status)
+
+
+def attempt(words: list[str]) -> int:
+    """The status with which the command ends, whatever happens to it."""
+    try:
+        return run(words)
+    except SystemExit as leave:  # tyro has shown the help, or said what is wrong with a flag
+        return leave.code if isinstance(leave.code, int) else 0
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        raise
+    except ElmanError as error:
+        return refuse(str(error))
+    except OSError as error:
+        return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except MemoryError as error:
+        return refuse(f"not enough memory: {error}. Take a smaller --hidden, --batch or --window.")
+
+
+def refuse(why: str) -> int:
+    errors.print(f"elman: {why}", markup=False, style="red")
+    return 2
 
 
 def run(words: list[str]) -> int:
@@ -48,29 +68,16 @@ def run(words: list[str]) -> int:
 
         print(f"elman {version('elman')}")
         return 0
-    name, rest = words[0], [_long(word) for word in words[1:]]
+    name, rest = words[0], words[1:]
     if name not in COMMANDS:
         near = get_close_matches(name, COMMANDS, 1)
         hint = f"Did you mean elman {near[0]}?" if near else "elman --help lists the commands."
         raise ElmanError(f"There is no command {name!r}", do=hint)
+    from elman.cli.flags import parse  # takes a while to import, and --version does not need it
+
     module, kind = COMMANDS[name][0].split(":")
-    command = getattr(import_module(module), kind)
-    status: int = parse(command, name, rest).run()
+    status: int = parse(getattr(import_module(module), kind), name, rest).run()
     return status
-
-
-def parse(command: Any, name: str, words: list[str]) -> Any:
-    import tyro  # takes a while to import, and --version does not need it
-
-    default = command.default(words) if hasattr(command, "default") else None
-    config = (
-        tyro.conf.FlagCreatePairsOff,
-        tyro.conf.OmitArgPrefixes,
-        tyro.conf.PositionalMetavarFromFieldName,
-        tyro.conf.DisallowNone,
-    )
-    options = {} if default is None else {"default": default}
-    return tyro.cli(command, prog=f"elman {name}", args=words, config=config, **options)
 
 
 def overview() -> str:
@@ -85,8 +92,3 @@ def overview() -> str:
 Begin with:
   elman train --seconds 30
 """
-
-
-def _long(word: str) -> str:
-    name, equals, value = word.partition("=")
-    return SHORT.get(name, name) + equals + value

@@ -10,7 +10,7 @@ from typing import Literal
 import tyro
 
 from elman.cli.say import console
-from elman.errors import RangeError
+from elman.errors import ArgumentError, RangeError
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,6 @@ class Sample:
     """Write with a trained model, character by character as it comes.
 
     For instance:
-
         elman sample runs/pride-and-prejudice --prompt "It is a truth" --length 300 --temperature 0.7
     """
 
@@ -32,19 +31,19 @@ class Sample:
     stop: str | None = None  # end before this text
     seed: int = 0  # the same seed writes the same text
     count: int = 1  # how many samples
-    unknown: Literal["error", "skip"] = "error"  # what to do with characters of the prompt that the model does not know
+    unknown: Literal["error", "skip", "replace"] = "error"  # what the model does not know of the prompt
     copies: bool = False  # tell how much of it stands verbatim in the training text
 
     def run(self) -> int:
         from elman.models import LanguageModel, Sampling
-        from elman.models.sampling import check_lengths
+        from elman.models.sampling import check_request
 
         if self.count < 1:
             raise RangeError("--count", expected="1 or more", got=self.count)
-        if self.seed < 0:
-            raise RangeError("--seed", expected="0 or more", got=self.seed)
+        if self.beam is not None and self.count > 1:
+            raise ArgumentError("--beam finds one text, the likeliest", do="Leave --count out, or --beam.")
         how = Sampling(self.temperature, self.top_k, self.top_p).check()
-        check_lengths(self.length, self.stop)
+        check_request(self.length, self.stop, self.seed)
         model = LanguageModel.load(self.run_folder)
         for index in range(self.count):
             if self.count > 1:
@@ -81,7 +80,6 @@ class Sample:
 
 
 def _write(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.write(text)
     if sys.stdout.isatty():
         sys.stdout.flush()

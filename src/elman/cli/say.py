@@ -10,8 +10,14 @@ from rich.progress import track as rich_track
 
 T = TypeVar("T")
 
-console = Console(highlight=False, soft_wrap=True)
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise  # noqa: PLE0704 - the BrokenPipeError in whose handler rich calls this: main deals with it
+
+
+console = _Console(highlight=False, soft_wrap=True)
+errors = _Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def track(items: Sequence[T], what: str) -> Iterable[T]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,8 @@ class Train:
     is taken. Ctrl-C finishes the step and saves; elman train --resume RUN goes on as if nothing had happened.
 
     For instance:
-
         elman train novel.txt --seconds 60
-
         elman train novel.txt --preset large --out runs/large
-
         elman train --resume runs/novel --epochs 30
     """
 
@@ -43,7 +41,7 @@ class Train:
     force: bool = False  # replace the folder if it exists
     resume: Path | None = None  # go on with this run; only the budget may change
     preset: str = "default"  # choices that fit together: default, large, tiny
-    threads: int | None = None  # default: all cores that the process may use
+    threads: int | None = None  # at most so many (default: all cores that the process may use)
     tensorboard: bool = False  # write TensorBoard files into the run folder
     data: DataConfig = field(default_factory=DataConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -51,11 +49,12 @@ class Train:
 
     @staticmethod
     def default(words: list[str]) -> Train:
-        """The defaults: those of the preset, if one is named."""
-        name = next((w.split("=")[1] for w in words if w.startswith("--preset=")), None)
-        if "--preset" in words[:-1]:
-            name = words[words.index("--preset") + 1]
-        config = Config().with_options(**_preset(name or "default"))
+        """The defaults: those of the preset, if one is named; its budget gives way to one that is named."""
+        given = dict(zip(words, [*words[1:], ""], strict=True)) | dict(w.split("=", 1) for w in words if "=" in w)
+        preset = _preset(given.get("--preset") or "default")
+        if any(f"--{name}" in given for name in BUDGET):
+            preset = {name: value for name, value in preset.items() if name not in BUDGET}
+        config = Config().with_options(**preset)
         return Train(data=config.data, network=config.network, training=config.training)
 
     def run(self) -> int:
@@ -72,7 +71,7 @@ class Train:
 
         config = check(Config(self.data, self.network, self.training))
         out = self._named_out()
-        source = default_source(console.print) if self.source is None else self.source
+        source = default_source(partial(console.print, markup=False)) if self.source is None else self.source
         with reading() as progress:
             corpus = open_corpus(
                 source,

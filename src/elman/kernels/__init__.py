@@ -4,8 +4,12 @@ Compiled unless ELMAN_KERNELS=reference asks for the plain NumPy of `maths`. Nam
 """
 
 import os
+from typing import Any, TypeGuard
+
+import numpy as np
 
 from elman.errors import UnknownNameError
+from elman.maths.activations import ActivationLike
 from elman.maths.cell import RNNGradients
 from elman.maths.layers import OutputGradients
 from elman.maths.optimise import Rates
@@ -19,8 +23,12 @@ if KERNELS == "reference":
     from elman.maths.loss import cross_entropy, mean_squared_error, softmax
     from elman.maths.optimise import clip_by_norm, clip_by_value, update
     from elman.maths.truncation import truncated_backward
+
+    def compiled_for(activation: ActivationLike, dtype: np.dtype[Any]) -> TypeGuard[str]:
+        return False
+
 elif KERNELS == "compiled":
-    from elman.kernels.cell import rnn_backward, rnn_forward, truncated_backward
+    from elman.kernels.cell import compiled_for, rnn_backward, rnn_forward, truncated_backward
     from elman.kernels.layers import (
         cross_entropy,
         embedding_backward,
@@ -42,6 +50,7 @@ __all__ = [
     "Rates",
     "clip_by_norm",
     "clip_by_value",
+    "compiled_for",
     "cross_entropy",
     "cut_blocks",
     "embedding_backward",

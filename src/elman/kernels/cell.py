@@ -36,7 +36,7 @@ def compiled_for(activation: ActivationLike, dtype: np.dtype[Any]) -> TypeGuard[
 def _forward(ids, x, W_xh, W_hh, b_h, h, lengths, reverse, h_mask, code, packed, packed_x, edge, scratch):
     T, B, H = h.shape[0] - 1, h.shape[1], h.shape[2]
     states = h[1:].reshape(T * B, H)
-    if ids.size:
+    if not packed_x.size:
         gather(ids, W_xh, b_h, states)
     else:
         pack(W_xh, packed_x)
@@ -75,16 +75,16 @@ def rnn_forward(
         options = {"lengths": lengths, "reverse": reverse, "h_mask": h_mask, "out": out}
         return reference.rnn_forward(x, h0, W_xh, W_hh, b_h, activation=activation, **options)  # type: ignore[arg-type]
     (T, B), (X, H), dtype = x.shape[:2], W_xh.shape, W_hh.dtype
-    h = out if out is not None and out.flags.c_contiguous else np.empty((T + 1, B, H), dtype)
+    h = out if out is not None and _usable(out, dtype) else np.empty((T + 1, B, H), dtype)
     h[0] = 0 if h0 is None else h0
     empty = partial(np.empty, dtype=dtype)
-    ids, dense = (_ids(x), empty((0, 0))) if x.ndim == 2 else (_ids(x[:0, :0]), _floats(x.reshape(T * B, X)))
+    ids, dense = (_ids(x), empty((0, 0))) if x.ndim == 2 else (_ids(x[:0, :0]), _floats(x.reshape(T * B, X), dtype))
     itemsize = dtype.itemsize
     packed_x = empty(packed_size(X, H, itemsize) if x.ndim == 3 else 0)
     edge = empty((T * B if x.ndim == 3 else B) * panel_width(itemsize))
     _forward(
-        ids, dense, _floats(W_xh), _floats(W_hh), b_h, h, _lengths(lengths), reverse, _mask(h_mask, dtype),
-        CODES[activation], empty(packed_size(H, H, itemsize)), packed_x, edge, empty(B * H),
+        ids, dense, _floats(W_xh, dtype), _floats(W_hh, dtype), _floats(b_h, dtype), h, _lengths(lengths), reverse,
+        _mask(h_mask, dtype), CODES[activation], empty(packed_size(H, H, itemsize)), packed_x, edge, empty(B * H),
     )  # fmt: skip
     if out is not None and out is not h:
         out[...] = h
@@ -111,13 +111,14 @@ def rnn_backward(
     (T, B, H), dtype = d_h_direct.shape, W_hh.dtype
     out = RNNGradients.zeros(x, W_xh) if out is None else out
     d_a = np.array(d_h_direct, dtype, order="C")
-    h = _floats(h)
+    h = _floats(h, dtype)
     empty = partial(np.empty, dtype=dtype)
-    d_next, carried = empty(B * H), empty(B * H if lengths is not None else 0)
+    d_next, carried, d_b_h = empty(B * H), empty(B * H if lengths is not None else 0), np.zeros(H, dtype)
     _backward(
-        d_a, h, _floats(W_hh), _lengths(lengths), reverse, _mask(h_mask, dtype), CODES[activation],
-        empty(packed_size(H, H, dtype.itemsize)), empty(B * panel_width(dtype.itemsize)), d_next, carried, out.d_b_h,
+        d_a, h, _floats(W_hh, dtype), _lengths(lengths), reverse, _mask(h_mask, dtype), CODES[activation],
+        empty(packed_size(H, H, dtype.itemsize)), empty(B * panel_width(dtype.itemsize)), d_next, carried, d_b_h,
     )  # fmt: skip
+    out.d_b_h[...] += d_b_h
     rows = d_a.reshape(T * B, H)
     before = np.concatenate([h[2:], h[:1]]) if reverse else h[:-1]
     if h_mask is not None:
@@ -139,8 +140,12 @@ def _ids(x: Array) -> Array:
     return np.ascontiguousarray(x, np.int64).reshape(-1)
 
 
-def _floats(x: Array) -> Array:
-    return np.ascontiguousarray(x)
+def _floats(x: Array, dtype: np.dtype[Any]) -> Array:
+    return np.ascontiguousarray(x, dtype)  # the tile reads all its arrays as numbers of one size
+
+
+def _usable(out: Array, dtype: np.dtype[Any]) -> bool:
+    return out.flags.c_contiguous and out.dtype == dtype
 
 
 def _lengths(lengths: Array | None) -> Array:
@@ -148,4 +153,4 @@ def _lengths(lengths: Array | None) -> Array:
 
 
 def _mask(h_mask: Array | None, dtype: np.dtype[Any]) -> Array:
-    return np.empty(0, dtype) if h_mask is None else np.ascontiguousarray(h_mask).reshape(-1)
+    return np.empty(0, dtype) if h_mask is None else _floats(h_mask, dtype).reshape(-1)

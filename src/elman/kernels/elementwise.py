@@ -136,7 +136,7 @@ def through(d, h, code):
             d[i] = d[i] * (one - h[i] * h[i])
     elif code == 1:
         for i in range(d.size):
-            d[i] = d[i] if h[i] > zero else zero
+            d[i] = d[i] * (one if h[i] > zero else zero)
     elif code == 2:
         for i in range(d.size):
             d[i] = d[i] * (h[i] * (one - h[i]))

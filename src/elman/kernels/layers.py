@@ -34,11 +34,12 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
     if W_hy.dtype not in FLOATS:
         return layers.output_forward(h, W_hy, b_y, out=out)
     H, Y = W_hy.shape
-    rows = np.ascontiguousarray(h).reshape(-1, H)
-    o = out if out is not None and out.flags.c_contiguous else np.empty((*h.shape[:-1], Y), W_hy.dtype)
+    rows = np.ascontiguousarray(h, W_hy.dtype).reshape(-1, H)
+    usable = out is not None and out.flags.c_contiguous and out.dtype == W_hy.dtype
+    o = out if out is not None and usable else np.empty((*h.shape[:-1], Y), W_hy.dtype)
     size = W_hy.dtype.itemsize
     packed, edge = np.empty(packed_size(H, Y, size), W_hy.dtype), np.empty(len(rows) * panel_width(size), W_hy.dtype)
-    _output(rows, np.ascontiguousarray(W_hy), b_y, o.reshape(-1, Y), packed, edge)
+    _output(rows, np.ascontiguousarray(W_hy), np.ascontiguousarray(b_y, W_hy.dtype), o.reshape(-1, Y), packed, edge)
     if out is not None and out is not o:
         out[...] = o
         return out

@@ -14,16 +14,16 @@ from elman.maths.optimise import OPTIMISERS, Rates, clip_by_value
 
 @kernel
 def _square(g):
-    # four sums side by side, in double precision
+    # four sums side by side, in double precision: float() of a float32 stays one in Numba
     s0 = s1 = s2 = s3 = 0.0
     quarter = g.size // 4
     for i in range(quarter):
-        s0 += float(g[i]) * float(g[i])
-        s1 += float(g[quarter + i]) * float(g[quarter + i])
-        s2 += float(g[2 * quarter + i]) * float(g[2 * quarter + i])
-        s3 += float(g[3 * quarter + i]) * float(g[3 * quarter + i])
+        s0 += np.float64(g[i]) * np.float64(g[i])
+        s1 += np.float64(g[quarter + i]) * np.float64(g[quarter + i])
+        s2 += np.float64(g[2 * quarter + i]) * np.float64(g[2 * quarter + i])
+        s3 += np.float64(g[3 * quarter + i]) * np.float64(g[3 * quarter + i])
     for i in range(4 * quarter, g.size):
-        s0 += float(g[i]) * float(g[i])
+        s0 += np.float64(g[i]) * np.float64(g[i])
     return (s0 + s1) + (s2 + s3)
 
 
@@ -66,13 +66,12 @@ def _rooted(p, g, s, rate, keep, add, epsilon, decay):
 
 
 @kernel
-def _adam(p, g, m, v, rate, beta1, beta2, root, epsilon, decay, shrink):
+def _adam(p, g, m, v, rate, beta1, add1, beta2, add2, root, epsilon, decay, shrink):
     # m ← β1 m + (1 - β1) g,   v ← β2 v + (1 - β2) g²,   p ← shrink · p - rate · m / (√(v · root) + ε)
-    one = p.dtype.type(1)
     for i in range(p.size):
         d = g[i] + decay * p[i]
-        m[i] = beta1 * m[i] + (one - beta1) * d
-        v[i] = beta2 * v[i] + (one - beta2) * (d * d)
+        m[i] = beta1 * m[i] + add1 * d
+        v[i] = beta2 * v[i] + add2 * (d * d)
         p[i] = shrink * p[i] - rate * (m[i] / (np.sqrt(v[i] * root) + epsilon))
 
 
@@ -93,7 +92,9 @@ def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None
         # rate / (1 - β1^t) and 1 / (1 - β2^t) undo the zeros that m and v began with
         rate, root = r.rate / (1 - r.momentum**r.t), 1 / (1 - r.decay**r.t)
         shrink = 1 - r.rate * r.weight_decay if OPTIMISERS[name].decoupled else 1
-        _adam(p, g, *memory, n(rate), n(r.momentum), n(r.decay), n(root), n(r.epsilon), decay, n(shrink))
+        # 1 - β in double precision: float32(1) - float32(0.999) is off in the fifth digit
+        means = n(r.momentum), n(1 - r.momentum), n(r.decay), n(1 - r.decay)
+        _adam(p, g, *memory, n(rate), *means, n(root), n(r.epsilon), decay, n(shrink))
 
 
 __all__ = ["Rates", "clip_by_norm", "clip_by_value", "update"]

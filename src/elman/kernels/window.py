@@ -29,7 +29,7 @@ def layer_at(layer, V, H):
 
 
 @kernel
-def pack_network(p, V, H, layers, forward, backward, inner, head):
+def pack_network(p, V, Y, H, layers, forward, backward, inner, head):
     """W_hh of each layer both ways, W_xh of the layers above the first, and W_hy."""
     for layer in range(layers):
         at, X = layer_at(layer, V, H)
@@ -39,17 +39,17 @@ def pack_network(p, V, H, layers, forward, backward, inner, head):
         if layer:
             pack(p[at : at + H * H].reshape(H, H), inner[layer - 1])
     at, _ = layer_at(layers, V, H)
-    pack(p[at : at + H * V].reshape(H, V), head)
+    pack(p[at : at + H * Y].reshape(H, Y), head)
 
 
 @kernel
 def window(p, g, x, y, V, h, inputs, o, d, d_below, masks, forward, backward, inner, head, code, scale, edge, scratch):
     """The loss of one slice; g becomes its gradients. h[layer, 0] is the state before it, h[layer, -1] the one after.
 
-    h (L, T+1, B, H), inputs (L, T·B, H) what leaves each layer, o (T·B, V), d and d_below (T·B, H), masks
+    h (L, T+1, B, H), inputs (L, T·B, H) what leaves each layer, o (T·B, Y), d and d_below (T·B, H), masks
     (L, T·B, H) or empty: then nothing is dropped, and what leaves a layer is its states.
     """
-    L, T, B, H = h.shape[0], h.shape[1] - 1, h.shape[2], h.shape[3]
+    L, T, B, H, Y = h.shape[0], h.shape[1] - 1, h.shape[2], h.shape[3], o.shape[1]
     rows = T * B
     none, no_mask = x[:0], h[0, 0, :0]
     for layer in range(L):
@@ -70,16 +70,16 @@ def window(p, g, x, y, V, h, inputs, o, d, d_below, masks, forward, backward, in
                 out[i] = kept[i] * mask[i]
     # o[t] = h[t+1] @ W_hy + b_y
     at, _ = layer_at(L, V, H)
-    W_hy, b_y = p[at : at + H * V].reshape(H, V), p[at + H * V :]
+    W_hy, b_y = p[at : at + H * Y].reshape(H, Y), p[at + H * Y :]
     top = inputs[L - 1] if masks.size else h[L - 1, 1:].reshape(rows, H)
     fill_rows(b_y, o)
-    add_product(top.reshape(-1), 0, rows, head, H, V, o.reshape(-1), 0, edge)
+    add_product(top.reshape(-1), 0, rows, head, H, Y, o.reshape(-1), 0, edge)
     loss = cross_entropy_rows(o, y, p[:0], scale)
 
     # d_W_hy = Σ h[t+1].T @ d_o[t],  d_b_y = Σ d_o,  direct part of d_h[t+1]: d_o[t] @ W_hy.T
     g[:] = 0
-    np.dot(top.T, o, g[at : at + H * V].reshape(H, V))
-    column_sums(o, g[at + H * V :])
+    np.dot(top.T, o, g[at : at + H * Y].reshape(H, Y))
+    column_sums(o, g[at + H * Y :])
     np.dot(o, W_hy.T, d)
     for layer in range(L - 1, -1, -1):
         if masks.size:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from elman.errors import RangeError
-from elman.models.sampling import Writer
+from elman.maths.loss import softmax
+from elman.models.sampling import Writer, check_request
 
 
 def beam_search(
@@ -25,20 +26,18 @@ def beam_search(
     """
     if width < 1:
         raise RangeError("beam", expected="a whole number, 1 or more", got=width)
-    if length < 0:
-        raise RangeError("length", expected="0 or more tokens", got=length)
-    ids, shown = writer.prompt(prompt, np.random.default_rng([seed, 0]), unknown)
-    begun = ids if shown and not prompt else []
+    check_request(length, stop, seed)
+    ids, begun = writer.prompt(prompt, np.random.default_rng([seed, 0]), unknown)
+    begun = begun[:length]
     o, state = writer.read(ids)
     logits = o[np.newaxis]  # (candidates, Y)
-    scores, written = np.zeros(1), [list(begun)]
+    scores, written = np.zeros(1), [begun]
     ended: list[tuple[float, str]] = []
-    decode = writer.vocabulary.decode
-    for _ in range(length):
-        log_y_hat = logits - logits.max(axis=1, keepdims=True)
-        log_y_hat = log_y_hat - np.log(np.exp(log_y_hat).sum(axis=1, keepdims=True))
-        log_y_hat[:, writer.banned] = -np.inf
-        total = scores[:, np.newaxis] + log_y_hat.astype(np.float64)  # (candidates, Y)
+    for _ in range(length - len(begun)):
+        logits = logits.astype(np.float64)
+        logits[:, writer.banned] = -np.inf
+        with np.errstate(divide="ignore"):  # log 0 is -inf, which is right
+            total = scores[:, np.newaxis] + np.log(softmax(logits))  # (candidates, Y)
         best = np.argsort(-total, axis=None, kind="stable")[:width]
         parents, tokens = np.unravel_index(best, total.shape)
         alive = []
@@ -46,16 +45,20 @@ def beam_search(
             score, text = float(total[parent, token]), [*written[parent], token]
             if score == -np.inf:
                 continue
-            if stop and stop in decode(text):
-                ended.append((score, decode(text).split(stop)[0]))
+            if stop and stop in (shown := _text(writer, text)):
+                ended.append((score, shown[: shown.index(stop)]))
             else:
                 alive.append((score, parent, text))
-        if not alive or (ended and max(ended)[0] >= alive[0][0]):
-            break
         scores, written = np.array([a[0] for a in alive]), [a[2] for a in alive]
+        if not alive or (ended and max(ended)[0] >= scores[0]):
+            break
         rows = np.array([a[1] for a in alive])
         last = np.array([[text[-1] for text in written]])  # (1, candidates)
         out, state = writer.network.forward(writer.parameters, last, [h[rows] for h in state])
         logits = out[0]
-    finished = [*ended, (float(scores[0]), decode(written[0]))]
+    finished = [*ended, *((float(score), _text(writer, text)) for score, text in zip(scores, written, strict=True))]
     return prompt + max(finished, key=lambda pair: pair[0])[1]
+
+
+def _text(writer: Writer, ids: list[int]) -> str:
+    return "".join(writer.pieces(ids))

@@ -14,6 +14,8 @@ from elman.maths.arrays import Array
 WINDOW = 12  # characters
 CHUNK = 1 << 20  # tokens
 
+Places = dict[str, dict[str, list[int]]]  # where a window stands, by the character before it
+
 
 class CopyReport(NamedTuple):
     longest: str  # the longest stretch that stands in the text, if it has a window or more
@@ -29,9 +31,9 @@ class CopyReport(NamedTuple):
 
 def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:
     """Compare a sample with the text that these ids encode, in one pass over it."""
-    places = defaultdict(list)
+    places: Places = defaultdict(lambda: defaultdict(list))
     for at in range(len(sample) - WINDOW + 1):
-        places[sample[at : at + WINDOW]].append(at)
+        places[sample[at : at + WINDOW]][sample[at - 1 : at]].append(at)
     if not places:
         return CopyReport("", 0.0, 0)
     wanted = np.unique(_hashes("".join(places), step=WINDOW))
@@ -43,12 +45,16 @@ def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:
             if window not in places:
                 continue  # another text with the same hash
             found.add(window)
-            for start in places[window]:
-                size = _common(sample, start, text, at)
-                if size > len(longest):
-                    longest = sample[start : start + size]
+            for before, starts in places[window].items():
+                if before and before == text[at - 1 : at]:
+                    continue  # the rest of a longer stretch, which was seen from its beginning
+                for start in starts:
+                    end = start + len(longest) + 1
+                    if end <= len(sample) and text.startswith(sample[start:end], at):  # longer than the longest
+                        longest = sample[start : start + _common(sample, start, text, at)]
     windows = len(sample) - WINDOW + 1
-    return CopyReport(longest, sum(len(places[window]) for window in found) / windows, windows)
+    copied = sum(len(starts) for window in found for starts in places[window].values())
+    return CopyReport(longest, copied / windows, windows)
 
 
 def _hashes(text: str, step: int = 1) -> Array:
@@ -64,11 +70,9 @@ def _hashes(text: str, step: int = 1) -> Array:
 
 def _chunks(vocabulary: Vocabulary, ids: Array, overlap: int) -> Iterator[str]:
     """The text, piece by piece; each begins with the end of the one before, so that no stretch is cut in two."""
-    before = ""
+    before = 4 * overlap + 4  # tokens: a character has at most 4, and at either end a piece may have cut one
     for start in range(0, len(ids), CHUNK):
-        text = before + vocabulary.decode(ids[start : start + CHUNK])
-        yield text
-        before = text[-overlap:]
+        yield vocabulary.decode(ids[max(0, start - before) : start + CHUNK])
 
 
 def _common(a: str, i: int, b: str, j: int) -> int:

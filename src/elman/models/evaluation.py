@@ -50,9 +50,8 @@ def mean_loss(network: Network, p: Parameters, ids: Array) -> float:
 
 
 def evaluation(network: Network, p: Parameters, ids: Array, characters: int) -> Evaluation:
-    """All the usual figures; characters is the number that the predicted tokens stand for."""
+    """All the usual figures; characters is the number that the ids stand for."""
     nats = mean_loss(network, p, ids)
-    tokens = len(ids) - 1
     bits = nats / math.log(2)
     perplexity = math.exp(nats) if nats < 700 else math.inf
-    return Evaluation(nats, bits, bits * tokens / max(characters, 1), perplexity, tokens)
+    return Evaluation(nats, bits, bits * (len(ids) / max(characters, 1)), perplexity, len(ids) - 1)

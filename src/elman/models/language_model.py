@@ -11,7 +11,7 @@ import numpy as np
 from elman.config import Config
 from elman.data import Vocabulary
 from elman.data.words import words_of
-from elman.errors import NotFittedError, RunError
+from elman.errors import NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import language_run
@@ -21,6 +21,7 @@ from elman.models.evaluation import Evaluation, evaluation, token_losses
 from elman.models.sampling import Sampling, Writer
 from elman.network import Network, Parameters
 from elman.training import Finished, Listener, Run
+from elman.training.arrays import to_bytes
 from elman.training.storage import as_json
 
 
@@ -33,9 +34,10 @@ class LanguageModel:
     Options are those of elman.config, by their bare names; `LanguageModel().get_params()` lists them.
     """
 
+    run_: Run | None = None  # where it was loaded from
+
     def __init__(self, hidden: int = 256, **options: Any) -> None:
         self.options = {"hidden": hidden, **options}
-        self.run_: Run | None = None  # where it was loaded from
 
     # -- scikit-learn's conventions -----------------------------------------------------------------------------------
 
@@ -43,6 +45,9 @@ class LanguageModel:
         return {**Config().options(), **self.options}
 
     def set_params(self, **options: Any) -> LanguageModel:
+        known = Config().options()
+        if strange := [name for name in options if name not in known]:
+            raise UnknownNameError("option", expected=f"one of {', '.join(known)}", got=", ".join(strange))
         self.options = {**self.options, **options}
         return self
 
@@ -60,12 +65,12 @@ class LanguageModel:
         listeners: Sequence[Listener] = (),
     ) -> LanguageModel:
         """Train from the beginning on a text (a str), or on a file (a Path); with `out`, into a run folder."""
-        config = Config().with_options(**self.options)
+        self.config_ = config = Config().with_options(**self.options)
         corpus = language_run.corpus_from(text, config)
         prepared = language_run.prepare(corpus, config)
         trained = language_run.start(prepared, out=Path(out) if out else None, listeners=listeners)
         self._take(trained.network, trained.parameters, trained.vocabulary, trained.finished)
-        self.corpus_ = corpus
+        self.corpus_, self.run_ = corpus, None
         return self
 
     def _take(
@@ -120,13 +125,13 @@ class LanguageModel:
 
     def copies(self, sample: str) -> CopyReport:
         """How much of a sample stands verbatim in the training text."""
-        corpus = getattr(self, "corpus_", None)
+        vocabulary, corpus = self.writer.vocabulary, getattr(self, "corpus_", None)
         if corpus is None and self.run_ is not None:
             corpus = self.corpus_ = language_run.corpus_of(self.run_)
         if corpus is None:
             raise RunError("The training text is not known", do="Fit the model, or load a run that has it.")
-        data = Config().with_options(**self.options).data
-        return copy_report(sample, self.vocabulary_, corpus.split(data.validation, data.test).train)
+        data = self.config_.data
+        return copy_report(sample, vocabulary, corpus.split(data.validation, data.test).train)
 
     # -- judging ------------------------------------------------------------------------------------------------------
 
@@ -138,9 +143,8 @@ class LanguageModel:
         """Nats and bits a token, bits a character, perplexity."""
         writer = self.writer
         options = {"vocabulary": self.vocabulary_, "unknown": unknown}
-        corpus = language_run.corpus_from(text, Config().with_options(**self.options), **options)
-        first = len(self.vocabulary_.decode(corpus.ids[:1]))
-        return evaluation(writer.network, writer.parameters, corpus.ids, corpus.characters - first)
+        corpus = language_run.corpus_from(text, self.config_, **options)
+        return evaluation(writer.network, writer.parameters, corpus.ids, corpus.characters)
 
     def surprise(self, text: str) -> Array:
         """-log probability of each character in nats; NaN for the first token, which nothing predicts.
@@ -162,22 +166,21 @@ class LanguageModel:
     def save(self, path: str | Path, *, force: bool = False) -> Run:
         """Write a run folder without its checkpoints: enough to load, sample, evaluate and export."""
         writer = self.writer
-        config = Config().with_options(**self.options)
-        corpus = getattr(self, "corpus_", None)
-        run = Run.create(
-            Path(path),
-            language_run.config_json(config, corpus),
-            {"vocabulary.json": as_json(writer.vocabulary.to_json())},
-            force=force,
-        )
-        run.write_model(writer.parameters)
-        return run
+        config = language_run.config_json(self.config_, getattr(self, "corpus_", None))
+        if config["corpus"] is None and self.run_ is not None:
+            config["corpus"] = self.run_.config.get("corpus")
+        files = {
+            "vocabulary.json": as_json(writer.vocabulary.to_json()),
+            "model.safetensors": to_bytes(writer.parameters),
+        }
+        return Run.create(Path(path), config, files, force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> LanguageModel:
         """The best model of a run, or a saved one."""
         run, network, parameters, vocabulary = language_run.load(Path(path))
-        model = cls(**language_run.config_of(run).options())
+        config = language_run.config_of(run)
+        model = cls(**config.options())
         model._take(network, parameters, vocabulary, None)
-        model.run_ = run
+        model.config_, model.run_ = config, run
         return model

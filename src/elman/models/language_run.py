@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,12 +13,12 @@ import numpy as np
 
 from elman.config import Config, from_json, to_json
 from elman.data import Corpus, Split, Vocabulary, corpus_from_text, fitting_batch, open_corpus, vocabulary_from_json
-from elman.errors import ArgumentError, CheckpointError, DataError, RunError
+from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError
 from elman.models.language_task import LanguageTask, new_network, new_parameters
 from elman.models.sampling import Writer
 from elman.network import Network, Parameters
 from elman.training import Finished, Listener, Run, Trainer
-from elman.training.arrays import read_arrays, to_bytes, wanted
+from elman.training.arrays import read_arrays, to_bytes
 from elman.training.environment import environment
 from elman.training.storage import as_json, read_json, write_file
 
@@ -81,11 +82,11 @@ def start(
     run = None
     if out is not None:
         files = {"vocabulary.json": as_json(corpus.vocabulary.to_json())}
+        facts = config_json(config, corpus, steps=steps, batch=prepared.batch)
         if not corpus.source or corpus.source == "-":
             files[CORPUS] = to_bytes({"ids": np.asarray(corpus.ids)})
-        run = Run.create(
-            out, config_json(prepared.config, prepared.corpus, steps=steps, batch=prepared.batch), files, force=force
-        )
+            facts["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
+        run = Run.create(out, facts, files, force=force)
     finished = Trainer(task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
     return Trained(task.network, task.parameters, corpus.vocabulary, finished)
 
@@ -121,12 +122,6 @@ def reopen(run: Run) -> tuple[Preparation, int]:
     """The corpus and config of a run, checked against what it was started with; and its number of steps."""
     config = config_of(run)
     corpus = corpus_of(run)
-    recorded = run.config["corpus"]
-    if corpus.sha256 != recorded.get("sha256"):
-        raise RunError(
-            f"The text of {run.path} has changed since the run began ({corpus.source})",
-            do="Bring the old text back, or start a new run.",
-        )
     steps, batch = run.config.get("steps"), run.config.get("batch")
     prepared = prepare(corpus, config)
     if not isinstance(steps, int) or steps < 1 or batch != prepared.batch:
@@ -145,7 +140,7 @@ def vocabulary_of(run: Run) -> Vocabulary:
 
 
 def corpus_of(run: Run) -> Corpus:
-    """The text that a run was trained on."""
+    """The text that a run was trained on, unchanged."""
     recorded, vocabulary, data = run.config.get("corpus"), vocabulary_of(run), config_of(run).data
     if not isinstance(recorded, dict) or not all(
         isinstance(recorded.get(k), str) for k in ("name", "source", "sha256")
@@ -153,19 +148,29 @@ def corpus_of(run: Run) -> Corpus:
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not say what text it was trained on")
     if (run.path / CORPUS).exists():
         ids = read_arrays(run.path / CORPUS).get("ids")
+        if hashlib.sha256((run.path / CORPUS).read_bytes()).hexdigest() != run.config.get("corpus_sha256"):
+            raise CheckpointError(f"{run.path / CORPUS} is not as it was written")
         if ids is None or ids.ndim != 1 or ids.dtype != vocabulary.dtype or (ids >= len(vocabulary)).any():
             raise CheckpointError(f"{run.path / CORPUS} is damaged")
         return Corpus(ids, vocabulary, recorded["name"], "-", recorded["sha256"], len(ids), 0, ())
-    if not recorded["source"]:
+    if recorded["source"] in ("", "-"):
         raise RunError(f"{run.path} does not hold the text that it was trained on")
-    unknown = "replace" if vocabulary.kind == "word" else "error"
-    return open_corpus(
-        Path(recorded["source"]),
-        encoding=data.encoding,
-        keep_boilerplate=data.keep_boilerplate,
-        vocabulary=vocabulary,
-        unknown=unknown,
+    changed = RunError(
+        f"The text of {run.path} has changed since the run began ({recorded['source']})",
+        do="Bring the old text back, or start a new run.",
     )
+    try:
+        corpus = open_corpus(
+            Path(recorded["source"]),
+            encoding=data.encoding,
+            keep_boilerplate=data.keep_boilerplate,
+            vocabulary=vocabulary,
+        )
+    except (EncodingError, VocabularyError):
+        raise changed from None
+    if corpus.sha256 != recorded["sha256"]:
+        raise changed
+    return corpus
 
 
 def budget(prepared: Preparation, task: LanguageTask) -> int:
@@ -217,8 +222,10 @@ def load(path: Path) -> tuple[Run, Network, Parameters, Vocabulary]:
     run = Run(path)
     vocabulary, config = vocabulary_of(run), config_of(run)
     network = new_network(config.network, len(vocabulary))
-    parameters = Parameters(network.shapes, np.dtype(config.network.precision))
-    for name, array in run.read_model(wanted(parameters)).items():
+    dtype = np.dtype(config.network.precision)
+    arrays = run.read_model({name: (shape, dtype) for name, shape in network.shapes.items()})
+    parameters = Parameters(network.shapes, dtype)  # after the file was seen to hold as much
+    for name, array in arrays.items():
         parameters[name][...] = array
     return run, network, parameters, vocabulary
 

@@ -10,14 +10,21 @@ import numpy as np
 
 from elman.config import NetworkConfig, TrainingConfig
 from elman.data import LaneStream
+from elman.errors import RangeError
 from elman.maths.arrays import Array
 from elman.models.evaluation import mean_loss
 from elman.network import Network, Parameters
 from elman.network.stack import Reach
 from elman.training import generator
 
+MOST_PARAMETERS = 1 << 31  # more are a slip of the hand, or a damaged file
+
 
 def new_network(config: NetworkConfig, tokens: int) -> Network:
+    size = config.layers * 2 * config.hidden**2 + 2 * tokens * config.hidden
+    if size > MOST_PARAMETERS:
+        what = f"a network of {config.layers} × {config.hidden} units for {tokens} tokens"
+        raise RangeError(what, expected=f"at most {MOST_PARAMETERS:,} parameters", got=f"about {size:,}")
     return Network(tokens, config.hidden, config.layers, tokens, activation=config.activation)
 
 

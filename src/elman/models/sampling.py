@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 
 import numpy as np
 
@@ -42,10 +43,11 @@ def distribution(o: Array, how: Sampling, banned: Array | None = None) -> Array:
         y_hat = np.zeros_like(o)
         y_hat[o.argmax()] = 1
         return y_hat
-    y_hat = softmax((o - o.max()) / how.temperature)
+    with np.errstate(over="ignore"):  # a tiny temperature: all but the likeliest become -inf, as they should
+        y_hat = softmax((o - o.max()) / how.temperature)
     if how.top_k is None and how.top_p is None:
         return y_hat
-    order = np.argsort(-y_hat, kind="stable")  # the likeliest first
+    order = np.argsort(-o, kind="stable")  # the likeliest first
     keep = len(order) if how.top_k is None else min(how.top_k, len(order))
     if how.top_p is not None:
         # as few as reach top_p: the one that crosses it is kept
@@ -61,11 +63,14 @@ def pick(y_hat: Array, u: float) -> int:
     return min(token, int(np.flatnonzero(y_hat)[-1]))  # rounding must not reach past the last one possible
 
 
-def check_lengths(length: int, stop: str | None) -> None:
+def check_request(length: int, stop: str | None, seed: int) -> None:
+    """What drawing and beam search are asked for alike."""
     if length < 0:
         raise RangeError("length", expected="0 or more tokens", got=length)
     if stop == "":
         raise ArgumentError("stop", expected="a text that is not empty", got="''")
+    if seed < 0:
+        raise RangeError("seed", expected="a whole number, 0 or more", got=seed)
 
 
 class Writer:
@@ -85,17 +90,21 @@ class Writer:
         o, state = self.network.forward(self.parameters, x[:, np.newaxis], state)
         return o[-1, 0], state
 
-    def prompt(self, text: str, rng: np.random.Generator, unknown: str = "error") -> tuple[list[int], bool]:
-        """The ids to start from, and whether they are shown: without a prompt a new line, or else any token."""
+    def prompt(self, text: str, rng: np.random.Generator, unknown: str = "error") -> tuple[list[int], list[int]]:
+        """The ids to read first, and those of them that count as written.
+
+        Without a prompt a new line is read, which nobody sees; where the vocabulary has none, a token is drawn.
+        """
         if text:
             ids = self.vocabulary.encode(text, unknown=unknown)  # type: ignore[arg-type]
             if len(ids):
-                return [int(i) for i in ids], True
+                return [int(i) for i in ids], []
         newline = self.vocabulary.encode("\n", unknown="skip")
         if len(newline) and newline[0] not in self.banned:
-            return [int(newline[0])], False
+            return [int(newline[0])], []
         allowed = np.setdiff1d(np.arange(len(self.vocabulary)), self.banned)
-        return [int(rng.choice(allowed))], True
+        drawn = [int(rng.choice(allowed))]
+        return drawn, drawn
 
     def tokens(self, prompt: list[int], how: Sampling, rng: np.random.Generator) -> Iterator[int]:
         """Token after token, without end."""
@@ -117,28 +126,28 @@ class Writer:
         unknown: str = "error",
     ) -> Iterator[str]:
         """Pieces of text as they are written, the prompt not among them; sample `index` of those with this seed."""
-        check_lengths(length, stop)
+        check_request(length, stop, seed)
         how = (how or Sampling()).check()
         rng = np.random.default_rng([seed, index])
-        ids, shown = self.prompt(prompt, rng, unknown)
-        decoder = self.vocabulary.decoder()
-        begun = [decoder.feed(i) for i in ids] if shown and not prompt else []
-        pieces = (decoder.feed(token) for token, _ in zip(self.tokens(ids, how, rng), range(length), strict=False))
-        return _until(stop, begun, pieces, decoder.end)
+        ids, begun = self.prompt(prompt, rng, unknown)
+        return _until(stop, self.pieces(islice(chain(begun, self.tokens(ids, how, rng)), length)))
+
+    def pieces(self, ids: Iterable[int]) -> Iterator[str]:
+        """The text of ids, one by one; a byte model's unfinished character waits, and is left out at the end."""
+        return map(self.vocabulary.decoder().feed, ids)
 
     def write(self, prompt: str = "", **options: object) -> str:
         """The same, whole: the prompt and what follows it."""
         return prompt + "".join(self.stream(prompt, **options))  # type: ignore[arg-type]
 
 
-def _until(stop: str | None, begun: list[str], pieces: Iterator[str], end: object) -> Iterator[str]:
+def _until(stop: str | None, pieces: Iterator[str]) -> Iterator[str]:
     """The pieces up to the stop text; as much as could be its beginning is held back until it is known."""
-    yield from begun
+    if stop is None:
+        yield from pieces
+        return
     held = ""
     for piece in pieces:
-        if stop is None:
-            yield piece
-            continue
         held += piece
         if stop in held:
             yield held[: held.index(stop)]
@@ -147,4 +156,4 @@ def _until(stop: str | None, begun: list[str], pieces: Iterator[str], end: objec
         if safe:
             yield held[:safe]
             held = held[safe:]
-    yield held + end()  # type: ignore[operator]
+    yield held

@@ -7,7 +7,7 @@ is made when it is first needed, and made anew in a forked child, which inherits
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -40,7 +40,7 @@ def set_threads(count: int | None) -> None:
     _threads = count
 
 
-def run(calls: list[Callable[[], R]]) -> list[R]:
+def run(calls: Sequence[Callable[[], R]]) -> list[R]:
     """The results of the calls, in their order, whichever thread ran them."""
     global _pool  # noqa: PLW0603
     if len(calls) == 1 or thread_count() == 1:

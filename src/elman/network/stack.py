@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from elman.kernels import (
+    KERNELS,
     OutputGradients,
     RNNGradients,
+    compiled_for,
     cross_entropy,
     cut_blocks,
     output_backward,
@@ -28,6 +30,9 @@ from elman.maths.arrays import Array, FloatType
 from elman.maths.initial import INITIALISERS, glorot, normal
 from elman.network.parameters import Parameters
 from elman.network.pool import run
+
+if TYPE_CHECKING:
+    from elman.network.fused import Fused
 
 State: TypeAlias = list[Array]  # one (B, H) for each layer
 ROWS_A_SLICE = 32
@@ -46,7 +51,8 @@ class Network:
     def __init__(
         self, inputs: int, hidden: int, layers: int, outputs: int, *, activation: ActivationLike = "tanh"
     ) -> None:
-        self.hidden, self.layers, self.outputs, self.activation = hidden, layers, outputs, activation
+        self.inputs, self.hidden, self.layers, self.outputs = inputs, hidden, layers, outputs
+        self.activation = activation
         self.shapes: dict[str, tuple[int, ...]] = {}
         for layer in range(layers):
             self.shapes[f"layers.{layer}.W_xh"] = (hidden if layer else inputs, hidden)
@@ -55,6 +61,7 @@ class Network:
         self.shapes["head.W_hy"] = (hidden, outputs)
         self.shapes["head.b_y"] = (outputs,)
         self._work: dict[tuple[int, ...], _Workspace] = {}
+        self._fused: dict[tuple[int, ...], Fused] = {}
 
     def initial(
         self, rng: np.random.Generator, *, recurrent: str, gain: float, input_gain: float, dtype: FloatType
@@ -94,6 +101,11 @@ class Network:
         reach: Reach | None = None,
     ) -> float:
         T, B = y.shape
+        truncated = reach is not None and reach.k2 < T
+        if KERNELS == "compiled" and not truncated and compiled_for(self.activation, p.buffer.dtype):
+            return self._fused_for(p, T, B, masks is not None).loss_and_gradients(
+                p, x, y, state, gradients, normaliser, masks
+            )
         jobs = []
         for number, rows in enumerate(batch_slices(B)):
             key = (number, T, rows.stop - rows.start)
@@ -110,6 +122,14 @@ class Network:
             for whole, h in zip(state, work.h, strict=True):
                 whole[rows] = h[-1]
         return sum(losses)
+
+    def _fused_for(self, p: Parameters, T: int, B: int, masked: bool) -> Fused:
+        key = (T, B, masked)
+        if key not in self._fused:
+            from elman.network.fused import Fused
+
+            self._fused[key] = Fused(self, p, T, batch_slices(B), masked)
+        return self._fused[key]
 
     def _cells(self, p: Parameters) -> list[list[Array]]:
         return [[p[f"layers.{layer}.{name}"] for name in ("W_xh", "W_hh", "b_h")] for layer in range(self.layers)]

@@ -23,10 +23,6 @@ def to_bytes(arrays: Mapping[str, Array]) -> bytes:
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
-def wanted(arrays: Mapping[str, Array]) -> Wanted:
-    return {name: (array.shape, array.dtype) for name, array in arrays.items()}
-
-
 def read_arrays(path: Path, expected: Wanted | None = None, *, finite: bool = True) -> dict[str, Array]:
     """The arrays in a file: just the ones that are expected, if that is given, and no NaN unless asked for."""
     try:

@@ -9,6 +9,8 @@ checkpoints/step-N  everything that a resumed run needs
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import math
 import os
@@ -41,7 +43,7 @@ class Run:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if not path.exists():
+        if not os.path.exists(path):  # Path.exists raises for a name that is too long
             raise RunError(f"There is no run at {path}", do="elman train makes one.")
         if not (path / "config.json").is_file():
             raise RunError(f"{path} is not a run: it has no config.json")
@@ -54,10 +56,13 @@ class Run:
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False) -> Run:
         """Make the folder with its config and first files, at once: it is never seen half-made."""
-        if not force:
+        path = Path(os.path.abspath(path))
+        if not force or not os.path.exists(path / "config.json"):  # --force replaces runs, and nothing else
             refuse_existing(path)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
+            for left in path.parent.glob(f".{glob.escape(path.name)}.*"):  # by a kill, while the folder was made
+                shutil.rmtree(left, ignore_errors=True)
             beside.mkdir(parents=True)
             for name, data in {"config.json": as_json({"format": FORMAT, **config}), **files}.items():
                 write_file(beside / name, data)
@@ -82,12 +87,16 @@ class Run:
         """A checkpoint; older ones go once it is safe."""
         folder = self.path / "checkpoints"
         write_folder(folder / f"step-{step}", {"state.safetensors": to_bytes(arrays), "state.json": as_json(facts)})
-        for number, path in list(self._checkpoints())[KEPT:]:
-            if number != step:
-                shutil.rmtree(path, ignore_errors=True)
+        ahead = [path for number, path in self._checkpoints() if number > step]  # from before the run was rolled back
+        older = [path for number, path in self._checkpoints() if number < step]
+        for path in ahead + older[KEPT - 1 :]:
+            shutil.rmtree(path, ignore_errors=True)
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint that is whole, if there is any; what a kill left half-written is passed over."""
+        for path in self.path.iterdir():
+            if re.fullmatch(r"\.(config\.json|model\.safetensors)\.\d+", path.name):
+                path.unlink(missing_ok=True)  # left by a kill before it was whole
         damaged = None
         for step, path in self._checkpoints():
             try:
@@ -112,7 +121,7 @@ class Run:
         for line in lines:
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if line.endswith(b"\n") and isinstance(row, dict):
                 rows.append(row)
@@ -132,7 +141,7 @@ class Run:
 
 def refuse_existing(path: Path) -> None:
     """An empty folder may be used; anything else is somebody's."""
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if os.path.exists(path) and (not path.is_dir() or any(path.iterdir())):
         raise RunError(f"{path} exists already", do="Choose another --out, or --force to replace it.")
 
 
@@ -142,8 +151,9 @@ class MetricsFile:
     def __init__(self, path: Path, offset: int) -> None:
         try:
             self._file = path.open("r+b" if path.exists() else "w+b")
-            self._file.truncate(offset)
-            self._file.seek(offset)
+            end = min(offset, self._file.seek(0, os.SEEK_END))  # shorter only if somebody cut it
+            self._file.truncate(end)
+            self._file.seek(end)
         except OSError as error:
             raise StorageError(f"{path} could not be written: {error.strerror}") from error
         self.path = path
@@ -154,15 +164,19 @@ class MetricsFile:
             for name, value in row.items()
         }
         try:
-            self._file.write(json.dumps(finite, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            self._file.write(json.dumps(finite, allow_nan=False).encode() + b"\n")
             self._file.flush()
         except OSError as error:
             raise StorageError(f"{self.path} could not be written: {error.strerror}") from error
 
     def sync(self) -> int:
         """Flush to the disk; the offset up to which the file is safe."""
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise StorageError(f"{self.path} could not be written: {error.strerror}") from error
         return self._file.tell()
 
     def close(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):  # of a row that could not be written, which add() has said
+            self._file.close()

@@ -16,7 +16,7 @@ MANIFEST = "manifest.json"
 
 
 def as_json(value: object) -> bytes:
-    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
 def read_json(path: Path) -> Any:
@@ -50,9 +50,13 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
         for name, data in {**files, MANIFEST: as_json(manifest)}.items():
             _write(beside / name, data)
         sync_folder(beside)
-        if path.exists():
-            shutil.rmtree(path)
-        beside.rename(path)
+        if path.exists():  # moved away whole: a folder that is half deleted must not stand in its place
+            old = beside.with_name(f"{beside.name}.old")
+            path.rename(old)
+            beside.rename(path)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            beside.rename(path)
         sync_folder(path.parent)
     except OSError as error:
         shutil.rmtree(beside, ignore_errors=True)

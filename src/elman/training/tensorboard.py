@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from elman.errors import MissingExtraError
-from elman.training.events import Event, Finished, Stepped
+from elman.training.events import Event, Finished, Started, Stepped
 
 SCALARS = ("loss", "validation_loss", "gradient_norm", "learning_rate", "tokens_per_second")
 
@@ -18,10 +19,12 @@ class TensorBoard:
             raise MissingExtraError(
                 "TensorBoard files need tensorboardX", do="Install it: pip install 'elman[tensorboard]'"
             ) from None
-        self.writer = SummaryWriter(str(folder))
+        self._new_writer = partial(SummaryWriter, str(folder))
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Stepped) and event.logged:
+        if isinstance(event, Started):
+            self.writer = self._new_writer()  # not sooner: the run's folder must not exist before the run
+        elif isinstance(event, Stepped) and event.logged:
             for name in SCALARS:
                 value = getattr(event, name)
                 if value is not None:

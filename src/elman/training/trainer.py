@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,30 +20,15 @@ from elman.kernels import Rates, clip_by_norm, clip_by_value, update
 from elman.maths.arrays import Array
 from elman.maths.optimise import OPTIMISERS
 from elman.training.events import Event, Finished, Listener, RolledBack, Saved, Started, Stepped
+from elman.training.progress import Progress
 from elman.training.run import Checkpoint, MetricsFile, Run
 from elman.training.schedule import rate_factor
 from elman.training.task import Task
 
 EXPLODED = 2.0  # times the loss of ignorance, or times the best smoothed loss
 GOOD = 1.1  # times the best smoothed loss: a state worth going back to
+NOTHING = 0.1  # times the loss of ignorance: next to it a loss is so small that its double is no explosion
 SMOOTHING = 0.98
-
-
-@dataclass
-class Progress:
-    """What the loop remembers from step to step."""
-
-    step: int = 0
-    finished: str | None = None  # why, once it is over
-    best_loss: float | None = None
-    best_step: int = 0
-    worse: int = 0  # validations since the best one
-    worse_rate: int = 0  # the same, since the plateau last lowered the rate
-    plateau_factor: float = 1.0
-    smoothed: float | None = None  # training loss
-    smoothed_best: float | None = None
-    loss_sum: float = 0.0  # since the last row of metrics
-    loss_count: int = 0
 
 
 class Snapshot(NamedTuple):
@@ -73,6 +58,7 @@ class Trainer:
         self.snapshot: Snapshot | None = None
         self.metrics: MetricsFile | None = None
         self.seconds_before = 0.0
+        self._saved: tuple[int, int] | None = None  # step and retries of the last checkpoint
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
@@ -92,7 +78,7 @@ class Trainer:
             buffer[:] = arrays[f"optimiser.{name}"]
         task = {name.removeprefix("task."): array for name, array in arrays.items() if name.startswith("task.")}
         self.task.restore(task, facts["task"])
-        self.progress = Progress(**facts["progress"])
+        self.progress = Progress.from_json(facts["progress"])
 
     def save(self) -> None:
         if self.run is None or self.metrics is None:
@@ -106,8 +92,9 @@ class Trainer:
             "metrics_offset": self.metrics.sync(),
             "seconds": self._seconds(),
         }
+        self._write_model()  # first: a checkpoint that says "finished" is never without its model
         self.run.save(self.progress.step, arrays, facts)
-        self._write_model()
+        self._saved = self.progress.step, self.retries
         self._emit(Saved(self.progress.step, self.run.path))
 
     def load(self, checkpoint: Checkpoint) -> int:
@@ -123,15 +110,20 @@ class Trainer:
             self.restore(Snapshot(arrays, facts))
             self.retries, self.rate_factor = int(facts["retries"]), float(facts["rate_factor"])
             self.seconds_before = float(facts["seconds"])
-            return int(facts["metrics_offset"])
-        except (KeyError, TypeError, ValueError) as error:
+            self._saved = self.progress.step, self.retries
+            offset = int(facts["metrics_offset"])
+            if self.progress.step != checkpoint.step or not 0 < self.rate_factor <= 1 or offset < 0:
+                raise ValueError(f"step {self.progress.step}, rate factor {self.rate_factor}, offset {offset}")
+            return offset
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CheckpointError(f"{checkpoint.path / 'state.json'} is damaged: {error!r}") from None
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is seen in the loss, not in warnings
     def train(self) -> Finished:
         """Run until the budget is spent, patience ends or somebody stops it."""
-        self._started, self._row_time, self._row_step = time.perf_counter(), time.perf_counter(), self.progress.step
+        self._started = time.perf_counter()
         offset = 0
         if self.run is not None:
             checkpoint = self.run.newest()
@@ -140,12 +132,15 @@ class Trainer:
         p = self.progress
         if p.finished == "budget" and p.step < self.steps:
             p.finished = None  # a larger budget than it had
-        self._emit(Started(p.step, self.steps, self.task.parameters.buffer.size, self.run.path if self.run else None))
+        self._begin_row()
         try:
+            where = self.run.path if self.run else None
+            self._emit(Started(p.step, self.steps, self.task.parameters.buffer.size, where))
             while self.progress.finished is None:
                 self._step()
                 if self.progress.finished is None and self.stopping():
-                    self.save()
+                    if self._saved != (self.progress.step, self.retries):
+                        self.save()
                     return self._finish("interrupted")
             return self._finish(self.progress.finished)
         finally:
@@ -157,8 +152,7 @@ class Trainer:
         if p.step >= self.steps:
             p.finished = "budget"
             return
-        if p.step % c.snapshot_every == 0 and self._is_good():
-            self.snapshot = self.capture()
+        snapshot = self.capture() if p.step % c.snapshot_every == 0 and self._is_good() else None
         self.gradients.buffer[:] = 0
         loss = self.task.add_gradients(self.gradients, p.step)
         if c.clip_value:
@@ -167,6 +161,7 @@ class Trainer:
         if self._diverged(loss, norm):
             self._roll_back(loss)
             return
+        self.snapshot = snapshot or self.snapshot  # only now: its own loss is good
         rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.rate_factor
         rates = Rates(rate, p.step + 1, c.momentum, c.second_moment, c.epsilon, c.weight_decay)
         update(c.optimiser, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.memory.values()))
@@ -199,7 +194,8 @@ class Trainer:
             logged=logged,
         )
         if logged:
-            self._row_time, self._row_step, p.loss_sum, p.loss_count = now, p.step, 0.0, 0
+            p.loss_sum, p.loss_count = 0.0, 0
+            self._begin_row()
             if self.metrics is not None:
                 self.metrics.add(row(event))
         self._emit(event)
@@ -224,7 +220,11 @@ class Trainer:
 
     def _is_good(self) -> bool:
         p = self.progress
-        return p.smoothed is None or p.smoothed_best is None or p.smoothed <= GOOD * p.smoothed_best
+        return p.smoothed is None or p.smoothed_best is None or not self._above(GOOD, p.smoothed, p.smoothed_best)
+
+    def _above(self, times: float, loss: float, best: float) -> bool:
+        floor = NOTHING * self.task.ignorance
+        return loss + floor > times * (best + floor)
 
     def _diverged(self, loss: float, norm: float) -> bool:
         """Not finite, twice as bad as knowing nothing, or, smoothed, twice as bad as it has been."""
@@ -233,7 +233,7 @@ class Trainer:
             return True
         p.smoothed = loss if p.smoothed is None else SMOOTHING * p.smoothed + (1 - SMOOTHING) * loss
         p.smoothed_best = p.smoothed if p.smoothed_best is None else min(p.smoothed_best, p.smoothed)
-        return p.smoothed > EXPLODED * p.smoothed_best
+        return self._above(EXPLODED, p.smoothed, p.smoothed_best)
 
     def _roll_back(self, loss: float) -> None:
         at, c = self.progress.step, self.config
@@ -243,6 +243,7 @@ class Trainer:
                 do=f"Start again with a lower --learning-rate than {c.learning_rate:g}, or a lower --clip-norm.",
             )
         self.restore(self.snapshot)
+        self._begin_row()
         self.retries, self.rate_factor = self.retries + 1, self.rate_factor / 2
         event = RolledBack(at, self.progress.step, loss, c.learning_rate * self.rate_factor, c.retries - self.retries)
         if self.metrics is not None:
@@ -264,6 +265,10 @@ class Trainer:
         event = Finished(p.step, why, p.best_loss, p.best_step, self._seconds())
         self._emit(event)
         return event
+
+    def _begin_row(self) -> None:
+        """Speed is measured from one row to the next."""
+        self._row_time, self._row_step = time.perf_counter(), self.progress.step
 
     def _seconds(self) -> float:
         return self.seconds_before + time.perf_counter() - self._started

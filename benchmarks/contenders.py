@@ -1,0 +1,253 @@
+"""One training step, and a stretch of sampling, of the same network in each library.
+
+A step is: forward, softmax cross-entropy, backward, clip by global norm, SGD. The state after a window is the state
+before the next one, as in training on a text. Each maker returns a function that takes one step and gives its loss.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Step = Callable[[], float]
+
+
+class Size(NamedTuple):
+    B: int
+    T: int
+    H: int
+    V: int
+    L: int = 1
+
+
+class Hyper(NamedTuple):
+    rate: float = 1e-3
+    limit: float = 5.0  # of the gradient's norm
+
+
+class Problem:
+    """Weights and tokens, the same in every library: layers of (W_xh, W_hh, b_h), the output layer, ids."""
+
+    def __init__(self, size: Size) -> None:
+        rng = np.random.default_rng(0)
+        self.size = size
+        B, T, H, V, L = size
+
+        def weights(*shape: int, deviation: float) -> Any:
+            return rng.normal(0, deviation, shape).astype(np.float32)
+
+        self.layers = [
+            (
+                weights(H, H, deviation=H**-0.5) if layer else weights(V, H, deviation=0.3),
+                weights(H, H, deviation=0.8 * H**-0.5),
+                weights(H, deviation=0.1),
+            )
+            for layer in range(L)
+        ]
+        self.head = weights(H, V, deviation=H**-0.5), weights(V, deviation=0.1)
+        self.x, self.y = rng.integers(V, size=(2, T, B))  # (T, B) each
+
+
+def elman_network(problem: Problem) -> tuple[Any, Any]:
+    from elman.network import Network, Parameters
+
+    network = Network(problem.size.V, problem.size.H, problem.size.L, problem.size.V)
+    p = Parameters(network.shapes, np.float32)
+    for array, value in zip(p.values(), [a for layer in problem.layers for a in layer] + [*problem.head], strict=True):
+        array[...] = value
+    return network, p
+
+
+def elman_step(problem: Problem, hyper: Hyper) -> Step:
+    from elman.kernels import Rates, clip_by_norm, update
+
+    network, p = elman_network(problem)
+    x, y, g = problem.x, problem.y, p.zeros()
+    state = network.zero_state(problem.size.B, np.float32)
+    rates = Rates(hyper.rate, 1, 0.9, 0.99, 1e-8, 0.0)
+
+    def step() -> float:
+        g.buffer[:] = 0
+        loss = network.loss_and_gradients(p, x, y, state, g, normaliser=y.size)
+        clip_by_norm(g.buffer, hyper.limit)
+        update("sgd", p.buffer, g.buffer, rates, [])
+        return float(loss)
+
+    return step
+
+
+def elman_sampler(problem: Problem, n: int) -> Step:
+    from elman.network.speaker import Speaker
+
+    network, p = elman_network(problem)
+    B, V = problem.size.B, problem.size.V
+    speaker, state, rng = Speaker(network, p), network.zero_state(B, np.float32), np.random.default_rng(0)
+    o, nothing = np.zeros((B, V), np.float32), np.zeros(0, np.int64)
+
+    def write() -> float:
+        uniforms = rng.random((n, B))
+        return speaker.write(o, state, uniforms, temperature=1.0, top_k=None, top_p=None, banned=nothing)[-1, 0]
+
+    return write
+
+
+def torch_step(problem: Problem, hyper: Hyper) -> Step:
+    import torch
+    import torch.nn.functional as F
+
+    B, _, H, V, L = problem.size
+    rnn, head = torch.nn.RNN(V, H, L), torch.nn.Linear(H, V)
+    with torch.no_grad():
+        for layer, (W_xh, W_hh, b_h) in enumerate(problem.layers):
+            getattr(rnn, f"weight_ih_l{layer}").copy_(torch.from_numpy(W_xh.T))
+            getattr(rnn, f"weight_hh_l{layer}").copy_(torch.from_numpy(W_hh.T))
+            getattr(rnn, f"bias_ih_l{layer}").copy_(torch.from_numpy(b_h))
+            getattr(rnn, f"bias_hh_l{layer}").zero_().requires_grad_(False)  # a second bias would learn twice as fast
+        head.weight.copy_(torch.from_numpy(problem.head[0].T))
+        head.bias.copy_(torch.from_numpy(problem.head[1]))
+    x, y = torch.from_numpy(problem.x), torch.from_numpy(problem.y).view(-1)
+
+    def forward(h: Any) -> tuple[Any, Any]:
+        out, h = rnn(F.one_hot(x, V).float(), h)  # nn.RNN knows no token ids
+        return F.cross_entropy(head(out).view(-1, V), y), h.detach()
+
+    params = [p for p in (*rnn.parameters(), *head.parameters()) if p.requires_grad]
+    return _torch_training(params, forward, torch.zeros(L, B, H), hyper)
+
+
+def compile_step(problem: Problem, hyper: Hyper) -> Step:
+    """A loop that torch.compile unrolls, with token ids as they are: nn.RNN itself is opaque to it."""
+    import torch
+    import torch.nn.functional as F
+
+    B, T, H, V, L = problem.size
+    arrays = [a for layer in problem.layers for a in layer] + [*problem.head]
+    params = [torch.from_numpy(a.copy()).requires_grad_() for a in arrays]
+    x, y = torch.from_numpy(problem.x), torch.from_numpy(problem.y).view(-1)
+
+    torch._dynamo.reset()  # else it would generalise over the sizes seen before, and be slower
+
+    @torch.compile(dynamic=False)
+    def forward(h0: Any) -> tuple[Any, Any]:
+        h, last = F.embedding(x, params[0]), []
+        for layer in range(L):
+            W_xh, W_hh, b_h = params[3 * layer : 3 * layer + 3]
+            z, state, out = (h @ W_xh if layer else h) + b_h, h0[layer], []
+            for t in range(T):
+                state = torch.tanh(torch.addmm(z[t], state, W_hh))
+                out.append(state)
+            h = torch.stack(out)
+            last.append(state)
+        return F.cross_entropy((h @ params[-2] + params[-1]).view(-1, V), y), torch.stack(last).detach()
+
+    return _torch_training(params, forward, torch.zeros(L, B, H), hyper)
+
+
+def _torch_training(params: list[Any], forward: Callable[[Any], tuple[Any, Any]], h: Any, hyper: Hyper) -> Step:
+    import torch
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    optimiser, carried = torch.optim.SGD(params, lr=hyper.rate), [h]
+
+    def step() -> float:
+        optimiser.zero_grad(set_to_none=True)
+        loss, carried[0] = forward(carried[0])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(params, hyper.limit)
+        optimiser.step()
+        return loss.item()
+
+    return step
+
+
+def torch_sampler(problem: Problem, n: int) -> Step:
+    import torch
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    B, _, H, V, _ = problem.size
+    cell, head, one_hot = torch.nn.RNNCell(V, H), torch.nn.Linear(H, V), torch.eye(V)
+    with torch.no_grad():
+        for p, a in zip([*cell.parameters(), *head.parameters()], _cell_arrays(problem), strict=True):
+            p.copy_(torch.from_numpy(a))
+    carried = [torch.zeros(B, H), torch.zeros(B, dtype=torch.int64)]
+
+    @torch.inference_mode()
+    def write() -> float:
+        h, ids = carried
+        for _ in range(n):
+            h = cell(one_hot[ids], h)
+            ids = torch.multinomial(torch.softmax(head(h), -1), 1)[:, 0]
+        carried[:] = h, ids
+        return float(ids[0])
+
+    return write
+
+
+def _cell_arrays(problem: Problem) -> list[Any]:
+    (W_xh, W_hh, b_h), (W_hy, b_y) = problem.layers[0], problem.head
+    return [W_xh.T, W_hh.T, b_h, np.zeros_like(b_h), W_hy.T, b_y]
+
+
+def jax_step(problem: Problem, hyper: Hyper) -> Step:
+    import jax
+    import jax.numpy as jnp
+
+    B, _, H, _, L = problem.size
+    layers, head = jax.tree.map(jnp.asarray, (problem.layers, problem.head))
+    x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
+
+    def loss(p: Any, h0: Any) -> tuple[Any, Any]:
+        (layers, (W_hy, b_y)), h, last = p, x, []
+        for layer, (W_xh, W_hh, b_h) in enumerate(layers):
+
+            def cell(h: Any, z: Any, W_hh: Any = W_hh) -> tuple[Any, Any]:
+                h = jnp.tanh(z + h @ W_hh)
+                return h, h
+
+            end, h = jax.lax.scan(cell, h0[layer], (h @ W_xh if layer else W_xh[h]) + b_h)
+            last.append(end)
+        log_p = jax.nn.log_softmax(h @ W_hy + b_y)
+        return -jnp.take_along_axis(log_p, y[..., None], -1).mean(), last
+
+    @jax.jit
+    def update(p: Any, h: Any) -> tuple[Any, Any, Any]:
+        (value, h), g = jax.value_and_grad(loss, has_aux=True)(p, h)
+        norm = jnp.sqrt(sum(jnp.vdot(a, a) for a in jax.tree.leaves(g)))
+        scale = hyper.rate * jnp.minimum(1, hyper.limit / norm)
+        return jax.tree.map(lambda a, b: a - scale * b, p, g), h, value
+
+    carried = [(layers, head), [jnp.zeros((B, H))] * L]
+
+    def step() -> float:
+        *carried[:], value = jax.block_until_ready(update(*carried))
+        return float(value)
+
+    return step
+
+
+def product_step(n: int) -> Step:
+    """The machine's own rate: one large product in the BLAS that NumPy brings."""
+    a, b = np.random.default_rng(0).normal(size=(2, n, n)).astype(np.float32)
+    out = np.empty_like(a)
+    return lambda: float(np.matmul(a, b, out=out)[0, 0])
+
+
+NAMES = {
+    "elman": "Elman",
+    "numpy": "NumPy",
+    "torch": "PyTorch",
+    "compile": "torch.compile",
+    "jax": "JAX",
+}
+RIVALS = ("torch", "compile", "jax")
+STEPS = {
+    "elman": elman_step,
+    "numpy": elman_step,  # ELMAN_KERNELS=reference
+    "torch": torch_step,
+    "compile": compile_step,
+    "jax": jax_step,
+}
+SAMPLERS = {"elman": elman_sampler, "torch": torch_sampler}

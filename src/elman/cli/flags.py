@@ -1,0 +1,62 @@
+"""Flags made from a command's dataclass by tyro, and a help that says no more than a reader needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import shutil
+import textwrap
+from functools import cache
+from typing import Annotated, Any, get_type_hints
+
+import tyro
+
+NAMES: dict[str, Any] = {"learning_rate": {"aliases": ("--lr",)}, "run_folder": {"metavar": "RUN"}}
+TEXTS = ("--prompt", "--stop")  # whose value may begin with a dash
+
+
+def parse(command: Any, name: str, words: list[str]) -> Any:
+    """The command with the values that the words give it."""
+    if {"-h", "--help"} & set(words):
+        print(_laid_out(command.__doc__), end="\n\n")
+    _annotate(command)
+    options = {"default": command.default(words)} if hasattr(command, "default") else {}
+    config = (
+        tyro.conf.FlagCreatePairsOff,
+        tyro.conf.OmitArgPrefixes,
+        tyro.conf.PositionalMetavarFromFieldName,
+        tyro.conf.DisallowNone,
+    )
+    return tyro.cli(command, prog=f"elman {name}", description="", args=_joined(words), config=config, **options)
+
+
+def _laid_out(text: str) -> str:
+    """A docstring in the width of the terminal; indented paragraphs, which are examples, as they are."""
+    width = min(shutil.get_terminal_size().columns, 100)
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(p if "\n    " in p else textwrap.fill(p, width) for p in paragraphs)
+
+
+@cache  # once is enough
+def _annotate(kind: Any) -> None:
+    """Tell tyro of better names, and to be silent about defaults that say nothing."""
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            _annotate(hint)
+        elif name in {field.name for field in dataclasses.fields(kind)}:
+            kind.__annotations__[name] = Annotated[hint, tyro.conf.arg(help_behavior_hint=_hint, **NAMES.get(name, {}))]
+
+
+def _hint(default: str) -> str:
+    return "" if default in ("None", "False", "''") else f"(default: {default})"
+
+
+def _joined(words: list[str]) -> list[str]:
+    """--prompt TEXT as --prompt=TEXT, else a text that begins with a dash would be taken for a flag."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in TEXTS:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined

@@ -1,0 +1,52 @@
+"""A network that writes: its weights packed once, its state carried, its tokens drawn by compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from elman.kernels.elementwise import CODES
+from elman.kernels.product import packed_size, panel_width
+from elman.kernels.sample import write_tokens
+from elman.kernels.window import pack_network
+from elman.maths.arrays import Array
+from elman.network.parameters import Parameters
+from elman.network.stack import Network, State
+
+
+class Speaker:
+    def __init__(self, network: Network, p: Parameters) -> None:
+        self.network, self.p = network, p
+        dtype, H, L, Y = p.buffer.dtype, network.hidden, network.layers, network.outputs
+        size = dtype.itemsize
+        self.forward = np.empty((L, packed_size(H, H, size)), dtype)
+        self.inner = np.empty((max(L - 1, 0), packed_size(H, H, size)), dtype)
+        self.head = np.empty(packed_size(H, Y, size), dtype)
+        backward = np.empty_like(self.forward)
+        pack_network(p.buffer, network.inputs, Y, H, L, self.forward, backward, self.inner, self.head)
+
+    def write(
+        self,
+        o: Array,  # (B, Y) logits before the first token; replaced by those after the last
+        state: State,  # (B, H) a layer; replaced likewise
+        uniforms: Array,  # (n, B)
+        *,
+        temperature: float,
+        top_k: int | None,
+        top_p: float | None,
+        banned: Array,
+    ) -> Array:
+        """n tokens for each of B sequences, (n, B)."""
+        n, B = uniforms.shape
+        dtype, H, Y = self.p.buffer.dtype, self.network.hidden, self.network.outputs
+        tokens, states = np.empty((n, B), np.int64), np.stack(state).astype(dtype, copy=False)
+        logits = np.ascontiguousarray(o, dtype)
+        write_tokens(
+            self.p.buffer, self.network.inputs, states, logits, uniforms, tokens, float(temperature),
+            Y if top_k is None else min(top_k, Y), 1.0 if top_p is None else float(top_p), banned, self.forward,
+            self.inner, self.head, CODES[str(self.network.activation)], np.empty((B, H), dtype),
+            np.empty(B * panel_width(dtype.itemsize), dtype), np.empty(Y),
+        )  # fmt: skip
+        o[...] = logits
+        for layer, h in enumerate(state):
+            h[...] = states[layer]
+        return tokens

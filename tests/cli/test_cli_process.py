@@ -1,0 +1,91 @@
+"""What only a process of its own can show: pipes, encodings, signals, what is imported."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ELMAN = [sys.executable, "-m", "elman"]
+
+
+def call(*words, **options):
+    options = {"capture_output": True, "text": True, "timeout": 120, **options}
+    return subprocess.run([*ELMAN, *map(str, words)], check=False, **options)
+
+
+def test_the_installed_command_trains_and_its_last_line_is_a_command(text, tmp_path):
+    script = Path(sys.executable).with_name("elman")
+    if not script.exists():
+        pytest.skip("the command is not installed beside this Python")
+    done = subprocess.run(
+        [script, "train", text, "--steps", "2", "--hidden", "8"], check=True, capture_output=True, text=True
+    )
+    program, *words = shlex.split(done.stdout.splitlines()[-1])
+    assert program == "elman"
+    done = subprocess.run([script, *words, "--length", "9"], check=True, capture_output=True, text=True)
+    assert len(done.stdout) == 10
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["sample", "--help"]])
+def test_a_look_at_it_imports_nothing_heavy(words):
+    script = f"""
+import sys
+from elman.cli import main
+try:
+    main({words!r})
+except SystemExit as leave:
+    assert leave.code == 0, leave.code
+heavy = {{"numpy", "numba", "sklearn", "scipy", "plotly", "safetensors", "pooch"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def test_an_error_is_one_line_and_no_traceback():
+    done = call("sample", "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "elman: There is no run at nowhere. elman train makes one.\n"
+
+
+def test_a_terminal_that_lacks_characters_shows_question_marks(run):
+    done = call("show", run, env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 ? 16 tanh" in done.stdout
+
+
+@pytest.mark.parametrize("words", [
+    ["sample", "run", "--length", "40000"], ["sample", "run", "--length", "10"], ["show", "run"], ["--help"],
+])  # fmt: skip
+def test_a_reader_that_has_enough_is_no_error(run, words):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen([*ELMAN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_ctrl_c_saves_and_names_the_command_that_goes_on(text):
+    words = ["train", text, "--steps", "100000", "--hidden", "8", "--log-every", "1", "--validate-every", "5"]
+    with subprocess.Popen(
+        [*ELMAN, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        for line in process.stdout:
+            if line.startswith("step"):
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "Stopping after this step; once more leaves at once.\n"
+    assert out.splitlines()[-1] == "elman train --resume runs/cat"
+    done = call("sample", "runs/cat", "--length", 5)
+    assert (done.returncode, len(done.stdout)) == (0, 6)

@@ -1,0 +1,247 @@
+"""Bad input: a clear message, exit code 2, and not a file more than before."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli_text import TEXT
+
+
+def tree():
+    """All files of the working folder, with what they hold."""
+    return {path: path.read_bytes() if path.is_file() else None for path in Path().rglob("*")}
+
+
+@pytest.fixture
+def refused(elman):
+    def run(words, message, stdin=b""):
+        before = tree()
+        status, _, err = elman(*words, stdin=stdin)
+        assert "Traceback" not in err
+        said = re.sub(r"\s+", " ", re.sub("[│╭╮╰╯─]", " ", err))
+        assert re.search(message, said), said
+        assert status == 2
+        assert tree() == before
+        return said
+
+    return run
+
+
+@pytest.fixture
+def files(text):
+    Path("empty.txt").touch()
+    Path("blank.txt").write_text("\n")
+    Path("short.txt").write_text("hardly a window")
+    Path("binary.bin").write_bytes(bytes(range(256)) * 8)
+    Path("image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" * 50)
+    Path("nul.txt").write_bytes(b"text\0text" * 50)
+    Path("latin.txt").write_bytes("Café. ".encode("latin-1") * 50)
+    Path("folder").mkdir()
+    Path("folder/inside.txt").write_text("x")
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["empty.txt"], "'empty.txt' has no text"),
+    (["blank.txt"], "more than 64 tokens, got 1"),
+    (["short.txt"], r"shorter than a window: expected more than 64 tokens, got \d+\. Take a longer text, or a shorter"),
+    (["binary.bin"], "'binary.bin' .* --tokens byte"),
+    (["image.png"], "'image.png' is not utf-8: byte 0 .*--encoding latin-1, say.* --tokens byte"),
+    (["nul.txt"], "NUL at byte 4"),
+    (["latin.txt"], "not utf-8: byte 3 .*--encoding latin-1"),
+    (["missing.txt"], "no file and no corpus named 'missing.txt'"),
+    (["./missing.txt"], "there is no file 'missing.txt'"),
+    (["folder"], "'folder' is a folder.* Name a file in it"),
+    (["cat.txt/below"], "Not a directory"),
+    (["prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
+    (["pyhton-docs"], r"Did you mean python-docs\?"),
+    (["-"], "standard input has no text"),
+    (["pride-and-prejudice"], "could not be fetched: no connection .* ELMAN_DATA"),
+])  # fmt: skip
+def test_a_text_that_cannot_be_used(refused, files, words, message):
+    refused(["train", *words, "--steps", 1], f"^elman: .*{message}")
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--hidden", "0"], "hidden: expected a whole number above 0, got 0"),
+    (["--hidden", "-4"], "hidden: .*above 0"),
+    (["--layers", "0"], "layers: .*above 0"),
+    (["--batch", "0"], "batch: .*above 0"),
+    (["--window", "0"], "window: .*above 0"),
+    (["--dropout", "1"], "dropout: expected a number below 1, got 1"),
+    (["--dropout", "-0.1"], "dropout: .*0 or more"),
+    (["--lr", "nan"], "learning_rate: expected a number, got nan"),
+    (["--lr", "inf"], "learning_rate: expected a number, got inf"),
+    (["--lr=-1"], "learning_rate: .*above 0"),
+    (["--clip-norm", "nan"], "clip_norm: .*nan"),
+    (["--seconds", "nan"], "seconds: .*nan"),
+    (["--seconds", "0"], "seconds: .*above 0"),
+    (["--epochs", "inf"], "epochs: .*inf"),
+    (["--steps", "0"], "steps: .*above 0"),
+    (["--seed", "-1"], "seed: .*0 or more"),
+    (["--block", "65"], "block .*at most the window, 64, got 65"),
+    (["--reach", "3", "--block", "5"], "reach .*at least the block, 5, got 3"),
+    (["--steps", "2", "--epochs", "3"], "one of epochs, steps and seconds, got epochs and steps"),
+    (["--steps", "2", "--seconds", "3"], "got steps and seconds"),
+    (["--validation", "0.999"], r"--validation|shorter than a window"),
+    (["--validation", "0.99999"], "something left for training"),
+    (["--validation", "0.5", "--test", "0.5"], "something left for training"),
+    (["--validation", "1"], "validation: .*below 1"),
+    (["--validation", "nan"], "validation: .*nan"),
+    (["--preset", "huge"], "--preset: expected one of default, large, tiny, got 'huge'"),
+    (["--preset=huge"], "--preset: expected one of"),
+    (["--preset"], "--preset"),
+    (["--threads", "0"], "threads: expected 1 or more"),
+    (["--encoding", "utf-9"], "encoding: .*'utf-9'"),
+    (["--tokens", "letter"], "'letter'.*char"),
+    (["--hidden", "many"], "--hidden.*many"),
+    (["--hidden", "2.5"], "--hidden.*2.5"),
+    (["--hidden"], "--hidden"),
+    (["--hidden", "None"], "--hidden.*None"),
+    (["--steps", "None"], "--steps.*None"),
+    (["--colour", "red"], "--colour"),
+    (["other.txt"], "other.txt"),
+    (["--force=maybe"], "--force|maybe"),
+    (["--steps", "99999999999999999999"], "steps: .*below 2"),
+    (["--hidden", "1000000000"], "parameters|memory"),
+    (["--max-words", "0"], "max_words: .*above 0"),
+    (["--out", "cat.txt/run", "--steps", "1"], "cat.txt/run.*Not a directory"),
+    (["--out", "run" * 200, "--steps", "1"], "File name too long"),
+    (["--out", ".", "--steps", "1"], "exists already"),
+    (["--out", "cat.txt", "--steps", "1"], "cat.txt exists already"),
+])  # fmt: skip
+def test_choices_that_make_no_sense(refused, text, words, message):
+    refused(["train", text, *words], message)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--length", "-1"], "length: expected 0 or more tokens, got -1"),
+    (["--temperature", "-1"], "temperature: expected a number, 0 or more, got -1"),
+    (["--temperature", "nan"], "temperature: .*nan"),
+    (["--temperature", "inf"], "temperature: .*inf"),
+    (["--top-k", "0"], "top_k: .*1 or more"),
+    (["--top-p", "0"], "top_p: .*above 0, at most 1"),
+    (["--top-p", "2"], "top_p: .*above 0, at most 1"),
+    (["--top-p", "nan"], "top_p: .*nan"),
+    (["--beam", "0"], "beam: .*1 or more"),
+    (["--beam", "2", "--count", "3"], "--beam finds one text"),
+    (["--count", "0"], "--count: expected 1 or more"),
+    (["--seed", "-1"], "seed: .*0 or more"),
+    (["--stop", ""], "stop: .*not empty"),
+    (["--prompt", "Zebra!"], "'Z', 'b', 'r', '!'.*--unknown skip"),
+    (["--unknown", "ignore"], "'ignore'.*skip"),
+    (["--length", "long"], "--length.*long"),
+    (["--length", "1e3"], "--length.*1e3"),
+    (["--lr", "3"], "--lr"),
+    (["--prompt"], "--prompt"),
+])  # fmt: skip
+def test_samples_that_cannot_be_written(refused, run, words, message):
+    refused(["sample", run, *words], message)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    ([], "Missing.*SOURCE"),
+    (["missing.txt"], "no file and no corpus named"),
+    (["zebra.txt"], "'Z', 'b', 'r'.*--unknown skip"),
+    (["strange.txt", "--unknown", "skip"], "'strange.txt' has nothing that the vocabulary"),
+    (["one.txt"], "at least two tokens"),
+    (["cat.txt", "--unknown", "replace"], "replace"),
+    (["cat.txt", "--encoding", "utf-9"], "encoding"),
+])  # fmt: skip
+def test_texts_that_cannot_be_evaluated(refused, run, text, words, message):
+    Path("zebra.txt").write_text("The Zebra sat")
+    Path("strange.txt").write_text("ЖЖЖ")
+    Path("one.txt").write_text("T")
+    refused(["eval", run, *words], message)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def changed(**facts):
+    def change(run):
+        config = json.loads((run / "config.json").read_text())
+        (run / "config.json").write_text(json.dumps(config | facts))
+
+    return change
+
+
+@pytest.mark.parametrize("command", ["sample", "eval", "show", "resume"])
+@pytest.mark.parametrize(("spoil", "message"), [
+    (lambda run: (run / "config.json").write_text("{"), "config.json is damaged: it is not JSON"),
+    (lambda run: (run / "config.json").write_text("[]"), "config.json: expected a run of format 1"),
+    (lambda run: (run / "config.json").write_bytes(b"\xff"), "config.json is damaged"),
+    (lambda run: (run / "config.json").unlink(), "not a run: it has no config.json"),
+    (changed(format=2), "expected a run of format 1, got 2"),
+    (changed(task="poetry"), "expected a language model, got 'poetry'"),
+    (changed(config={}), "config"),
+    (changed(config={"data": 3}), "config"),
+    (lambda run: (run / "vocabulary.json").unlink(), "vocabulary.json cannot be read"),
+    (lambda run: (run / "vocabulary.json").write_text("3"), "vocabulary"),
+])  # fmt: skip
+def test_a_run_that_is_damaged(refused, run, text, command, spoil, message):
+    spoil(run)
+    words = {"sample": ["sample", run], "eval": ["eval", run, text], "show": ["show", run]}
+    refused(words.get(command, ["train", "--resume", run]), message)
+
+
+@pytest.mark.parametrize(("spoil", "message"), [
+    (lambda run: cut(run / "model.safetensors"), "model.safetensors is damaged"),
+    (lambda run: (run / "model.safetensors").write_bytes(b""), "model.safetensors is damaged"),
+    (lambda run: (run / "model.safetensors").unlink(), "run has no model yet.*elman train --resume run"),
+])  # fmt: skip
+def test_a_model_that_is_damaged(refused, run, text, spoil, message):
+    spoil(run)
+    refused(["sample", run], message)
+    refused(["eval", run, text], message)
+
+
+@pytest.mark.parametrize("words", [["sample"], ["eval", "?", "cat.txt"], ["show"], ["train", "--resume"]])
+@pytest.mark.parametrize(("place", "message"), [
+    ("missing", "There is no run at missing. elman train makes one"),
+    ("cat.txt", "cat.txt is not a run"),
+    ("folder", "folder is not a run"),
+    ("x" * 300, "There is no run at|too long"),
+])  # fmt: skip
+def test_a_place_that_is_no_run(refused, files, words, place, message):
+    words = [place if word == "?" else word for word in words]
+    refused(words if place in words else [*words, place], message)
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["path"], "elman data path: expected a name, got none. elman data list shows them"),
+    (["fetch"], "elman data fetch: expected a name"),
+    (["path", "prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
+    (["fetch", "prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
+    (["fetch", "pride-and-prejudice"], "could not be fetched: no connection"),
+    (["delete"], "'delete'.*list"),
+])  # fmt: skip
+def test_corpora_that_are_not_there(refused, words, message):
+    refused(["data", *words], message)
+
+
+def test_the_text_of_a_run_that_has_changed(refused, elman, text):
+    assert elman("train", text, "--steps", 1, "--hidden", 8, "--window", 16, "--out", "r").status == 0
+    text.write_text(TEXT + "more")
+    refused(["train", "--resume", "r", "--steps", 5], "has changed since the run began")
+    text.unlink()
+    refused(["train", "--resume", "r", "--steps", 5], "there is no file")
+
+
+def test_too_little_memory_is_no_traceback(refused, text, monkeypatch):
+    def too_much(*_, **__):
+        raise MemoryError("Unable to allocate 4 TiB")
+
+    monkeypatch.setattr("elman.models.language_run.prepare", too_much)
+    refused(["train", text], "not enough memory: Unable to allocate 4 TiB. Take a smaller --hidden")
+
+
+def test_an_error_of_the_system_is_no_traceback(refused, text, monkeypatch):
+    def broken(*_, **__):
+        raise OSError(5, "Input/output error", "disk")
+
+    monkeypatch.setattr("elman.models.language_run.prepare", broken)
+    refused(["train", text], "^elman: disk: Input/output error")

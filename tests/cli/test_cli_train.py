@@ -1,0 +1,204 @@
+"""elman train: folders, presets, flags, sources, what it prints; the run is then used by the command it names."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from cli_text import TEXT
+
+QUICK = ("--steps", 2, "--hidden", 8, "--batch", 4, "--window", 16)
+
+
+def config(folder):
+    return json.loads((Path(folder) / "config.json").read_text())["config"]
+
+
+def options(folder):
+    return {name: value for part in config(folder).values() for name, value in part.items()}
+
+
+def test_it_trains_and_the_last_line_is_the_next_command(elman, text):
+    status, out, err = elman("train", text, *QUICK)
+    assert (status, err) == (0, "")
+    assert "cat: 2,080 characters" in out
+    assert "1 layer of 8 tanh units" in out
+    program, *words = shlex.split(out.splitlines()[-1])
+    assert (program, words) == ("elman", ["sample", "runs/cat"])
+    assert sorted(path.name for path in Path("runs/cat").iterdir()) == [
+        "checkpoints", "config.json", "metrics.jsonl", "model.safetensors", "vocabulary.json",
+    ]  # fmt: skip
+    status, written, err = elman(*words, "--length", 30)
+    assert (status, err) == (0, "")
+    assert len(written) == 31
+
+
+def test_a_folder_with_a_space_is_quoted_in_the_next_command(elman, text):
+    *_, last = elman("train", text, *QUICK, "--out", "my runs/the cat's").out.splitlines()
+    assert shlex.split(last) == ["elman", "sample", "my runs/the cat's"]
+    assert elman(*shlex.split(last)[1:], "--length", 3).status == 0
+
+
+def test_folders_are_numbered_when_none_is_named(elman, text):
+    for folder in ("runs/cat", "runs/cat-2", "runs/cat-3"):
+        assert elman("train", text, *QUICK).out.splitlines()[-1] == f"elman sample {folder}"
+    assert sorted(path.name for path in Path("runs").iterdir()) == ["cat", "cat-2", "cat-3"]
+
+
+def test_a_named_folder_that_exists_is_refused_and_forced(elman, text):
+    assert elman("train", text, *QUICK, "--out", "mine").status == 0
+    before = {path: path.read_bytes() for path in Path("mine").rglob("*") if path.is_file()}
+    status, out, err = elman("train", text, *QUICK, "--out", "mine", "--seed", 1)
+    assert (status, out) == (2, "")
+    assert re.fullmatch(r"elman: mine exists already\. Choose another --out.* --force .*\n", err)
+    assert {path: path.read_bytes() for path in Path("mine").rglob("*") if path.is_file()} == before
+    assert elman("train", text, *QUICK, "--out", "mine", "--seed", 1, "--force").status == 0
+    assert options("mine")["seed"] == 1
+
+
+def test_force_replaces_runs_and_nothing_else(elman, text):
+    Path("photos").mkdir()
+    Path("photos/1.jpg").write_bytes(b"dear to somebody")
+    assert elman("train", text, *QUICK, "--out", "photos", "--force").status == 2
+    assert elman("train", text, *QUICK, "--out", ".", "--force").status == 2
+    assert elman("train", text, *QUICK, "--out", "cat.txt", "--force").status == 2
+    assert Path("photos/1.jpg").read_bytes() == b"dear to somebody"
+    assert text.read_text() == TEXT
+
+
+def test_an_empty_folder_may_be_used(elman, text):
+    Path("empty").mkdir()
+    assert elman("train", text, *QUICK, "--out", "empty").status == 0
+
+
+@pytest.mark.parametrize("words", [["--lr", "0.5"], ["--lr=0.5"], ["--learning-rate", "0.5"], ["--learning_rate=0.5"]])
+def test_lr_is_the_learning_rate(elman, text, words):
+    assert elman("train", text, *QUICK, *words, "--out", "r").status == 0
+    assert options("r")["learning_rate"] == 0.5
+
+
+def test_a_preset_sets_and_a_flag_wins_over_it(elman, text):
+    assert elman("train", text, "--preset", "tiny", "--steps", 1, "--hidden", 8, "--out", "r").status == 0
+    got = options("r")
+    assert (got["batch"], got["window"]) == (16, 32)  # the preset's
+    assert (got["hidden"], got["steps"], got["epochs"]) == (8, 1, None)  # the flags', and only one budget
+
+
+@pytest.mark.parametrize("words", [
+    ["--preset=tiny", "--epochs", "0.1"],
+    ["--epochs=0.1", "--preset", "tiny"],
+    ["--preset", "large", "--preset", "tiny", "--epochs", "0.1"],
+])  # fmt: skip
+def test_however_the_preset_is_written(elman, text, words):
+    assert elman("train", text, *words, "--out", "r").status == 0
+    got = options("r")
+    assert (got["hidden"], got["epochs"], got["dropout"]) == (64, 0.1, 0.0)
+
+
+def test_the_preset_s_own_budget_counts_where_none_is_named(elman, text):
+    assert elman("train", text, "--preset", "tiny", "--hidden", 8, "--out", "r").status == 0
+    assert options("r")["epochs"] == 5
+    assert json.loads((Path("r") / "config.json").read_text())["steps"] == 5 * ((1872 - 1) // 16 // 32)
+
+
+def test_a_short_text_is_said_to_be_short(elman, text):
+    out = elman("train", text, "--steps", 1, "--hidden", 8, "--window", 400, "--out", "r").out
+    assert "The text is short: 4 lanes instead of 64." in out
+
+
+def test_shares_are_said(elman, text):
+    out = elman("train", text, *QUICK, "--validation", 0.25, "--test", 0.25, "--out", "r").out
+    assert "1,040 to train on, 520 to validate, 520 set aside" in out
+
+
+def test_a_dash_is_standard_input_and_such_a_run_goes_on(elman):
+    status, out, _ = elman("train", "-", *QUICK, stdin=TEXT.encode())
+    assert status == 0
+    assert out.splitlines()[-1] == "elman sample runs/stdin"
+    assert "Going on from step 2" in elman("train", "--resume", "runs/stdin", "--steps", 4).out
+    assert "100%" in elman("sample", "runs/stdin", "--prompt", TEXT[:52], "--length", 0, "--copies").out
+    status, out, _ = elman("eval", "runs/stdin", "-", "--json", stdin=b"the cat")
+    assert json.loads(out)["tokens"] == 6
+
+
+def test_without_source_network_and_copy_it_says_so_in_a_line_and_takes_python_docs(elman):
+    status, out, err = elman("train", *QUICK, "--validation", 0)
+    assert status == 0
+    first, *rest = out.splitlines()
+    assert re.fullmatch(r"pride-and-prejudice could not be fetched: .*python-docs.*", first)
+    assert "no connection to raw.githubusercontent.com" in first
+    assert rest[0].startswith("python-docs: ")
+    assert rest[-1] == "elman sample runs/python-docs"
+    assert err == ""
+
+
+def test_without_source_a_copy_in_elman_data_is_taken(elman, text, monkeypatch):
+    Path("data").mkdir()
+    text.rename("data/pride-and-prejudice.txt")
+    monkeypatch.setenv("ELMAN_DATA", "data")
+    out = elman("train", *QUICK).out
+    assert out.startswith("pride-and-prejudice: 2,080 characters")
+    assert elman("data", "path", "pride-and-prejudice").out == "data/pride-and-prejudice.txt\n"
+
+
+def test_a_file_here_comes_before_elman_data_and_that_before_the_name(elman, monkeypatch):
+    Path("data").mkdir()
+    monkeypatch.setenv("ELMAN_DATA", "data")
+    Path("data/novel.txt").write_text("in the folder " * 40)
+    Path("data/python-docs").write_text("by its bare name " * 40)
+    assert "novel: 560 characters" in elman("train", "novel", *QUICK, "--out", "1").out
+    assert "python-docs: 680 characters" in elman("train", "python-docs", *QUICK, "--out", "2").out
+    Path("novel.txt").write_text("right here " * 40)
+    assert "novel: 440 characters" in elman("train", "novel.txt", *QUICK, "--out", "3").out
+
+
+@pytest.mark.parametrize(("tokens", "said"), [("byte", "bytes, 256 different"), ("word", "words")])
+def test_other_tokens(elman, text, tokens, said):
+    out = elman("train", text, *QUICK, "--tokens", tokens, "--out", "r").out
+    assert said in out
+    assert elman("sample", "r", "--length", 10).status == 0
+
+
+def test_samples_are_shown_on_the_way(elman, text):
+    out = elman("train", text, *QUICK, "--sample-every", 1, "--out", "r").out
+    rows = [json.loads(line) for line in (Path("r") / "metrics.jsonl").read_text().splitlines()]
+    assert len([row for row in rows if row.get("sample")]) == 2
+    for row in rows:
+        assert row["sample"].strip() in out
+
+
+def test_markup_in_a_sample_or_a_name_is_no_markup(elman):
+    Path("[bold]x.txt").write_text("[/red] [bold]" * 60)
+    status, out, err = elman("train", "[bold]x.txt", *QUICK, "--sample-every", 1, "--out", "[red]run")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1] == "elman sample '[red]run'"
+    assert "elman: [red]run exists already" in elman("train", "[bold]x.txt", *QUICK, "--out", "[red]run").err
+
+
+def test_tensorboard_files_are_written_into_the_run(elman, text):
+    pytest.importorskip("tensorboardX")
+    assert elman("train", text, *QUICK, "--tensorboard", "--out", "r").status == 0
+    assert list(Path("r/tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_resume_goes_on_with_a_larger_budget(elman, run):
+    status, out, _ = elman("train", "--resume", run, "--steps", 50)
+    assert status == 0
+    assert "Going on from step 40" in out
+    assert "after 50 steps" in out
+    assert out.splitlines()[-1] == "elman sample run"
+
+
+@pytest.mark.parametrize("words", [
+    ["--hidden", "9"], ["--lr", "1"], ["other.txt"], ["--out", "x"], ["--force"], ["--preset", "large"],
+    ["--tokens", "byte"],
+])  # fmt: skip
+def test_resume_changes_nothing_but_the_budget(elman, run, words):
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    status, out, err = elman("train", "--resume", run, *words)
+    assert (status, out) == (2, "")
+    assert "only --epochs, --steps or --seconds may change" in err
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before

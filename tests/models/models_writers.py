@@ -1,0 +1,25 @@
+"""Writers with random weights: they need no training."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from elman.data import ByteVocabulary, CharVocabulary, Vocabulary, WordVocabulary
+from elman.models.sampling import Writer
+from elman.network import Network
+
+VOCABULARIES = {
+    "char": CharVocabulary("abcde .\n"),
+    "byte": ByteVocabulary(),
+    "word": WordVocabulary(["<unk>", "\n", " and", " the", " cat", "the"]),
+}
+
+
+def random_writer(vocabulary: Vocabulary, *, layers: int = 1, seed: int = 0, sure: float = 4) -> Writer:
+    """`sure` scales the output weights: 0 makes every token equally likely."""
+    network = Network(len(vocabulary), 12, layers, len(vocabulary))
+    parameters = network.initial(
+        np.random.default_rng(seed), recurrent="orthogonal", gain=1.0, input_gain=1.0, dtype=np.dtype(np.float64)
+    )
+    parameters["head.W_hy"][...] *= sure
+    return Writer(network, parameters, vocabulary)

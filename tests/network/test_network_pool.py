@@ -1,0 +1,140 @@
+"""Our threads: results in order, errors that arrive, forked children, callers from many threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from elman.errors import RangeError
+from elman.network import Network, pool
+
+FORK = """
+import os, sys
+import numpy as np
+from elman.network import Network, pool
+
+def bits():
+    rng = np.random.default_rng(0)
+    network = Network(9, 8, 2, 9)
+    p = network.initial(rng, recurrent="orthogonal", gain=1, input_gain=0.3, dtype=np.dtype("float32"))
+    x, y = rng.integers(9, size=(2, 5, 80))
+    d = p.zeros()
+    network.loss_and_gradients(p, x, y, network.zero_state(80, p.buffer.dtype), d, normaliser=1)
+    return d.buffer.tobytes()
+
+pool.set_threads(3)
+before = bits()
+assert pool._pool is not None  # the parent's threads are running
+for generation in range(2):
+    child = os.fork()
+    if child == 0:
+        if bits() != before:
+            os._exit(3)
+        if generation == 1:
+            os._exit(0)
+    else:
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code:
+            os._exit(code)
+        if generation == 1 or bits() != before:
+            os._exit(0 if generation == 1 else 4)
+        os._exit(0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def default_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("ELMAN_THREADS", raising=False)
+    yield
+    pool.set_threads(None)
+
+
+def test_results_come_in_the_order_of_the_calls_from_several_threads() -> None:
+    pool.set_threads(4)
+    started = threading.Barrier(3)
+
+    def call(number: int) -> tuple[int, str]:
+        started.wait(10)  # three at once, or this breaks
+        time.sleep(0.03 * (3 - number))  # the last is done first
+        return number, threading.current_thread().name
+
+    results = pool.run([lambda n=n: call(n) for n in range(3)])
+    assert [number for number, _ in results] == [0, 1, 2]
+    assert len({name for _, name in results}) == 3
+
+
+def test_one_thread_means_the_callers_own() -> None:
+    pool.set_threads(1)
+    me = threading.current_thread().name
+    assert pool.run([lambda: threading.current_thread().name] * 3) == [me] * 3
+
+
+@pytest.mark.parametrize("failing", [0, 2])
+def test_an_error_in_a_call_arrives_and_the_pool_goes_on(failing: int) -> None:
+    pool.set_threads(3)
+
+    def fail() -> int:
+        raise KeyError("lost")
+
+    calls = [lambda: 1, lambda: 2, lambda: 3]
+    calls[failing] = fail
+    with pytest.raises(KeyError, match="lost"):
+        pool.run(calls)
+    assert pool.run([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
+
+
+def test_the_number_of_threads_is_set_else_named_else_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pool.thread_count() == len(os.sched_getaffinity(0))
+    monkeypatch.setenv("ELMAN_THREADS", "5")
+    assert pool.thread_count() == 5
+    pool.set_threads(2)
+    assert pool.thread_count() == 2
+    pool.set_threads(None)
+    for nonsense in ("0", "-1", "two", "1.5", " ", "²"):
+        monkeypatch.setenv("ELMAN_THREADS", nonsense)
+        with pytest.raises(RangeError, match="ELMAN_THREADS"):
+            pool.thread_count()
+    for count in (0, -3):
+        with pytest.raises(RangeError):
+            pool.set_threads(count)
+
+
+def test_a_forked_child_and_its_child_work_and_give_the_same_bits() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_callers_from_several_threads_at_once_get_the_bits_that_they_get_alone() -> None:
+    pool.set_threads(3)
+
+    def bits(seed: int) -> list[bytes]:
+        rng = np.random.default_rng(seed)
+        network = Network(9, 8, 2, 9)
+        p = network.initial(rng, recurrent="orthogonal", gain=1, input_gain=0.3, dtype=np.dtype("float32"))
+        x, y = rng.integers(9, size=(2, 5, 80))
+        state, seen = network.zero_state(80, p.buffer.dtype), []
+        for _ in range(5):
+            d = p.zeros()
+            network.loss_and_gradients(p, x, y, state, d, normaliser=1)
+            seen.append(d.buffer.tobytes())
+        return seen
+
+    alone = [bits(seed) for seed in range(6)]
+    together: dict[int, list[bytes]] = {}
+    pool.set_threads(3)  # a new pool, which all of them want to make
+    callers = [threading.Thread(target=lambda s=s: together.update({s: bits(s)})) for s in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(60)
+    assert [together.get(seed) for seed in range(6)] == alone

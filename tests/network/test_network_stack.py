@@ -1,0 +1,256 @@
+"""The stack: every gradient against numbers, by a forward pass written out here step by step."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from elman.maths.gradcheck import gradcheck
+from elman.network import Network, Parameters
+from elman.network.pool import set_threads
+from elman.network.stack import Reach, batch_slices
+
+V, H = 5, 3
+TOLERANCE = 1e-5  # through three sigmoids a gradient is so small that rounding shows in the sixth digit
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "tanh": np.tanh,
+    "relu": lambda a: a * (a > 0),
+    "sigmoid": lambda a: 1 / (1 + np.exp(-a)),
+    "identity": lambda a: a,
+}
+
+
+@pytest.fixture(autouse=True)
+def default_threads() -> Iterator[None]:
+    yield
+    set_threads(None)
+
+
+class Trial:
+    """A network in float64 with a window, a carried state and, if wanted, fixed dropout masks."""
+
+    def __init__(self, layers: int, B: int, T: int, *, masked: bool = False, activation: str = "tanh") -> None:
+        rng = np.random.default_rng([layers, B, T, masked])
+        self.network = Network(V, H, layers, V, activation=activation)
+        self.p = self.network.initial(rng, recurrent="orthogonal", gain=0.9, input_gain=0.8, dtype=np.float64)
+        self.p.buffer += 0.1 * rng.standard_normal(self.p.buffer.size)  # biases too
+        self.x, self.y = rng.integers(V, size=(2, T, B))
+        self.state = [0.5 * rng.standard_normal((B, H)) for _ in range(layers)]
+        self.masks = [rng.integers(2, size=(T, B, H)) / 0.5 for _ in range(layers)] if masked else None
+        self.normaliser = 0.7 * T * B
+        self.function = FUNCTIONS[activation]
+
+    def gradients(self, reach: Reach | None = None, into: Parameters | None = None) -> tuple[float, Parameters, Any]:
+        d, state = self.p.zeros() if into is None else into, [h.copy() for h in self.state]
+        loss = self.network.loss_and_gradients(
+            self.p, self.x, self.y, state, d, normaliser=self.normaliser, masks=self.masks, reach=reach
+        )
+        return loss, d, state
+
+    def losses(self, state: Any, steps: range, rows: slice = slice(None)) -> tuple[list[float], list[Any]]:
+        """The loss of each of these steps, and the states after each, from a state that is given."""
+        state, losses, states = list(state), [], []
+        for t in steps:
+            out = np.eye(V)[self.x[t, rows]]
+            for i in range(len(state)):
+                W_xh, W_hh, b_h = (self.p[f"layers.{i}.{name}"] for name in ("W_xh", "W_hh", "b_h"))
+                state[i] = self.function(out @ W_xh + state[i] @ W_hh + b_h)
+                out = state[i] if self.masks is None else state[i] * self.masks[i][t, rows]
+            o = out @ self.p["head.W_hy"] + self.p["head.b_y"]
+            y_hat = np.exp(o) / np.exp(o).sum(axis=1, keepdims=True)
+            losses.append(-np.log(y_hat[np.arange(len(o)), self.y[t, rows]]).sum() / self.normaliser)
+            states.append(list(state))
+        return losses, states
+
+    def whole_loss(self) -> float:
+        return sum(self.losses(self.state, range(len(self.y)))[0])
+
+    def block_loss(self, reach: Reach) -> Callable[[], float]:
+        """Block after block, each from the states as they were k2 steps before its end, held fixed."""
+        T = len(self.y)
+        fixed = [self.state, *self.losses(self.state, range(T))[1]]
+
+        def loss() -> float:
+            total = 0.0
+            for first in range(0, T, reach.k1):
+                end = min(first + reach.k1, T)
+                start = max(0, end - reach.k2)
+                total += sum(self.losses(fixed[start], range(start, end))[0][first - start :])
+            return total
+
+        return loss
+
+
+@pytest.mark.parametrize("activation", FUNCTIONS)
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("masked", [False, True])
+def test_every_gradient_of_the_stack_is_the_derivative(layers: int, masked: bool, activation: str) -> None:
+    for T, B in ((1, 1), (4, 1), (4, 3), (1, 3)):
+        trial = Trial(layers, B, T, masked=masked, activation=activation)
+        loss, d, _ = trial.gradients()
+        assert loss == pytest.approx(trial.whole_loss(), rel=1e-12)
+        gradcheck(trial.whole_loss, trial.p, d, tolerance=TOLERANCE).expect()
+
+
+@pytest.mark.parametrize(("B", "slices"), [(16, 2), (33, 2), (70, 3)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_every_gradient_is_the_derivative_when_the_batch_is_cut_in_slices(B: int, slices: int, masked: bool) -> None:
+    assert len(batch_slices(B)) == slices
+    for layers, T in ((1, 1), (2, 3)):
+        trial = Trial(layers, B, T, masked=masked)
+        loss, d, _ = trial.gradients()
+        assert loss == pytest.approx(trial.whole_loss(), rel=1e-12)
+        gradcheck(trial.whole_loss, trial.p, d, tolerance=TOLERANCE).expect()
+
+
+@pytest.mark.parametrize("reach", [(1, 1), (1, 3), (2, 2), (2, 3), (3, 4), (2, 5), (5, 5)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_truncation_runs_through_the_whole_stack(reach: tuple[int, int], masked: bool) -> None:
+    for layers, B, activation in ((2, 2, "tanh"), (3, 1, "sigmoid"), (2, 17, "tanh"), (1, 2, "relu")):
+        trial = Trial(layers, B, 7, masked=masked, activation=activation)
+        loss, d, state = trial.gradients(Reach(*reach))
+        gradcheck(trial.block_loss(Reach(*reach)), trial.p, d, tolerance=TOLERANCE).expect()
+        whole_loss, whole, whole_state = trial.gradients()
+        assert loss == whole_loss  # truncation changes what is learnt from, not what is seen
+        assert all(np.array_equal(a, b) for a, b in zip(state, whole_state, strict=True))
+        if B > 1 and activation == "tanh":
+            assert np.abs(d.buffer - whole.buffer).max() > 1e-3 * np.abs(whole.buffer).max()
+
+
+def test_a_reach_of_the_whole_window_is_no_truncation() -> None:
+    trial = Trial(2, 3, 6)
+    _, whole, _ = trial.gradients()
+    for k1, k2 in ((1, 6), (6, 6), (4, 60)):
+        np.testing.assert_allclose(trial.gradients(Reach(k1, k2))[1].buffer, whole.buffer, rtol=1e-12)
+
+
+@pytest.mark.parametrize("reach", [None, Reach(2, 3)])
+def test_gradients_are_added_to_what_is_there(reach: Reach | None) -> None:
+    trial = Trial(2, 20, 5, masked=True)
+    alone = trial.gradients(reach)[1]
+    there = np.random.default_rng(3).standard_normal(alone.buffer.size)
+    into = trial.p.zeros()
+    into.buffer[:] = there
+    trial.gradients(reach, into)
+    np.testing.assert_allclose(into.buffer, there + alone.buffer, rtol=1e-12)
+    trial.gradients(reach, into)
+    np.testing.assert_allclose(into.buffer, there + 2 * alone.buffer, rtol=1e-12)
+
+
+@pytest.mark.parametrize("B", [1, 16, 70])
+def test_the_carried_state_is_the_one_that_forward_leaves(B: int) -> None:
+    trial = Trial(3, B, 5)
+    before = [h.copy() for h in trial.state]
+    o, after = trial.network.forward(trial.p, trial.x, trial.state)
+    assert o.shape == (5, B, V)
+    assert all(np.array_equal(a, b) for a, b in zip(trial.state, before, strict=True))  # forward leaves its argument
+    _, _, carried = trial.gradients()
+    for mine, theirs, written_out in zip(carried, after, trial.losses(trial.state, range(5))[1][-1], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+        np.testing.assert_allclose(mine, written_out, rtol=1e-12)
+
+
+def test_two_windows_with_carried_state_are_one_long_window() -> None:
+    trial = Trial(2, 3, 8)
+    loss, _, last = trial.gradients()
+    state, parts = [h.copy() for h in trial.state], []
+    for steps in (slice(0, 5), slice(5, 8)):
+        parts.append(
+            trial.network.loss_and_gradients(
+                trial.p, trial.x[steps], trial.y[steps], state, trial.p.zeros(), normaliser=trial.normaliser
+            )
+        )
+    assert sum(parts) == pytest.approx(loss, rel=1e-12)
+    for mine, theirs in zip(state, last, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("reach", [None, Reach(3, 5)])
+def test_the_bits_do_not_depend_on_the_number_of_threads(dtype: type, reach: Reach | None) -> None:
+    rng = np.random.default_rng(0)
+    network = Network(20, 24, 2, 20)
+    p = network.initial(rng, recurrent="orthogonal", gain=1, input_gain=0.3, dtype=np.dtype(dtype))
+    x, y = rng.integers(20, size=(2, 9, 150))
+    results = set()
+    for threads in (1, 2, 3, 8, 1):
+        set_threads(threads)
+        state, d = network.zero_state(150, np.dtype(dtype)), p.zeros()
+        losses = [network.loss_and_gradients(p, x, y, state, d, normaliser=9, reach=reach) for _ in range(3)]
+        results.add((*losses, d.buffer.tobytes(), *(h.tobytes() for h in state)))
+    assert len(results) == 1
+
+
+def test_slices_cover_the_batch_and_depend_on_it_alone() -> None:
+    for B in range(1, 400):
+        slices = batch_slices(B)
+        assert [row for part in slices for row in range(B)[part]] == list(range(B))
+        sizes = [part.stop - part.start for part in slices]
+        assert min(sizes) >= 1
+        assert max(sizes) <= 32 + 1
+        assert max(sizes) - min(sizes) <= 1
+        for threads in (1, 7):
+            set_threads(threads)
+            assert batch_slices(B) == slices
+    assert [len(batch_slices(B)) for B in (1, 15, 16, 64, 65)] == [1, 1, 2, 2, 3]
+
+
+def test_parameters_are_views_of_one_buffer() -> None:
+    network = Network(7, 4, 2, 5)
+    p = Parameters(network.shapes, np.dtype(np.float32))
+    assert list(p) == [f"layers.{i}.{name}" for i, name in itertools.product(range(2), ("W_xh", "W_hh", "b_h"))] + [
+        "head.W_hy",
+        "head.b_y",
+    ]
+    assert {name: p[name].shape for name in p} == {
+        "layers.0.W_xh": (7, 4), "layers.0.W_hh": (4, 4), "layers.0.b_h": (4,),
+        "layers.1.W_xh": (4, 4), "layers.1.W_hh": (4, 4), "layers.1.b_h": (4,),
+        "head.W_hy": (4, 5), "head.b_y": (5,),
+    }  # fmt: skip
+    assert p.buffer.size == sum(p[name].size for name in p)
+    assert len(p) == 8
+    assert p.buffer.flags.c_contiguous
+    assert not p.buffer.any()
+    for number, name in enumerate(p, 1):
+        assert np.shares_memory(p[name], p.buffer)
+        p[name][...] = number
+    assert np.array_equal(p.buffer, np.concatenate([p[name].ravel() for name in p]))
+    p.buffer[:] = np.arange(p.buffer.size)
+    assert np.array_equal(p["layers.0.W_xh"], np.arange(28).reshape(7, 4))
+    assert p["head.b_y"][-1] == p.buffer.size - 1
+    room = p.zeros()
+    assert not np.shares_memory(room.buffer, p.buffer)
+    assert room.buffer.dtype == np.float32
+    assert not room.buffer.any()
+    assert room.shapes == p.shapes
+
+
+def test_initial_parameters_are_those_of_the_seed_with_orthogonal_recurrence_and_no_bias() -> None:
+    network = Network(11, 16, 2, 11)
+
+    def draw(seed: int, **options: Any) -> Parameters:
+        options = {"recurrent": "orthogonal", "gain": 1.5, "input_gain": 0.3, "dtype": np.float64, **options}
+        return network.initial(np.random.default_rng(seed), **options)
+
+    p = draw(1)
+    for i in range(2):
+        W_hh = p[f"layers.{i}.W_hh"]
+        np.testing.assert_allclose(W_hh @ W_hh.T, 1.5**2 * np.eye(16), atol=1e-12)
+        assert not p[f"layers.{i}.b_h"].any()
+    assert not p["head.b_y"].any()
+    assert 0.2 < p["layers.0.W_xh"].std() < 0.4
+    assert np.array_equal(p.buffer, draw(1).buffer)
+    assert not np.array_equal(p.buffer, draw(2).buffer)
+    assert np.array_equal(draw(1, recurrent="identity")["layers.1.W_hh"], 1.5 * np.eye(16))
+
+
+def test_a_network_that_overflows_says_nan_in_its_loss_and_does_not_warn() -> None:
+    trial = Trial(2, 3, 4, activation="identity")
+    trial.p.buffer *= 1e200
+    loss, _, _ = trial.gradients()
+    assert not np.isfinite(loss)

@@ -1,0 +1,136 @@
+"""Small runs for the tests of training: in this process, and as commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from elman.config import Config
+from elman.data.cache import cache_folder
+from elman.models import language_run
+from elman.training import Event, Trainer
+
+SENTENCE = """the state of a net is what it has read and a gradient goes back in time through every step of it, so that
+weights learn: slowly or not at all. Each letter"""
+
+KERNELS = cache_folder() / "kernels"  # as it is before a test sets ELMAN_CACHE
+
+SMALL = {
+    "hidden": 8,
+    "batch": 4,
+    "window": 10,
+    "learning_rate": 0.02,
+    "warmup": 2,
+    "steps": 24,
+    "validate_every": 6,
+    "save_every": 5,
+    "log_every": 4,
+    "snapshot_every": 8,
+}
+
+# name: what differs from SMALL. Each takes another way through the loop.
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "dropout": {"dropout": 0.3, "sample_every": 9},
+    "early stop": {"learning_rate": 0.5, "optimiser": "sgd", "patience": 2, "validate_every": 2, "clip_norm": 5.0,
+                   "steps": 200, "schedule": "constant"},
+    "plateau": {"schedule": "plateau", "plateau": 1, "validate_every": 2, "learning_rate": 0.6, "steps": 40,
+                "optimiser": "sgd", "clip_norm": 5.0, "batch": 2},
+    "divergence": {"activation": "identity", "optimiser": "momentum", "learning_rate": 8.0, "warmup": 60,
+                   "clip_norm": 0.0, "schedule": "constant", "retries": 12, "validate_every": 4},
+    "divergence, far back": {"activation": "identity", "optimiser": "sgd", "learning_rate": 16.0, "warmup": 60,
+                             "clip_norm": 0.0, "schedule": "constant", "retries": 12, "validate_every": 4,
+                             "snapshot_every": 16, "save_every": 3},
+    "accumulation": {"accumulate": 3, "optimiser": "rmsprop"},
+    "two layers": {"layers": 2, "optimiser": "adamw", "weight_decay": 0.1},
+    "truncation": {"block": 2, "reach": 4, "optimiser": "momentum", "clip_value": 0.1},
+    "bytes": {"tokens": "byte", "precision": "float64", "optimiser": "adagrad"},
+}  # fmt: skip
+
+
+def small_text(characters: int = 3000, seed: int = 0) -> str:
+    draw = random.Random(seed)
+    known, words = SENTENCE.split(" "), list[str]()
+    while sum(map(len, words)) + len(words) < characters:
+        words.append(known[int(draw.random() * len(known))])
+    return " ".join(words)[:characters]
+
+
+def small_config(**options: Any) -> Config:
+    return Config().with_options(**(SMALL | options))
+
+
+class Killed(BaseException):
+    """As little as after SIGKILL is tidied up: nothing catches this."""
+
+
+Listeners = Sequence[Callable[[Event], None]]
+
+
+def start(text: Path | str, out: Path | None, listeners: Listeners = (), **options: Any) -> language_run.Trained:
+    config = small_config(**options)
+    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
+    return language_run.start(prepared, out=out, listeners=listeners)
+
+
+def new_trainer(text: Path | str, listeners: Listeners = (), **options: Any) -> Trainer:
+    """A trainer of a language model without a run folder."""
+    config = small_config(**options)
+    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
+    task = prepared.task()
+    return Trainer(task, config.training, steps=language_run.budget(prepared, task), listeners=listeners)
+
+
+def rows(run: Path) -> list[dict[str, Any]]:
+    """metrics.jsonl: every line must be whole."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def outcome(run: Path) -> tuple[bytes, list[dict[str, Any]], bytes, dict[str, Any]]:
+    """All that must be equal, however often a run was killed: also what a later resume would go on from."""
+    last = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name.removeprefix("step-")))
+    facts = json.loads((last / "state.json").read_bytes())
+    timeless = [{k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")} for row in rows(run)]
+    facts = {k: v for k, v in facts.items() if k not in ("seconds", "metrics_offset")}
+    return (run / "model.safetensors").read_bytes(), timeless, (last / "state.safetensors").read_bytes(), facts
+
+
+def flags(options: dict[str, Any]) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+
+
+def environment(cache: Path) -> dict[str, str]:
+    """One thread, warnings are errors, texts in a cache of its own; kernels are not compiled anew for each test."""
+    cache.mkdir(parents=True, exist_ok=True)
+    KERNELS.mkdir(parents=True, exist_ok=True)
+    if not (cache / "kernels").exists():
+        (cache / "kernels").symlink_to(KERNELS)
+    threads = {"ELMAN_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **threads, "ELMAN_CACHE": str(cache), "PYTHONWARNINGS": "error"}
+
+
+def command(*words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "elman", *map(str, words)]
+
+
+def elman(*words: str | Path, cache: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A command as a person gives it, to its end."""
+    return subprocess.run(
+        command(*words),
+        env=environment(cache),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
+
+
+def resume(run: Path, listeners: Listeners = (), **budget: Any) -> language_run.Trained:
+    return language_run.resume(run, budget_options=budget, listeners=listeners)
