@@ -84,18 +84,22 @@ def contender_of(name: str) -> str:
     return name.partition("/")[0]
 
 
+def patience_with(name: str, args: argparse.Namespace) -> float:
+    return args.compile_seconds if contender_of(name) == "compile" else PATIENCE
+
+
 def keep_best(best: dict[Any, float], key: Any, seconds: float) -> None:
     best[key] = min(seconds, best.get(key, seconds))
 
 
-def same_losses(crew: Crew, patience: float) -> dict[str, str]:
+def same_losses(crew: Crew, args: argparse.Namespace) -> dict[str, str]:
     """Asserts that all compute the same thing; the contenders that cannot take part, and why."""
     absent: dict[str, str] = {}
     for size in SMALL:
         expected = crew["elman"].ask("losses", size=size)
         for contender in [c for c in NAMES if c != "elman" and c not in absent]:
             try:
-                got = crew[contender].ask("losses", size=size, patience=patience)
+                got = crew[contender].ask("losses", size=size, patience=patience_with(contender, args))
             except Failed as error:
                 absent[contender] = str(error)
                 continue
@@ -106,7 +110,7 @@ def same_losses(crew: Crew, patience: float) -> dict[str, str]:
 
 def training(args: argparse.Namespace) -> dict[str, Any]:
     with Crew(args.threads) as crew:
-        absent = same_losses(crew, args.compile_seconds)
+        absent = same_losses(crew, args)
         console.print("Same losses everywhere" + "".join(f"; no {c}: {why}" for c, why in absent.items()))
         return steps(crew, absent, args)
 
@@ -115,18 +119,17 @@ def steps(crew: Crew, absent: dict[str, str], args: argparse.Namespace) -> dict[
     """Milliseconds a step, and GFLOP/s of a large product in the same rounds."""
     rows, rate = [], 0.0
     for size in args.sizes:
-        best, why = dict[str, float](), dict(absent)
-        entrants = [name for name in ENTRANTS if contender_of(name) not in absent]
-        for name in [*entrants]:
+        best, why, entrants = dict[str, float](), dict(absent), []
+        for name in ENTRANTS:
+            if contender_of(name) in why:
+                continue
             try:
-                if contender_of(name) in why:  # no better with other threads
-                    raise Failed(why[contender_of(name)])
-                crew.prepare(name, "step", size, args.compile_seconds if "compile" in name else PATIENCE)
+                crew.prepare(name, "step", size, patience_with(name, args))
+                entrants.append(name)
             except Failed as error:
                 if name == "elman":
                     raise
-                entrants.remove(name)
-                why.setdefault(contender_of(name), str(error))
+                why[contender_of(name)] = str(error)
         for n in PRODUCTS:
             crew.prepare("limit", "product", [n])
         for _ in range(args.rounds):

@@ -35,6 +35,7 @@ class Worker:
         env = os.environ | {
             "OMP_NUM_THREADS": count,
             "OPENBLAS_NUM_THREADS": count,
+            "OPENBLAS_THREAD_TIMEOUT": "20",  # its threads spin for 2²⁰ cycles and then sleep, not for 2²⁶
             "MKL_NUM_THREADS": count,
             "NPROC": count,  # XLA's name for it
             "ELMAN_THREADS": count,

@@ -21,11 +21,9 @@ def line(x: float, y: float, x2: float, y2: float, colour: str = "#ddd") -> str:
 
 
 def svg(width: float, height: float, parts: list[str]) -> str:
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'font-family="sans-serif" font-size="12">\n<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
-    )
+    box, size = f'viewBox="0 0 {width:.0f} {height:.0f}"', f'width="{width:.0f}" height="{height:.0f}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {box} {size} font-family="sans-serif" font-size="12">'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>\n"])
 
 
 def bars(part: dict[str, Any]) -> str:

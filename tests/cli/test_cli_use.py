@@ -168,8 +168,11 @@ def test_a_run_whose_text_is_not_known_is_shown(elman, run, corpus):
 
 def test_rollbacks_are_counted(elman, run):
     with (run / "metrics.jsonl").open("a") as file:
-        file.write('{"event": "rolled back", "step": 3}\n' * 2)
-    assert "rolled back  2 times" in elman("show", run).out
+        file.write('{"event": "rolled back", "step": 3, "to": 0, "loss": 99.5}\n' * 2)
+    out = elman("show", run).out
+    assert "rolled back  2 times" in out
+    assert "step 40 of 40" in out  # they are no rows of the curve
+    assert "99.5" not in out
 
 
 # -- data -------------------------------------------------------------------------------------------------------------

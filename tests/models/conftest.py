@@ -20,6 +20,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "the-cache"
     monkeypatch.setenv("ELMAN_CACHE", str(folder))
     monkeypatch.delenv("ELMAN_DATA", raising=False)
+    monkeypatch.setenv("ELMAN_KERNELS", "reference")  # a process with a new cache would compile for 15 seconds
     return folder
 
 

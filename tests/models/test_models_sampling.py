@@ -13,6 +13,7 @@ from models_writers import VOCABULARIES, random_writer
 
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.errors import ArgumentError, RangeError, VocabularyError
+from elman.kernels import KERNELS
 from elman.maths.cell import rnn_forward
 from elman.maths.layers import output_forward
 from elman.models.sampling import Sampling, distribution, pick
@@ -167,6 +168,7 @@ def test_reading_leaves_the_state_it_was_given(letters):
         np.testing.assert_array_equal(h, was)
 
 
+@pytest.mark.skipif(KERNELS != "reference", reason="the compiled loop does not call forward")
 def test_a_token_costs_one_step_however_long_the_text_is(letters, monkeypatch):
     sizes = []
     forward = letters.network.forward
@@ -192,6 +194,21 @@ def test_a_seed_is_a_text_and_each_index_another(writer):
     again = [writer.write(seed=seed, index=index, length=40) for seed in (0, 1) for index in (0, 1, 2)]
     assert texts == again
     assert len(set(texts)) == 6
+
+
+@pytest.mark.parametrize("how", [Sampling(0.9), GREEDY, Sampling(1.3, 3), Sampling(1.3, None, 0.7)])
+@pytest.mark.parametrize("stop", [None, "e"])
+def test_samples_written_side_by_side_are_those_one_gets_alone(writer, how, stop):
+    options = {"length": 45, "how": how, "seed": 2, "stop": stop}  # more than the compiled loop writes at a time
+    for count in (1, 2, 5):
+        alone = [writer.write(index=i, **options) for i in range(count)]
+        assert writer.write_many(count=count, **options) == alone
+
+
+@pytest.mark.parametrize("length", [0, 1, 20])
+def test_side_by_side_each_begins_with_a_token_of_its_own_where_there_is_no_new_line(length):
+    writer = random_writer(CharVocabulary("abc"), sure=1)
+    assert writer.write_many(count=9, length=length) == [writer.write(length=length, index=i) for i in range(9)]
 
 
 @pytest.mark.parametrize("stop", [None, " the", "e", "zzz"])

@@ -78,6 +78,7 @@ ARRAYS: dict[str, Damage] = {
     "a bit flipped in the header": flipped(0.01),
     "oversized header": lambda data: (1 << 40).to_bytes(8, "little") + data[8:],
     "header past the end": lambda data: (len(data)).to_bytes(8, "little") + data[8:],
+    "two megabytes of header": lambda data: with_header(json.dumps(header(data)[0]) + " " * (2 << 20), header(data)[1]),
     "negative header": lambda data: b"\xff" * 8 + data[8:],
     "duplicate key": duplicated,
     "wrong shape": reshaped,
@@ -169,13 +170,16 @@ def test_when_all_checkpoints_are_damaged_nothing_is_done(run: Path) -> None:
 def test_what_a_kill_left_of_a_checkpoint_is_no_checkpoint(run: Path) -> None:
     expected = outcome(run)
     shutil.move(run / "checkpoints" / "step-10", run / "checkpoints" / ".step-10.123")
+    shutil.copytree(run / "checkpoints" / "step-8", run / "checkpoints" / ".step-12.123.old")
+    (run / ".model.safetensors.123").write_bytes(b"half")
+    (run / ".config.json.123").write_bytes(b"{")
     (run / "checkpoints" / "step-x").mkdir()
     (run / "checkpoints" / "notes.txt").write_text("mine")
     assert started_at(run) == 8
     shutil.rmtree(run / "checkpoints" / "step-x")
     (run / "checkpoints" / "notes.txt").unlink()  # nobody's files are touched
     assert outcome(run) == expected
-    assert not list((run / "checkpoints").glob(".*"))
+    assert not list(run.rglob(".*"))
 
 
 def resealed(folder: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import tyro
 
+from elman.cli.compiling import say_if_compiling
 from elman.cli.say import console
 
 
@@ -34,6 +35,7 @@ class Evaluate:
         from elman.models.language_run import config_of
 
         model = LanguageModel.load(self.run_folder)
+        say_if_compiling()
         assert model.run_ is not None
         data = config_of(model.run_).data
         corpus = open_corpus(

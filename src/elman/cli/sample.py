@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 
+from elman.cli.compiling import say_if_compiling
 from elman.cli.say import console
 from elman.errors import ArgumentError, RangeError
 
@@ -45,29 +46,21 @@ class Sample:
         how = Sampling(self.temperature, self.top_k, self.top_p).check()
         check_request(self.length, self.stop, self.seed)
         model = LanguageModel.load(self.run_folder)
+        say_if_compiling()
+        options: dict[str, Any] = {"stop": self.stop, "seed": self.seed, "unknown": self.unknown}
+        several = []
+        if self.count > 1:
+            several = model.sample_many(self.count, self.length, prompt=self.prompt, how=how, **options)
         for index in range(self.count):
-            if self.count > 1:
+            if several:
                 console.rule(f"{index + 1} of {self.count}")
-            if self.beam is not None:
-                text = model.sample(
-                    self.length,
-                    prompt=self.prompt,
-                    beam=self.beam,
-                    stop=self.stop,
-                    seed=self.seed,
-                    unknown=self.unknown,
-                )
+                text = several[index]
+                _write(text)
+            elif self.beam is not None:
+                text = model.sample(self.length, prompt=self.prompt, beam=self.beam, **options)
                 _write(text)
             else:
-                pieces = model.stream(
-                    self.prompt,
-                    length=self.length,
-                    how=how,
-                    seed=self.seed,
-                    index=index,
-                    stop=self.stop,
-                    unknown=self.unknown,
-                )
+                pieces = model.stream(self.prompt, length=self.length, how=how, **options)  # refuses a prompt now
                 text = self.prompt
                 _write(text)
                 for piece in pieces:

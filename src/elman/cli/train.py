@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import tyro
 
+from elman.cli.compiling import say_if_compiling
 from elman.cli.progress import TrainingReport, reading
 from elman.cli.say import console, errors
 from elman.config import PRESETS, Config, DataConfig, NetworkConfig, TrainingConfig, check
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from elman.models.language_run import Preparation
 
 BUDGET = ("epochs", "steps", "seconds")
+RESUME = {"--resume", "--threads", "--tensorboard", "--help", *(f"--{name}" for name in BUDGET)}  # flags that may go on
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ class Train:
     @staticmethod
     def default(words: list[str]) -> Train:
         """The defaults: those of the preset, if one is named; its budget gives way to one that is named."""
+        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        if "--resume" in flags and (other := flags - RESUME):
+            raise _only_the_budget(", ".join(sorted(other)))
         given = dict(zip(words, [*words[1:], ""], strict=True)) | dict(w.split("=", 1) for w in words if "=" in w)
         preset = _preset(given.get("--preset") or "default")
         if any(f"--{name}" in given for name in BUDGET):
@@ -62,6 +66,7 @@ class Train:
 
         if self.threads is not None:
             set_threads(self.threads)
+        say_if_compiling()
         return self._start() if self.resume is None else self._resume(self.resume)
 
     def _start(self) -> int:
@@ -97,15 +102,9 @@ class Train:
         from elman.training.environment import differences
         from elman.training.signals import stop_on_signals
 
+        if self.source is not None:
+            raise _only_the_budget(self.source)
         budget = {name: getattr(self.training, name) for name in BUDGET}
-        plain = dataclasses.replace(self.training, epochs=None, steps=None, seconds=None)
-        if self.source or self.out or self.force or (self.data, self.network, plain) != (
-            DataConfig(), NetworkConfig(), TrainingConfig()
-        ):  # fmt: skip
-            raise ArgumentError(
-                "--resume takes everything from the run; only --epochs, --steps or --seconds may change",
-                do="Start a new run for other choices.",
-            )
         run = Run(path)
         for difference in differences(run.config.get("environment")):
             errors.print(f"Note: {difference}; the result may differ in its last bits.", style="yellow")
@@ -166,6 +165,14 @@ def farewell(path: Path, finished: Finished) -> int:
     console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. Write with it:", markup=False)
     console.print(f"elman sample {where}", markup=False)
     return 0
+
+
+def _only_the_budget(got: str) -> ArgumentError:
+    return ArgumentError(
+        "--resume takes everything from the run; only --epochs, --steps or --seconds may change",
+        got=got,
+        do="Start a new run for other choices.",
+    )
 
 
 def _preset(name: str) -> dict[str, object]:

@@ -113,6 +113,10 @@ class LanguageModel:
         how = Sampling(temperature, top_k, top_p)
         return self.writer.write(prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown)
 
+    def sample_many(self, count: int, length: int = 500, *, prompt: str = "", **options: Any) -> list[str]:
+        """The samples with index 0 to count - 1, written side by side: how (a Sampling), seed, stop, unknown."""
+        return self.writer.write_many(prompt, count=count, length=length, **options)
+
     def complete(self, prompt: str, length: int = 40, *, stop: str | None = None) -> str:
         """The prompt and what most likely follows it, letter by letter."""
         return self.sample(length, prompt=prompt, temperature=0, stop=stop)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from elman.data import Vocabulary
 from elman.errors import ArgumentError, RangeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.network import Network, Parameters, State
+from elman.network import Network, Parameters, State, new_speaker
+
+AHEAD = 32  # tokens that are written in one call of compiled code
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,11 @@ class Writer:
     def tokens(self, prompt: list[int], how: Sampling, rng: np.random.Generator) -> Iterator[int]:
         """Token after token, without end."""
         o, state = self.read(prompt)
+        speaker = new_speaker(self.network, self.parameters)
+        while speaker is not None:
+            logits, uniforms = o[np.newaxis], rng.random((AHEAD, 1))
+            yield from speaker.write(logits, state, uniforms, **asdict(how), banned=self.banned)[:, 0].tolist()
+            o = logits[0]
         while True:
             token = pick(distribution(o, how, self.banned), rng.random())
             yield token
@@ -131,6 +139,34 @@ class Writer:
         rng = np.random.default_rng([seed, index])
         ids, begun = self.prompt(prompt, rng, unknown)
         return _until(stop, self.pieces(islice(chain(begun, self.tokens(ids, how, rng)), length)))
+
+    def write_many(
+        self,
+        prompt: str = "",
+        *,
+        count: int,
+        length: int = 500,
+        how: Sampling | None = None,
+        seed: int = 0,
+        stop: str | None = None,
+        unknown: str = "error",
+    ) -> list[str]:
+        """The samples with index 0 to count - 1, each as it would be alone, written side by side."""
+        speaker = new_speaker(self.network, self.parameters)
+        if speaker is None:
+            options: dict[str, Any] = {"length": length, "how": how, "seed": seed, "stop": stop, "unknown": unknown}
+            return [self.write(prompt, index=index, **options) for index in range(count)]
+        check_request(length, stop, seed)
+        how = (how or Sampling()).check()
+        generators = [np.random.default_rng([seed, index]) for index in range(count)]
+        starts = [self.prompt(prompt, rng, unknown) for rng in generators]
+        read = [self.read(ids) for ids, _ in starts]
+        logits = np.stack([o for o, _ in read])  # (count, Y)
+        state = [np.concatenate(rows) for rows in zip(*(state for _, state in read), strict=True)]  # (count, H) a layer
+        uniforms = np.stack([rng.random(length) for rng in generators], axis=1)  # (length, count)
+        tokens = speaker.write(logits, state, uniforms, **asdict(how), banned=self.banned)  # (length, count)
+        texts = (islice(chain(begun, tokens[:, i].tolist()), length) for i, (_, begun) in enumerate(starts))
+        return [prompt + "".join(_until(stop, self.pieces(ids))) for ids in texts]
 
     def pieces(self, ids: Iterable[int]) -> Iterator[str]:
         """The text of ids, one by one; a byte model's unfinished character waits, and is left out at the end."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from elman.kernels.elementwise import CODES
@@ -10,7 +12,8 @@ from elman.kernels.sample import write_tokens
 from elman.kernels.window import pack_network
 from elman.maths.arrays import Array
 from elman.network.parameters import Parameters
-from elman.network.stack import Network, State
+from elman.network.pool import run
+from elman.network.stack import Network, State, batch_slices
 
 
 class Speaker:
@@ -36,6 +39,27 @@ class Speaker:
         banned: Array,
     ) -> Array:
         """n tokens for each of B sequences, (n, B)."""
+        slices = batch_slices(uniforms.shape[1])
+        jobs = [
+            partial(
+                self._write, o[rows], [h[rows] for h in state], np.ascontiguousarray(uniforms[:, rows]),
+                temperature, top_k, top_p, banned,
+            )
+            for rows in slices
+        ]  # fmt: skip
+        return np.concatenate(run(jobs), axis=1)
+
+    def _write(
+        self,
+        o: Array,
+        state: State,
+        uniforms: Array,
+        temperature: float,
+        top_k: int | None,
+        top_p: float | None,
+        banned: Array,
+    ) -> Array:
+        """A slice of the sequences; o and state are views, and written to."""
         n, B = uniforms.shape
         dtype, H, Y = self.p.buffer.dtype, self.network.hidden, self.network.outputs
         tokens, states = np.empty((n, B), np.int64), np.stack(state).astype(dtype, copy=False)

@@ -33,6 +33,7 @@ from elman.network.pool import run
 
 if TYPE_CHECKING:
     from elman.network.fused import Fused
+    from elman.network.speaker import Speaker
 
 State: TypeAlias = list[Array]  # one (B, H) for each layer
 ROWS_A_SLICE = 32
@@ -181,6 +182,15 @@ class Network:
             if masks is not None and layer:
                 d_h *= masks[layer - 1]
         return loss
+
+
+def new_speaker(network: Network, p: Parameters) -> Speaker | None:
+    """What writes with this network in compiled code, where there is any."""
+    if not compiled_for(network.activation, p.buffer.dtype):
+        return None
+    from elman.network.speaker import Speaker
+
+    return Speaker(network, p)
 
 
 def batch_slices(B: int) -> list[slice]:

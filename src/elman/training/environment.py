@@ -6,6 +6,8 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
+from elman.kernels import KERNELS
+
 
 def environment() -> dict[str, Any]:
     from llvmlite import binding
@@ -14,7 +16,7 @@ def environment() -> dict[str, Any]:
         "elman": version("elman"),
         "numpy": version("numpy"),
         "python": platform.python_version(),
-        "kernels": "reference",
+        "kernels": KERNELS,
         "cpu": binding.get_host_cpu_name(),
         "features": sorted(name for name, present in binding.get_host_cpu_features().items() if present),
     }

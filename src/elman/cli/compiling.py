@@ -1,0 +1,18 @@
+"""The first run on a machine compiles the kernels: that takes a while, and says so."""
+
+from __future__ import annotations
+
+from elman.cli.say import errors
+
+
+def say_if_compiling() -> None:
+    from elman.kernels import KERNELS  # here, because a look at the help needs no NumPy
+
+    if KERNELS != "compiled":
+        return
+    from elman.kernels.compile import CACHED, FOLDER
+
+    if not CACHED:
+        errors.print(f"Compiling, about 15 seconds, as every time: {FOLDER} cannot be written.", markup=False)
+    elif not any(FOLDER.glob("*/*.nbc")):
+        errors.print("Compiling for this machine, once: about 15 seconds.")

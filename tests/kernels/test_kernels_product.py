@@ -1,0 +1,184 @@
+"""The packed product: a row's bits are its own, and nothing outside the arrays is read or written."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernels_tools import FLOATS, Guard, assert_close, make, same_bits
+
+from elman.kernels import cell, layers
+from elman.kernels.product import packed_backward, packed_forward, packed_size, panel_width, product
+from elman.network import fused, speaker, stack
+
+DEPTHS = (1, 2, 31, 32, 33, 100, 255, 256, 257, 300)
+WIDTHS = (1, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 100, 128, 130, 160, 257)
+SEEDS = st.integers(0, 2**32)
+
+
+def packed(W, pack=packed_forward):
+    K, N = W.shape if pack is packed_forward else W.shape[::-1]
+    room = np.full(packed_size(K, N, W.itemsize), np.nan, W.dtype)
+    pack(W, room)
+    return room
+
+
+def multiply(a, W, c, kernel=product):
+    c = c.copy()
+    kernel(a, packed(W), c, np.full(len(a) * panel_width(a.itemsize), np.nan, a.dtype))
+    return c
+
+
+def random(seed, dtype, *shapes):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+@settings(max_examples=80, deadline=None)
+@given(SEEDS, st.sampled_from(FLOATS), st.integers(1, 20), st.sampled_from(DEPTHS), st.sampled_from(WIDTHS))
+def test_the_product_is_added(seed, dtype, rows, K, N):
+    a, W, c = random(seed, dtype, (rows, K), (K, N), (rows, N))
+    assert_close(multiply(a, W, c), c.astype(float) + a.astype(float) @ W.astype(float), dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("K", [1, 33, 256, 300])
+@pytest.mark.parametrize("N", [1, 8, 31, 33, 64, 100, 128, 160, 257])
+def test_a_row_has_the_same_bits_alone_and_among_others(dtype, K, N):
+    a, W, c = random(K * 1000 + N, dtype, (40, K), (K, N), (40, N))
+    alone = np.concatenate([multiply(a[i : i + 1], W, c[i : i + 1]) for i in range(len(a))])
+    for rows in (*range(1, 21), 27, 28, 29, 40):
+        assert same_bits(multiply(a[:rows], W, c[:rows]), alone[:rows]), rows
+        assert same_bits(multiply(a[-rows:], W, c[-rows:]), alone[-rows:]), rows
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("H", [7, 33, 130, 300])
+@pytest.mark.parametrize("ids", [None, np.int64])
+def test_a_row_of_states_and_logits_does_not_depend_on_its_neighbours(dtype, H, ids):
+    trial = make(H, 3, 20, 37, H, dtype, ids=ids)
+    W_hy, b_y = random(H, dtype, (H, 37), (37,))
+    for B in (2, 3, 5, 6, 7, 13, 14, 15, 20):
+        h = cell.rnn_forward(trial.x[:, :B], trial.h0[:B], *trial.arguments[2:])
+        o = layers.output_forward(h[1:], W_hy, b_y)
+        for row in {0, B // 2, B - 1}:
+            only = slice(row, row + 1)
+            h_alone = cell.rnn_forward(trial.x[:, only], trial.h0[only], *trial.arguments[2:])
+            assert same_bits(h[:, only], h_alone), (B, row)
+            assert same_bits(o[:, only], layers.output_forward(h_alone[1:], W_hy, b_y)), (B, row)
+            assert same_bits(o[1, row], layers.output_forward(h[2, row], W_hy, b_y)), "one vector"
+
+
+def test_the_bits_test_can_tell_other_orders_of_a_sum():
+    """BLAS adds in other orders for other numbers of rows or in blocks: where it does not, the tests above are idle."""
+    a, W, c = random(0, np.float32, (20, 300), (300, 33), (20, 33))
+    assert not same_bits(multiply(a, W, c), c + a @ W)
+    assert not same_bits(multiply(a, W, c), multiply(a[:, ::-1].copy(), W[::-1].copy(), c))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("K", "N"), [(1, 1), (17, 31), (31, 17), (33, 64), (5, 130)])
+def test_packing_leaves_zeros_in_the_last_panel_and_both_ways_agree(dtype, K, N):
+    (W,) = random(3, dtype, (K, N))
+    forward = packed(W)
+    assert same_bits(forward, packed(W.T.copy(), packed_backward))
+    panels = forward.reshape(-1, K, panel_width(W.itemsize))
+    columns = panels.transpose(1, 0, 2).reshape(K, -1)
+    assert same_bits(columns[:, :N], W)
+    assert (columns[:, N:] == 0).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.sampled_from(FLOATS), st.integers(1, 17), st.sampled_from(DEPTHS), st.sampled_from(WIDTHS))
+def test_nothing_beside_the_arrays_of_a_product_is_read_or_written(seed, dtype, rows, K, N):
+    a, W, c = random(seed, dtype, (rows, K), (K, N), (rows, N))
+    for pack, matrix in ((packed_forward, W), (packed_backward, W.T.copy())):
+        assert same_bits(packed(matrix, pack), packed_with_guard(matrix, pack))
+    assert same_bits(multiply(a, W, c, Guard(product, "edge")), multiply(a, W, c))
+
+
+def packed_with_guard(W, pack):
+    room = np.empty(packed_size(*(W.shape if pack is packed_forward else W.shape[::-1]), W.itemsize), W.dtype)
+    Guard(pack, "packed")(W, room)
+    return room
+
+
+@pytest.mark.skipif(bool(numba.config.BOUNDSCHECK), reason="Numba itself raises before the guard can look")
+def test_the_guard_is_awake():
+    """A panel packed one column too wide, a c one row too short: the guard must see both."""
+    a, W, c = random(5, np.float32, (6, 9), (9, 33), (6, 33))
+    width = panel_width(4)
+    with pytest.raises(AssertionError, match="written outside of packed"):
+        Guard(packed_forward)(W, np.empty(packed_size(9, 33, 4) - width, np.float32))
+    with pytest.raises(AssertionError, match="written outside of edge"):
+        Guard(product)(a, packed(W), c.copy(), np.empty(5 * width, np.float32))
+    short = c.copy()
+    Guard(product)(a[:, :8].copy(), packed(W[:8])[: -8 * width], short, np.empty(6 * width, np.float32))
+    assert np.isnan(short).any(), "weights past the end of the packed ones were not seen as NaN"
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(("T", "B", "H"), [(1, 1, 1), (3, 7, 33), (2, 14, 47), (4, 3, 100)])
+def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
+    def results():
+        for ids in (None, np.int64):
+            trial = make(H, T, B, 5, H, dtype, ids=ids, ragged=True, masked=True)
+            h = cell.rnn_forward(*trial.arguments, **trial.options)
+            yield h
+            yield from cell.rnn_backward(trial.d_h_direct, trial.x, h, trial.W_xh, trial.W_hh, **trial.options)
+            o = layers.output_forward(h[1:], trial.W_xh.T, trial.W_xh[:, 0])
+            yield o
+            y = np.arange(T * B).reshape(T, B) % 5
+            yield from layers.cross_entropy(o, y, weights=np.ones((T, B), dtype))
+            yield layers.embedding_backward(trial.d_h_direct, y, trial.W_xh)
+
+    expected = [r for r in results() if r is not None]
+    guards = {
+        (cell, "_forward"): "packed packed_x edge scratch",
+        (cell, "_backward"): "packed edge d_next carried",
+        (cell, "_scatter"): "",
+        (layers, "_output"): "o packed edge",
+        (layers, "_cross_entropy"): "",
+        (layers, "_scatter"): "",
+    }
+    for (module, name), scratch in guards.items():
+        monkeypatch.setattr(module, name, Guard(getattr(module, name), scratch))
+    for ours, theirs in zip((r for r in results() if r is not None), expected, strict=True):
+        assert same_bits(ours, theirs)
+    assert all(getattr(module, name).calls for module, name in guards)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("layers_", [1, 3])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("T", "B", "H", "V"), [(1, 1, 1, 1), (3, 5, 33, 9), (2, 17, 16, 65)])
+def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B, H, V, monkeypatch):
+    monkeypatch.setattr(stack, "KERNELS", "compiled")
+    monkeypatch.setattr(stack, "compiled_for", cell.compiled_for)
+
+    def results():
+        rng = np.random.default_rng(H)
+        network = stack.Network(V, H, layers_, V)
+        p = network.initial(rng, recurrent="orthogonal", gain=0.9, input_gain=0.8, dtype=dtype)
+        x, y = rng.integers(V, size=(2, T, B))
+        state, d = [rng.standard_normal((B, H)).astype(dtype) for _ in range(layers_)], p.zeros()
+        masks = [rng.integers(2, size=(T, B, H)).astype(dtype) for _ in range(layers_)] if masked else None
+        yield network.loss_and_gradients(p, x, y, state, d, normaliser=7.0, masks=masks)
+        yield from (d.buffer, *state)
+        o = rng.standard_normal((B, V)).astype(dtype)
+        options = {"temperature": 0.9, "top_k": 3, "top_p": 0.9, "banned": np.array([], np.int64)}
+        yield speaker.Speaker(network, p).write(o, state, rng.random((3, B)), **options)
+        yield from (o, *state)
+
+    expected = list(results())
+    packs = "forward backward inner head"
+    monkeypatch.setattr(fused, "pack_network", Guard(fused.pack_network, packs))
+    monkeypatch.setattr(speaker, "pack_network", Guard(speaker.pack_network, packs))
+    monkeypatch.setattr(fused, "window", Guard(fused.window, "g o d d_below edge scratch inputs"))
+    monkeypatch.setattr(speaker, "write_tokens", Guard(speaker.write_tokens, "below edge y_hat out"))
+    for ours, theirs in zip(list(results()), expected, strict=True):
+        assert same_bits(ours, theirs)
+    assert fused.window.calls == len(stack.batch_slices(B))
+    assert speaker.write_tokens.calls >= 1

@@ -1,0 +1,105 @@
+"""The encoder: every gradient in every mode, and padding that adds nothing."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from elman.maths.gradcheck import gradcheck
+from elman.maths.pooling import max_backward, max_forward, mean_backward, mean_forward
+from elman.network.encoder import Encoder, Masks
+from elman.network.parameters import Parameters
+
+T, B, X, H = 4, 3, 3, 4
+LENGTHS = np.array([4, 2, 0])
+
+
+def made(rng, *, both_ways=False, layers=1, embedding=0, learned_state=False):
+    encoder = Encoder(X, H, layers, both_ways=both_ways, embedding=embedding, learned_state=learned_state)
+    p = Parameters(encoder.shapes, np.float64)
+    p.buffer[:] = 0.6 * rng.standard_normal(p.buffer.size)
+    return encoder, p
+
+
+def drawn_masks(rng, encoder, tokens):
+    def mask(*shape):
+        return 2.0 * rng.integers(0, 2, shape)
+
+    inputs = None if tokens and not encoder.embedding else mask(T, B, encoder.embedding or X)
+    layers = tuple(mask(T, B, encoder.width) for _ in range(encoder.layers))
+    return Masks(inputs, layers, tuple(mask(B, H) for _ in encoder.cells))
+
+
+@pytest.mark.parametrize(("both_ways", "layers"), [*itertools.product((False, True), (1, 2))])
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("tokens", "embedding"), [(False, 0), (True, 0), (True, 2)])
+@pytest.mark.parametrize("learned_state", [False, True])
+def test_gradients_of_outputs_and_final_states(both_ways, layers, ragged, masked, tokens, embedding, learned_state):
+    rng = np.random.default_rng(3)
+    encoder, p = made(rng, both_ways=both_ways, layers=layers, embedding=embedding, learned_state=learned_state)
+    x = rng.integers(X, size=(T, B)) if tokens else rng.standard_normal((T, B, X))
+    lengths = LENGTHS if ragged else None
+    masks = drawn_masks(rng, encoder, tokens) if masked else None
+    h0 = None if learned_state else [rng.standard_normal((B, H)) for _ in encoder.cells]
+    d_outputs = rng.standard_normal((T, B, encoder.width))
+    d_final = [rng.standard_normal((B, H)) for _ in encoder.cells]
+
+    def loss():
+        trace = encoder.forward(p, x, lengths, h0, masks)
+        return float(
+            (trace.outputs * d_outputs).sum() + sum((f * d).sum() for f, d in zip(trace.final, d_final, strict=True))
+        )
+
+    gradients = p.zeros()
+    trace = encoder.forward(p, x, lengths, h0, masks)
+    d_x, d_h0 = encoder.backward(p, trace, d_outputs, d_final, gradients, lengths, masks)
+    arrays, expected = dict(p), dict(gradients)
+    if not tokens:
+        arrays["x"], expected["x"] = x, d_x
+    if h0 is not None:
+        arrays |= {f"h0 {i}": h for i, h in enumerate(h0)}
+        expected |= {f"h0 {i}": d for i, d in enumerate(d_h0)}
+    gradcheck(loss, arrays, expected).expect()
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+def test_gradients_of_mean_and_maximum(lengths):
+    rng = np.random.default_rng(0)
+    h, v, w = rng.standard_normal((T, B, H)), rng.standard_normal((B, H)), rng.standard_normal((B, H))
+
+    def loss():
+        return float((mean_forward(h, lengths).vector * v + max_forward(h, lengths).vector * w).sum())
+
+    places = max_forward(h, lengths).places
+    d_h = mean_backward(v, T, lengths) + max_backward(w, T, lengths, places)
+    gradcheck(loss, {"h": h}, {"h": d_h}).expect()
+
+
+@pytest.mark.parametrize("pool", [mean_forward, max_forward])
+def test_pooling_looks_at_a_rows_own_steps_only(pool):
+    h = np.random.default_rng(0).standard_normal((T, B, H))
+    pooled = pool(h, LENGTHS).vector
+    h[2:, 1], h[:, 2] = 1e6, 1e6
+    np.testing.assert_array_equal(pool(h, LENGTHS).vector, pooled)
+    np.testing.assert_array_equal(pooled[2], 0)
+    np.testing.assert_allclose(pooled[1], pool(h[:2, 1:2], None).vector[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_a_padded_batch_equals_its_rows_one_by_one(both_ways):
+    rng = np.random.default_rng(1)
+    encoder, p = made(rng, both_ways=both_ways, layers=2)
+    x = rng.standard_normal((T, B, X))
+    d_outputs = rng.standard_normal((T, B, encoder.width))
+    d_outputs[LENGTHS[1] :, 1], d_outputs[:, 2] = 0, 0
+    whole, apart = p.zeros(), p.zeros()
+    trace = encoder.forward(p, x, LENGTHS)
+    encoder.backward(p, trace, d_outputs, None, whole, LENGTHS)
+    for row, length in enumerate(LENGTHS[:2]):
+        alone = encoder.forward(p, x[:length, row : row + 1])
+        np.testing.assert_allclose(trace.outputs[:length, row], alone.outputs[:, 0], rtol=1e-12)
+        for together, final in zip(trace.final, alone.final, strict=True):
+            np.testing.assert_allclose(together[row], final[0], rtol=1e-12)
+        encoder.backward(p, alone, d_outputs[:length, row : row + 1], None, apart)
+    np.testing.assert_allclose(whole.buffer, apart.buffer, rtol=1e-12, atol=1e-14)
