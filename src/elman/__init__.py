@@ -9,6 +9,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "LanguageModel": "elman.models",
+    "Sampling": "elman.models",
     "maths": "elman.maths",
     "errors": "elman.errors",
     "ElmanError": "elman.errors",

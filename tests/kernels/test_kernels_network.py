@@ -248,7 +248,6 @@ def test_every_blas_has_one_thread_after_the_first_window_also_the_one_that_numb
     assert int(most) == 1
 
 
-@pytest.mark.xfail(reason="Network._fused_for keeps workspaces by (T, B, masked): the dtype is missing", strict=True)
 def test_one_network_with_parameters_of_both_types(engine):
     """Workspaces are kept by the size of a window: they must not be taken for numbers of another size."""
     engine("compiled")

@@ -199,7 +199,10 @@ def _encode(source: Source, recipe: _Recipe, out: BinaryIO) -> cache.Facts:
 def _new_vocabulary(recipe: _Recipe, text: Iterator[str]) -> Vocabulary:
     if recipe.tokens == "char":
         return CharVocabulary.of(text)
-    return WordVocabulary.of(text, recipe.max_words, recipe.min_count)
+    words = WordVocabulary.of(text, recipe.max_words, recipe.min_count)
+    if len(words) == 1:
+        raise DataError(f"no word of the text is seen {recipe.min_count} times", do="Take a lower --min-count.")
+    return words
 
 
 def _some(chunks: Iterator[Chunk], source: Source) -> Iterator[Chunk]:

@@ -15,7 +15,7 @@ from elman.maths.layers import OutputGradients
 from elman.maths.optimise import Rates
 from elman.maths.truncation import Blocks, cut_blocks
 
-KERNELS = os.environ.get("ELMAN_KERNELS") or "reference"
+KERNELS = os.environ.get("ELMAN_KERNELS") or "compiled"
 
 if KERNELS == "reference":
     from elman.maths.cell import rnn_backward, rnn_forward

@@ -109,9 +109,9 @@ class Network:
             )
         jobs = []
         for number, rows in enumerate(batch_slices(B)):
-            key = (number, T, rows.stop - rows.start)
+            key = (number, T, rows.stop - rows.start, p.buffer.dtype.itemsize)
             if key not in self._work:
-                self._work[key] = _Workspace(self, p, *key[1:])
+                self._work[key] = _Workspace(self, p, T, rows.stop - rows.start)
             work = self._work[key]
             part = [s[rows] for s in state]
             mask = None if masks is None else [m[:, rows] for m in masks]
@@ -125,7 +125,7 @@ class Network:
         return sum(losses)
 
     def _fused_for(self, p: Parameters, T: int, B: int, masked: bool) -> Fused:
-        key = (T, B, masked)
+        key = (T, B, masked, p.buffer.dtype.itemsize)
         if key not in self._fused:
             from elman.network.fused import Fused
 

@@ -57,7 +57,7 @@ class Run:
     def create(cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False) -> Run:
         """Make the folder with its config and first files, at once: it is never seen half-made."""
         path = Path(os.path.abspath(path))
-        if not force or not os.path.exists(path / "config.json"):  # --force replaces runs, and nothing else
+        if not force or not os.path.exists(path / "config.json"):
             refuse_existing(path)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
@@ -142,7 +142,7 @@ class Run:
 def refuse_existing(path: Path) -> None:
     """An empty folder may be used; anything else is somebody's."""
     if os.path.exists(path) and (not path.is_dir() or any(path.iterdir())):
-        raise RunError(f"{path} exists already", do="Choose another --out, or --force to replace it.")
+        raise RunError(f"{path} exists already", do="Choose another --out; --force replaces a run, and nothing else.")
 
 
 class MetricsFile:
