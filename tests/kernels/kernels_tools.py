@@ -172,6 +172,8 @@ def python(code: str, *arguments: object, timeout: float = 200, **environment: o
     for name, value in environment.items():
         if value is None:
             del changed[name]
+    if "PYTHONPATH" in environment and "PYTHONPATH" in os.environ:
+        changed["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]  # scripts/mutate puts its mutant there
     command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
     return subprocess.run(command, env=changed, capture_output=True, text=True, timeout=timeout, check=False, cwd=ROOT)
 

@@ -208,7 +208,7 @@ def test_networks_that_train_at_once_do_as_they_do_alone(engine):
 
 
 FORK = """
-import os, sys
+import os, signal, sys
 sys.path[:0] = [sys.argv[1]]
 from test_kernels_network import train, pool, stack
 assert stack.KERNELS == "compiled"
@@ -218,6 +218,7 @@ def bits():
 before = bits()
 child = os.fork()
 if child == 0:
+    signal.alarm(60)  # a child that waits for threads it has not inherited would wait for ever
     os._exit(0 if bits() == before and pool._pool is not None else 3)
 assert bits() == before
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
