@@ -68,20 +68,23 @@ def pack_transposed(W, packed):
 
 @inline
 def _rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, depth):
-    """One panel, all rows: as many as the tile is tall at a time, then what is left in one go."""
+    """One panel, all rows: as many as the tile is tall at a time, but so that no one or two rows are left over alone.
+
+    Below four rows there are too few sums to keep the multipliers busy.
+    """
     i = 0
-    while i + ROWS <= rows:
+    while rows - i == ROWS or rows - i >= ROWS + 4:
         tall(a, packed, c, a_at + i * a_step, w_at, c_at + i * c_step, a_step, w_step, c_step, 0, 0, depth)
         i += ROWS
     while i < rows:
         left, at, to = rows - i, a_at + i * a_step, c_at + i * c_step
-        if left >= 5:
+        if left == 5 or left >= 9:
             tile5(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
             i += 5
-        elif left == 4:
+        elif left == 4 or left >= 7:
             tile4(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
             i += 4
-        elif left == 3:
+        elif left == 3 or left == 6:
             tile3(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
             i += 3
         elif left == 2:

@@ -120,7 +120,7 @@ def cross_entropy_rows(o, y, weights, scale):
         for j in range(Y):
             row[j] = exp(row[j] - top)
         # four sums side by side: one would wait for itself
-        s0, s1, s2, s3 = row[0] * 0, row[0] * 0, row[0] * 0, row[0] * 0
+        s0 = s1 = s2 = s3 = o.dtype.type(0)
         quarter = Y // 4
         for j in range(quarter):
             s0 += row[j]
@@ -132,7 +132,7 @@ def cross_entropy_rows(o, y, weights, scale):
         total = (s0 + s1) + (s2 + s3)
         share = scale * weights[i] if weights.size else scale
         # L = - Σ weight · y · log y_hat / normaliser
-        loss += float(share) * (np.log(float(total)) - float(target))
+        loss += np.float64(share) * (np.log(np.float64(total)) - np.float64(target))
         # d_o = weight · (y_hat - y) / normaliser
         factor = share * (one / total)
         for j in range(Y):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from elman.errors import RangeError
@@ -51,7 +51,11 @@ def run(calls: Sequence[Callable[[], R]]) -> list[R]:
         _pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="elman")
     first, *rest = calls
     futures = [_pool.submit(call) for call in rest]
-    return [first(), *(future.result() for future in futures)]
+    try:
+        done = first()
+    finally:
+        wait(futures)  # also after an interrupt: nobody may still write into what the next step uses
+    return [done, *(future.result() for future in futures)]
 
 
 def _limit_blas() -> None:
