@@ -74,21 +74,29 @@ def forward_steps(h, packed, code, lengths, reverse, h_mask, scratch, edge):
 
 @inline
 def backward_steps(d, h, packed, code, lengths, reverse, h_mask, d_next, carried, edge):
-    """d (T, B, H) holds d_h_direct and becomes d_a; d_next (B·H) becomes d_h[0]."""
+    """d (T, B, H) holds d_h_direct and becomes d_a; d_next (B·H), unless it is empty, becomes d_h[0]."""
     T, B, H = d.shape
     size = B * H
     flat, states = d.reshape(-1), h.reshape(-1)
+    plain = lengths.size == 0 and h_mask.size == 0
     d_next[:] = 0
     for s in range(T):
         t = s if reverse else T - 1 - s
         d_t, h_t = flat[t * size : (t + 1) * size], states[(t + 1) * size : (t + 2) * size]
         # d_h[t+1] = d_o[t] @ W_hy.T + d_a[t+1] @ W_hh.T
-        for i in range(size):
-            d_t[i] += d_next[i]
-        if lengths.size:
-            copy(d_t, carried, size)
+        if not plain:
+            for i in range(size):
+                d_t[i] += d_next[i]
+            if lengths.size:
+                copy(d_t, carried, size)
         # d_a[t] = (1 - h[t+1]²) ⊙ d_h[t+1]
         through(d_t, h_t, code)
+        if plain and s < T - 1:  # straight to where it is needed
+            before = (t + 1 if reverse else t - 1) * size
+            add_product(d_t, 0, B, packed, H, H, flat[before : before + size], 0, edge)
+            continue
+        if d_next.size == 0:
+            continue
         if lengths.size:
             for i in range(B):
                 if t >= lengths[i]:

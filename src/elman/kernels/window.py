@@ -88,7 +88,7 @@ def window(p, g, x, y, V, h, inputs, o, d, d_below, masks, forward, backward, in
                 flat[i] *= mask[i]
         at, X = layer_at(layer, V, H)
         backward_steps(
-            d.reshape(T, B, H), h[layer], backward[layer], code, none, False, no_mask, scratch, scratch[:0], edge
+            d.reshape(T, B, H), h[layer], backward[layer], code, none, False, no_mask, scratch[:0], scratch[:0], edge
         )
         # d_W_hh = Σ h[t].T @ d_a[t],  d_b_h = Σ d_a,  d_W_xh = Σ x[t].T @ d_a[t],  d_x[t] = d_a[t] @ W_xh.T
         np.dot(h[layer, :-1].reshape(rows, H).T, d, g[at + X * H : at + X * H + H * H].reshape(H, H))
