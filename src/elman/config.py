@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
@@ -94,6 +95,7 @@ class Config:
     def with_options(self, **options: Any) -> Config:
         """A copy with fields of any of its parts replaced, by their bare names."""
         parts = {}
+        options = {name: _plain(value) for name, value in options.items()}
         for part in dataclasses.fields(self):
             old = getattr(self, part.name)
             names = {field.name for field in dataclasses.fields(old)}
@@ -139,6 +141,21 @@ def check(config: Config) -> Config:
     if len(budgets) > 1:
         raise ArgumentError("budget", expected="one of epochs, steps and seconds", got=" and ".join(budgets))
     return config
+
+
+def is_whole(value: object) -> bool:
+    """A whole number, Python's or NumPy's."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def is_real(value: object) -> bool:
+    """Any number on the line."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers, which a search over options hands in, as Python's."""
+    return int(value) if is_whole(value) else float(value) if is_real(value) else value
 
 
 def _check_value(name: str, value: Any, hint: Any) -> None:

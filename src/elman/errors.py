@@ -5,7 +5,7 @@
     │   ├── ShapeError                  an array of the wrong shape
     │   ├── DtypeError    (TypeError)   an array of the wrong kind of numbers
     │   ├── RangeError                  a number outside its bounds
-    │   ├── NotFiniteError              NaN or infinity in an input
+    │   ├── NotFiniteError              NaN in an input
     │   └── UnknownNameError            a name that is not in the table
     ├── DataError         (ValueError)  a text that cannot be used
     │   ├── EncodingError               bytes that are not text in the encoding named
@@ -56,7 +56,7 @@ class RangeError(ArgumentError):
 
 
 class NotFiniteError(ArgumentError):
-    """NaN or infinity in an input."""
+    """NaN in an input."""
 
 
 class UnknownNameError(ArgumentError):

@@ -19,9 +19,10 @@ FLOATS = (np.float32, np.float64)
 HIDDEN = (1, 31, 32, 33, 47, 48, 49, 100, 130)  # around the width of every panel: 8, 16 or 32 columns
 LAYOUTS = ("C", "F", "every second", "middle")
 IDS = (np.int64, np.int32, np.uint8, np.uint16, np.intp)
-# float64: 1e-10 is the number. float32: an entry of a product is a chain of at most K + 1 rounded additions and
-# one of a gradient adds T·B of them; with at most 130 + 85 here, each off by 2^-24 of the largest partial sum, and
-# up to five steps that may double what came in, 2e-4 of the largest entry is a bound with little air in it.
+# float64: 1e-10 leaves room for sums in another order. float32: an entry of a product is a chain of at most K + 1
+# rounded additions and one of a gradient adds T·B of them; with at most 130 + 85 here, each off by 2^-24 of the
+# largest partial sum, and up to five steps that may double what came in, 2e-4 of the largest entry is a bound with
+# little air in it.
 TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 2e-4}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from elman.cli.say import errors
 
 
-def say_if_compiling() -> None:
+def say_if_compiling(kernel: str) -> None:
+    """Before the kernel of this name is used."""
     from elman.kernels import KERNELS  # here, because a look at the help needs no NumPy
 
     if KERNELS != "compiled":
@@ -14,5 +15,5 @@ def say_if_compiling() -> None:
 
     if not CACHED:
         errors.print(f"Compiling, about 15 seconds, as every time: {FOLDER} cannot be written.", markup=False)
-    elif not any(FOLDER.glob("*/*.nbc")):
-        errors.print("Compiling for this machine, once: about 15 seconds.")
+    elif not any(FOLDER.glob(f"*/*.{kernel}-*.nbc")):
+        errors.print("Compiling for this machine, once: up to 15 seconds.")

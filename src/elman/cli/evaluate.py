@@ -35,7 +35,7 @@ class Evaluate:
         from elman.models.language_run import config_of
 
         model = LanguageModel.load(self.run_folder)
-        say_if_compiling()
+        say_if_compiling("_forward")
         assert model.run_ is not None
         data = config_of(model.run_).data
         corpus = open_corpus(

@@ -24,7 +24,7 @@ COMMANDS = {
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
-    """Run one command. Exit 0: all went well; 1: a check failed; 2: bad input; 130 and 143: interrupted."""
+    """Run one command. Exit 0: all went well; 1: a check failed; 2: bad input; 130: interrupted, or 143."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows ? for it
     try:

@@ -24,14 +24,14 @@ class Show:
 
     def run(self) -> int:
         from elman.models.language_run import config_of, vocabulary_of
-        from elman.training import Run
+        from elman.training.run import Run
 
         run = Run(self.run_folder)
         config, vocabulary = config_of(run), vocabulary_of(run)
         network, training, corpus = config.network, config.training, run.config.get("corpus")
         name, tokens = (corpus.get(fact) if isinstance(corpus, dict) else None for fact in ("name", "tokens"))
         read = f"{name}, {tokens:,}" if _is_number(tokens) else "unknown,"
-        rows = [row for row in run.metrics() if "event" not in row and _is_number(row.get("step"))]
+        rows = _kept(run.metrics())
         train, held = _points(rows, "loss"), _points(rows, "validation_loss")
         facts = {
             "text": f"{read} {config.data.tokens} tokens, {len(vocabulary)} different",
@@ -51,6 +51,17 @@ class Show:
             console.print()
             console.print(curve({"training": train, "validation": held}), markup=False)
         return 0
+
+
+def _kept(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of steps that count: what came after the point to which a run was rolled back is gone."""
+    kept: list[dict[str, Any]] = []
+    for row in rows:
+        if row.get("event") == "rolled back" and _is_number(row.get("to")):
+            kept = [earlier for earlier in kept if earlier["step"] <= row["to"]]
+        elif "event" not in row and _is_number(row.get("step")):
+            kept.append(row)
+    return kept
 
 
 def _progress(config: dict[str, Any], rows: list[dict[str, Any]]) -> str:

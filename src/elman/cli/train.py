@@ -40,7 +40,7 @@ class Train:
     source: tyro.conf.Positional[str | None] = None  # a file, - or a name
     out: Path | None = None  # the run folder (default: runs/NAME, or runs/NAME-2 …)
     force: bool = False  # replace the folder if it exists
-    resume: Path | None = None  # go on with this run; only the budget may change
+    resume: Path | None = None  # go on with this run; only the budget may change (--seconds: so many more)
     preset: str = "default"  # choices that fit together: default, large, tiny
     threads: int | None = None  # at most so many (default: all cores that the process may use)
     tensorboard: bool = False  # write TensorBoard files into the run folder
@@ -66,7 +66,7 @@ class Train:
 
         if self.threads is not None:
             set_threads(self.threads)
-        say_if_compiling()
+        say_if_compiling("window")
         return self._start() if self.resume is None else self._resume(self.resume)
 
     def _start(self) -> int:
@@ -98,8 +98,8 @@ class Train:
 
     def _resume(self, path: Path) -> int:
         from elman.models import language_run
-        from elman.training import Run
         from elman.training.environment import differences
+        from elman.training.run import Run
         from elman.training.signals import stop_on_signals
 
         if self.source is not None:

@@ -55,6 +55,14 @@ def cross_entropy(
     return float(loss), d_o
 
 
+def surprise(o: Array, y: Array) -> Array:
+    """What each target alone costs, in nats: for looking at a text, one token at a time."""
+    # -log y_hat[y] = log Σ exp(o) - o[y], shifted by max(o)
+    shifted = o - np.max(o, axis=-1, keepdims=True)  # (…, Y)
+    target = np.take_along_axis(shifted, y[..., np.newaxis], axis=-1)[..., 0]  # (…)
+    return np.asarray(np.log(np.exp(shifted).sum(axis=-1)) - target, np.float64)  # (…)
+
+
 def mean_squared_error(
     o: Array,  # (…, Y)
     y: Array,  # (…, Y)

@@ -13,6 +13,7 @@ import numpy as np
 
 from elman.errors import DataError
 from elman.maths.arrays import Array
+from elman.maths.loss import surprise
 from elman.network import Network, Parameters
 
 CHUNK = 1024  # tokens; only speed and memory depend on it
@@ -32,14 +33,7 @@ def token_losses(network: Network, p: Parameters, ids: Array) -> Iterator[Array]
     for start in range(0, len(ids) - 1, CHUNK):
         part = np.asarray(ids[start : start + CHUNK + 1], np.int64)
         o, state = network.forward(p, part[:-1, np.newaxis], state)  # (T, 1, Y)
-        yield _surprise(o[:, 0], part[1:])
-
-
-def _surprise(o: Array, y: Array) -> Array:
-    # -log softmax(o)[y] = log Σ exp(o - max) - (o[y] - max)
-    shifted = o - o.max(axis=-1, keepdims=True)  # (T, Y)
-    log_total = np.log(np.exp(shifted).sum(axis=-1))  # (T,)
-    return np.asarray(log_total - shifted[np.arange(len(y)), y], np.float64)
+        yield surprise(o[:, 0], part[1:])
 
 
 def mean_loss(network: Network, p: Parameters, ids: Array) -> float:

@@ -20,8 +20,9 @@ from elman.models.copies import CopyReport, copy_report
 from elman.models.evaluation import Evaluation, evaluation, token_losses
 from elman.models.sampling import Sampling, Writer
 from elman.network import Network, Parameters
-from elman.training import Finished, Listener, Run
 from elman.training.arrays import to_bytes
+from elman.training.events import Finished, Listener
+from elman.training.run import Run
 from elman.training.storage import as_json
 
 

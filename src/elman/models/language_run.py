@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,12 @@ from elman.errors import ArgumentError, CheckpointError, DataError, EncodingErro
 from elman.models.language_task import LanguageTask, new_network, new_parameters
 from elman.models.sampling import Writer
 from elman.network import Network, Parameters
-from elman.training import Finished, Listener, Run, Trainer
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.environment import environment
+from elman.training.events import Finished, Listener, Stepped
+from elman.training.run import Run
 from elman.training.storage import as_json, read_json, write_file
+from elman.training.trainer import Trainer
 
 DEFAULT_EPOCHS = 15
 SAMPLE_LENGTH = 200
@@ -90,11 +93,12 @@ def start(
     if out is not None:
         files = {"vocabulary.json": as_json(corpus.vocabulary.to_json())}
         facts = config_json(config, corpus, steps=steps, batch=prepared.batch)
-        if not corpus.source or corpus.source == "-":
+        if not Path(corpus.source).is_file():  # standard input, a pipe or a text in memory: it cannot be read again
             files[CORPUS] = to_bytes({"ids": np.asarray(corpus.ids)})
             facts["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
         run = Run.create(out, facts, files, force=force)
-    finished = Trainer(task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
+    with run.lock() if run else nullcontext():
+        finished = Trainer(task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
     return Trained(task.network, task.parameters, corpus.vocabulary, finished)
 
 
@@ -115,21 +119,23 @@ def resume(
         prepared = prepared._replace(config=prepared.config.with_options(**(none | given)))
         checkpoint = run.newest() if "seconds" in given else None  # so many seconds more
         steps = (checkpoint.step if checkpoint else 0) + budget(prepared, task)
-        write_file(
-            path / "config.json",
-            as_json({**run.config, **config_json(prepared.config, prepared.corpus, steps=steps, batch=prepared.batch)}),
-        )
-    finished = Trainer(
-        task, prepared.config.training, steps=steps, run=run, listeners=listeners, stopping=stopping
-    ).train()
+        # the rest of config.json says what the run began with, and stays
+        changed = {"steps": steps, "config": to_json(prepared.config)}
+    config = prepared.config.training
+    with run.lock():
+        if given:
+            write_file(path / "config.json", as_json({**run.config, **changed}))
+        finished = Trainer(task, config, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
     return Trained(task.network, task.parameters, prepared.corpus.vocabulary, finished)
 
 
 def reopen(run: Run) -> tuple[Preparation, int]:
     """The corpus and config of a run, checked against what it was started with; and its number of steps."""
     config = config_of(run)
-    corpus = corpus_of(run)
     steps, batch = run.config.get("steps"), run.config.get("batch")
+    if steps is None and run.newest() is None:
+        raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
+    corpus = corpus_of(run)
     prepared = prepare(corpus, config)
     if not isinstance(steps, int) or steps < 1 or batch != prepared.batch:
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: steps {steps!r}, batch {batch!r}")
@@ -159,7 +165,9 @@ def corpus_of(run: Run) -> Corpus:
             raise CheckpointError(f"{run.path / CORPUS} is not as it was written")
         if ids is None or ids.ndim != 1 or ids.dtype != vocabulary.dtype or (ids >= len(vocabulary)).any():
             raise CheckpointError(f"{run.path / CORPUS} is damaged")
-        return Corpus(ids, vocabulary, recorded["name"], "-", recorded["sha256"], len(ids), 0, ())
+        recorded_characters = recorded.get("characters")
+        characters = recorded_characters if isinstance(recorded_characters, int) else len(ids)
+        return Corpus(ids, vocabulary, recorded["name"], recorded["source"], recorded["sha256"], characters, 0, ())
     if recorded["source"] in ("", "-"):
         raise RunError(f"{run.path} does not hold the text that it was trained on")
     changed = RunError(
@@ -169,14 +177,18 @@ def corpus_of(run: Run) -> Corpus:
     try:
         corpus = open_corpus(
             Path(recorded["source"]),
+            tokens=data.tokens,
             encoding=data.encoding,
             keep_boilerplate=data.keep_boilerplate,
-            vocabulary=vocabulary,
+            max_words=data.max_words,
+            min_count=data.min_count,
         )
     except (EncodingError, VocabularyError):
         raise changed from None
     if corpus.sha256 != recorded["sha256"]:
         raise changed
+    if corpus.vocabulary != vocabulary:
+        raise CheckpointError(f"{run.path / 'vocabulary.json'} is not the vocabulary of the text")
     return corpus
 
 
@@ -191,25 +203,26 @@ def budget(prepared: Preparation, task: LanguageTask) -> int:
 
 
 def seconds_a_step(prepared: Preparation, measured: float = 1.5) -> float:
-    """Measured on a copy that is thrown away: the best of many steps, and validation's share."""
-    c = dataclasses.replace(prepared.config.training, sample_every=None)
+    """Measured on a copy that is thrown away: the median of many steps, and validation's share."""
+    c = dataclasses.replace(prepared.config.training, sample_every=None, validate_every=1 << 40, log_every=1 << 40)
     task = prepared._replace(config=dataclasses.replace(prepared.config, training=c)).task()
+    task.add_gradients(task.parameters.zeros(), 0)  # the first step and the first validation may have to compile
+    task.validate()
     began = time.perf_counter()
     task.validate()
     validation = time.perf_counter() - began
-    once = dataclasses.replace(c, validate_every=1 << 40, log_every=1 << 40)
     times: list[float] = []
-    trainer = Trainer(task, once, steps=1 << 40, stopping=lambda: sum(times) > measured or len(times) > 1000)
-    last = [time.perf_counter()]
+    last = time.perf_counter()
 
     def tick(event: object) -> None:
-        now = time.perf_counter()
-        times.append(now - last[0])
-        last[0] = now
+        nonlocal last
+        if isinstance(event, Stepped):
+            times.append(time.perf_counter() - last)
+        last = time.perf_counter()
 
-    trainer.listeners = [tick]
-    trainer.train()
-    return sorted(times)[len(times) // 2] + validation / c.validate_every
+    enough = lambda: sum(times) > measured or len(times) > 1000  # noqa: E731
+    Trainer(task, c, steps=1 << 40, listeners=[tick], stopping=enough).train()
+    return sorted(times)[len(times) // 2] + validation / prepared.config.training.validate_every
 
 
 def config_json(config: Config, corpus: Corpus | None, **facts: int) -> dict[str, Any]:

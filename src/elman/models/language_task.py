@@ -15,7 +15,7 @@ from elman.maths.arrays import Array
 from elman.models.evaluation import mean_loss
 from elman.network import Network, Parameters
 from elman.network.stack import Reach
-from elman.training import generator
+from elman.training.task import generator
 
 MOST_PARAMETERS = 1 << 31  # more are a slip of the hand, or a damaged file
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from elman.config import is_real, is_whole
 from elman.data import Vocabulary
 from elman.errors import ArgumentError, RangeError
 from elman.maths.arrays import Array
@@ -28,11 +29,11 @@ class Sampling:
     top_p: float | None = None  # choose among the likeliest that together have this probability
 
     def check(self) -> Sampling:
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+        if not (is_real(self.temperature) and math.isfinite(self.temperature) and self.temperature >= 0):
             raise RangeError("temperature", expected="a number, 0 or more", got=self.temperature)
-        if self.top_k is not None and self.top_k < 1:
+        if self.top_k is not None and not (is_whole(self.top_k) and self.top_k >= 1):
             raise RangeError("top_k", expected="a whole number, 1 or more", got=self.top_k)
-        if self.top_p is not None and not 0 < self.top_p <= 1:
+        if self.top_p is not None and not (is_real(self.top_p) and 0 < self.top_p <= 1):
             raise RangeError("top_p", expected="a number above 0, at most 1", got=self.top_p)
         return self
 
@@ -68,11 +69,11 @@ def pick(y_hat: Array, u: float) -> int:
 
 def check_request(length: int, stop: str | None, seed: int) -> None:
     """What drawing and beam search are asked for alike."""
-    if length < 0:
-        raise RangeError("length", expected="0 or more tokens", got=length)
+    if not is_whole(length) or length < 0:
+        raise RangeError("length", expected="a whole number of tokens, 0 or more", got=length)
     if stop == "":
         raise ArgumentError("stop", expected="a text that is not empty", got="''")
-    if seed < 0:
+    if not is_whole(seed) or seed < 0:
         raise RangeError("seed", expected="a whole number, 0 or more", got=seed)
 
 
@@ -152,6 +153,8 @@ class Writer:
         unknown: str = "error",
     ) -> list[str]:
         """The samples with index 0 to count - 1, each as it would be alone, written side by side."""
+        if not is_whole(count) or count < 1:
+            raise RangeError("count", expected="a whole number, 1 or more", got=count)
         speaker = new_speaker(self.network, self.parameters)
         if speaker is None:
             options: dict[str, Any] = {"length": length, "how": how, "seed": seed, "stop": stop, "unknown": unknown}

@@ -1,4 +1,4 @@
-"""Our own threads: slices of a batch run side by side, because NumPy lets go of the GIL in its products.
+"""Our own threads: slices of a batch run side by side, because kernels and NumPy's products hold no GIL.
 
 BLAS itself gets one thread: slices are the parallelism, and two levels of it would fight for the same cores. The pool
 is made when it is first needed, and made anew in a forked child, which inherits no threads.
@@ -7,15 +7,17 @@ is made when it is first needed, and made anew in a forked child, which inherits
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
 
 from elman.errors import RangeError
 
 R = TypeVar("R")
 
 _pool: ThreadPoolExecutor | None = None
+_making = threading.Lock()
 _threads: int | None = None
 
 
@@ -42,20 +44,38 @@ def set_threads(count: int | None) -> None:
 
 def run(calls: Sequence[Callable[[], R]]) -> list[R]:
     """The results of the calls, in their order, whichever thread ran them."""
-    global _pool  # noqa: PLW0603
+    _limit_blas()
     if len(calls) == 1 or thread_count() == 1:
-        _limit_blas()
         return [call() for call in calls]
-    if _pool is None:
-        _limit_blas()
-        _pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="elman")
+    pool = _the_pool()
     first, *rest = calls
-    futures = [_pool.submit(call) for call in rest]
+    futures = [pool.submit(call) for call in rest]
     try:
         done = first()
     finally:
-        wait(futures)  # also after an interrupt: nobody may still write into what the next step uses
+        _wait(futures)
     return [done, *(future.result() for future in futures)]
+
+
+def _wait(futures: Sequence[Future[Any]]) -> None:
+    """Until all are done, even when interrupted: nobody may still write into what the next step uses."""
+    interrupted: KeyboardInterrupt | None = None
+    while True:
+        try:
+            wait(futures)
+            break
+        except KeyboardInterrupt as error:
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
+
+
+def _the_pool() -> ThreadPoolExecutor:
+    global _pool  # noqa: PLW0603
+    with _making:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="elman")
+        return _pool
 
 
 def _limit_blas() -> None:
@@ -71,8 +91,8 @@ _limited = False
 
 
 def _forget_pool() -> None:
-    global _pool  # noqa: PLW0603
-    _pool = None
+    global _pool, _making
+    _pool, _making = None, threading.Lock()  # a child of fork may have inherited a lock that nobody will open
 
 
 if hasattr(os, "register_at_fork"):

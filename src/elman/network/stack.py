@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from elman.errors import RangeError
 from elman.kernels import (
     KERNELS,
     OutputGradients,
@@ -83,6 +84,7 @@ class Network:
 
     def forward(self, p: Parameters, x: Array, state: State) -> tuple[Array, State]:
         """Logits of every step and the state after the last: no dropout, nothing kept for a backward pass."""
+        check_ids("x", x, self.inputs)
         state = list(state)
         for layer, (W_xh, W_hh, b_h) in enumerate(self._cells(p)):
             h = rnn_forward(x, state[layer], W_xh, W_hh, b_h, activation=self.activation)  # (T+1, B, H)
@@ -101,6 +103,8 @@ class Network:
         masks: Sequence[Array] | None = None,  # (T, B, H), multiplies what leaves each layer
         reach: Reach | None = None,
     ) -> float:
+        check_ids("x", x, self.inputs)
+        check_ids("y", y, self.outputs)
         T, B = y.shape
         truncated = reach is not None and reach.k2 < T
         if KERNELS == "compiled" and not truncated and compiled_for(self.activation, p.buffer.dtype):
@@ -182,6 +186,12 @@ class Network:
             if masks is not None and layer:
                 d_h *= masks[layer - 1]
         return loss
+
+
+def check_ids(name: str, ids: Array, limit: int) -> None:
+    """Compiled code trusts its ids: one out of range would read, or write, somebody else's memory."""
+    if ids.size and not (ids.min() >= 0 and ids.max() < limit):
+        raise RangeError(name, expected=f"ids from 0 to {limit - 1}", got=f"{ids.min()} to {ids.max()}")
 
 
 def new_speaker(network: Network, p: Parameters) -> Speaker | None:

@@ -1,20 +1,29 @@
-"""Training: the loop, its events, checkpoints and run folders."""
+"""Training: the loop, its events, checkpoints and run folders.
 
-from elman.training.events import Event, Finished, Listener, RolledBack, Saved, Started, Stepped
-from elman.training.run import Run
-from elman.training.task import Task, generator
-from elman.training.trainer import Trainer
+Names load when they are first used: the command line wants the events without the kernels behind the loop.
+"""
 
-__all__ = [
-    "Event",
-    "Finished",
-    "Listener",
-    "RolledBack",
-    "Run",
-    "Saved",
-    "Started",
-    "Stepped",
-    "Task",
-    "Trainer",
-    "generator",
-]
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "Event": "events",
+    "Finished": "events",
+    "Listener": "events",
+    "RolledBack": "events",
+    "Run": "run",
+    "Saved": "events",
+    "Started": "events",
+    "Stepped": "events",
+    "Task": "task",
+    "Trainer": "trainer",
+    "generator": "task",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'elman.training' has no attribute {name!r}")
+    return getattr(import_module(f"elman.training.{_HOME[name]}"), name)

@@ -14,12 +14,21 @@ def environment() -> dict[str, Any]:
 
     return {
         "elman": version("elman"),
-        "numpy": version("numpy"),
+        **{name: version(name) for name in ("numpy", "scipy", "numba", "llvmlite")},
         "python": platform.python_version(),
         "kernels": KERNELS,
         "cpu": binding.get_host_cpu_name(),
+        "vector_bytes": _vector_bytes(),
         "features": sorted(name for name, present in binding.get_host_cpu_features().items() if present),
     }
+
+
+def _vector_bytes() -> int | None:
+    if KERNELS != "compiled":
+        return None
+    from elman.kernels.compile import VECTOR_BYTES
+
+    return VECTOR_BYTES
 
 
 def differences(recorded: object) -> list[str]:

@@ -10,7 +10,6 @@ checkpoints/step-N  everything that a resumed run needs
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import math
 import os
@@ -24,6 +23,11 @@ from elman.errors import CheckpointError, RunError, StorageError
 from elman.maths.arrays import Array
 from elman.training.arrays import Wanted, read_arrays, to_bytes
 from elman.training.storage import as_json, check_folder, read_json, sync_folder, write_file, write_folder
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 KEPT = 2  # checkpoints
@@ -60,20 +64,34 @@ class Run:
         if not force or not os.path.exists(path / "config.json"):
             refuse_existing(path)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
+        old = beside.with_name(f"{beside.name}.old")
         try:
-            for left in path.parent.glob(f".{glob.escape(path.name)}.*"):  # by a kill, while the folder was made
-                shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(beside, ignore_errors=True)  # left by a killed process of the same number
             beside.mkdir(parents=True)
             for name, data in {"config.json": as_json({"format": FORMAT, **config}), **files}.items():
                 write_file(beside / name, data)
-            if path.is_dir():
-                shutil.rmtree(path)
+            if force and path.exists():
+                path.rename(old)
+            # over an empty folder a rename succeeds; over one that another process has made meanwhile it fails
             beside.rename(path)
             sync_folder(path.parent)
         except OSError as error:
-            shutil.rmtree(beside, ignore_errors=True)
             raise StorageError(f"{path} could not be made: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
         return cls(path)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """One process at a time writes into a run; the lock goes with the process that holds it."""
+        with (self.path / "lock").open("w") as file:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise RunError(f"{self.path} is being trained by another process") from None
+            yield
 
     def write_model(self, arrays: Mapping[str, Array]) -> None:
         write_file(self.path / "model.safetensors", to_bytes(arrays))

@@ -41,7 +41,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
-    """Make a folder as a whole, with a manifest by which read_folder knows that nothing is missing or changed."""
+    """Make a folder as a whole, with a manifest by which check_folder knows that nothing is missing or changed."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     manifest = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
     try:
@@ -58,6 +58,7 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
         else:
             beside.rename(path)
         sync_folder(path.parent)
+        sync_folder(path.parent.parent)  # where path.parent itself may be new
     except OSError as error:
         shutil.rmtree(beside, ignore_errors=True)
         raise _cannot_write(path, error) from error

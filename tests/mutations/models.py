@@ -51,13 +51,7 @@ MUTANTS = [
     # checks
     ("sampling.py", "self.temperature >= 0)", "self.temperature >= -9)", "negative temperature"),
     ("sampling.py", "math.isfinite(self.temperature) and ", "", "temperature not a number"),
-    ("sampling.py", "self.top_k < 1", "self.top_k < 0", "top_k 0"),
-    ("sampling.py", "not 0 < self.top_p <= 1", "not 0 <= self.top_p <= 1", "top_p 0"),
-    ("sampling.py", "not 0 < self.top_p <= 1", "not 0 < self.top_p <= 2", "top_p 2"),
-    ("sampling.py", "if length < 0:", "if length < -1:", "length -1"),
     ("sampling.py", 'if stop == "":', 'if stop == "-":', "an empty stop text"),
-    ("sampling.py", "if seed < 0:", "if seed < -9:", "a negative seed"),
-    ("sampling.py", "how = (how or Sampling()).check()", "how = how or Sampling()", "not checked"),
     # writing
     ("sampling.py", '[0] if vocabulary.kind == "word"', '[0] if vocabulary.kind == "text"', "<unk> is written"),
     (
@@ -68,14 +62,6 @@ MUTANTS = [
     ),
     ("sampling.py", "o, state = self.read([token], state)", "o, state = self.read([token])", "the state is forgotten"),
     ("sampling.py", "return o[-1, 0], state", "return o[0, 0], state", "the first logits of a prompt"),
-    (
-        "sampling.py",
-        "np.random.default_rng([seed, index])",
-        "np.random.default_rng([seed])",
-        "all samples are the same",
-    ),
-    ("sampling.py", "np.random.default_rng([seed, index])", "np.random.default_rng([index])", "the seed does nothing"),
-    ("sampling.py", "np.random.default_rng([seed, index])", "np.random.default_rng()", "never the same twice"),
     ("sampling.py", "return drawn, drawn", "return drawn, []", "the drawn token is not shown"),
     (
         "sampling.py",
@@ -125,7 +111,6 @@ MUTANTS = [
     ("sampling.py", "range(len(stop) - 1, 0, -1)", "range(0)", "nothing is held back"),
     ("sampling.py", "    yield held\n", "", "what was held is lost"),
     # beam
-    ("beam.py", "if width < 1:", "if width < 0:", "width 0"),
     ("beam.py", "check_request(length, stop, seed)", "pass", "not checked"),
     ("beam.py", "begun = begun[:length]", "pass", "length 0 writes one"),
     ("beam.py", "range(length - len(begun))", "range(length)", "one too many"),
@@ -177,12 +162,6 @@ MUTANTS = [
     ),
     ("evaluation.py", "o, state = network.forward", "o, _ = network.forward", "chunks begin from zero"),
     ("evaluation.py", "start + CHUNK + 1", "start + CHUNK", "a token between chunks is lost"),
-    (
-        "evaluation.py",
-        "yield _surprise(o[:, 0], part[1:])",
-        "yield _surprise(o[:, 0], part[:-1])",
-        "predicts what it read",
-    ),
     ("evaluation.py", "/ (len(ids) - 1)", "/ len(ids)", "the mean over one too many"),
     ("evaluation.py", "if len(ids) < 2:", "if len(ids) < 1:", "one token divides by zero"),
     ("evaluation.py", "bits = nats / math.log(2)", "bits = nats * math.log(2)", "bits upside down"),
