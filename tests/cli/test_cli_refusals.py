@@ -119,7 +119,7 @@ def test_choices_that_make_no_sense(refused, text, words, message):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["--length", "-1"], "length: expected 0 or more tokens, got -1"),
+    (["--length", "-1"], "length: expected a whole number of tokens, 0 or more, got -1"),
     (["--temperature", "-1"], "temperature: expected a number, 0 or more, got -1"),
     (["--temperature", "nan"], "temperature: .*nan"),
     (["--temperature", "inf"], "temperature: .*inf"),

@@ -168,7 +168,7 @@ def test_a_run_whose_text_is_not_known_is_shown(elman, run, corpus):
 
 def test_rollbacks_are_counted(elman, run):
     with (run / "metrics.jsonl").open("a") as file:
-        file.write('{"event": "rolled back", "step": 3, "to": 0, "loss": 99.5}\n' * 2)
+        file.write('{"event": "rolled back", "step": 41, "to": 40, "loss": 99.5}\n' * 2)
     out = elman("show", run).out
     assert "rolled back  2 times" in out
     assert "step 40 of 40" in out  # they are no rows of the curve
@@ -191,3 +191,10 @@ def test_python_docs_are_fetched_without_a_network(elman):
     assert Path(path).is_file()
     assert elman("data", "path", "python-docs").out.strip() == path
     assert re.search(rf"^python-docs: [\d,]+ bytes, {path}$", elman("data", "list").out, re.MULTILINE)
+
+
+def test_validations_that_were_rolled_back_do_not_count(elman, run):
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 44, "epoch": 1, "loss": 1.0, "validation_loss": 0.001, "seconds": 1}\n')
+        file.write('{"event": "rolled back", "step": 45, "to": 40, "loss": 99.5}\n')
+    assert "0.0010" not in elman("show", run).out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -138,3 +139,24 @@ def test_callers_from_several_threads_at_once_get_the_bits_that_they_get_alone()
     for caller in callers:
         caller.join(60)
     assert [together.get(seed) for seed in range(6)] == alone
+
+
+def test_an_interrupt_waits_until_no_slice_is_running() -> None:
+    pool.set_threads(2)
+    finished = threading.Event()
+
+    def slow() -> None:
+        time.sleep(0.6)
+        finished.set()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)  # while the first call is done and the second is waited for
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            pool.run([lambda: None, slow])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert finished.is_set()

@@ -97,7 +97,7 @@ def test_every_gradient_of_the_stack_is_the_derivative(layers: int, masked: bool
         gradcheck(trial.whole_loss, trial.p, d, tolerance=TOLERANCE).expect()
 
 
-@pytest.mark.parametrize(("B", "slices"), [(16, 2), (33, 2), (70, 3)])
+@pytest.mark.parametrize(("B", "slices"), [(16, 2), (33, 2), (130, 3)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_every_gradient_is_the_derivative_when_the_batch_is_cut_in_slices(B: int, slices: int, masked: bool) -> None:
     assert len(batch_slices(B)) == slices
@@ -142,7 +142,7 @@ def test_gradients_are_added_to_what_is_there(reach: Reach | None) -> None:
     np.testing.assert_allclose(into.buffer, there + 2 * alone.buffer, rtol=1e-12)
 
 
-@pytest.mark.parametrize("B", [1, 16, 70])
+@pytest.mark.parametrize("B", [1, 16, 130])
 def test_the_carried_state_is_the_one_that_forward_leaves(B: int) -> None:
     trial = Trial(3, B, 5)
     before = [h.copy() for h in trial.state]
@@ -192,12 +192,12 @@ def test_slices_cover_the_batch_and_depend_on_it_alone() -> None:
         assert [row for part in slices for row in range(B)[part]] == list(range(B))
         sizes = [part.stop - part.start for part in slices]
         assert min(sizes) >= 1
-        assert max(sizes) <= 32 + 1
+        assert max(sizes) <= 64 + 1
         assert max(sizes) - min(sizes) <= 1
         for threads in (1, 7):
             set_threads(threads)
             assert batch_slices(B) == slices
-    assert [len(batch_slices(B)) for B in (1, 15, 16, 64, 65)] == [1, 1, 2, 2, 3]
+    assert [len(batch_slices(B)) for B in (1, 15, 16, 128, 129)] == [1, 1, 2, 2, 3]
 
 
 def test_parameters_are_views_of_one_buffer() -> None:

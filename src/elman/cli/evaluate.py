@@ -45,7 +45,7 @@ class Evaluate:
             vocabulary=model.vocabulary_,
             unknown=self.unknown,
         )
-        with console.status(f"reading {len(corpus.ids):,} tokens"):
+        with console.rich.status(f"reading {len(corpus.ids):,} tokens"):
             figures = evaluation(model.network_, model.parameters_, corpus.ids, corpus.characters)
         if self.json:
             print(json.dumps({name: value if isfinite(value) else None for name, value in figures._asdict().items()}))

@@ -25,7 +25,7 @@ class TrainingReport:
             TextColumn("{task.completed}/{task.total}"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[figures]}"),
-            console=console,
+            console=console.rich,
             transient=True,
             disable=not console.is_terminal,
         )
@@ -84,7 +84,7 @@ def _number(value: float) -> str:
 @contextmanager
 def reading() -> Iterator[Callable[[str, int, int], None]]:
     """A bar for a file that is being read; small files are done before it shows."""
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(console=console.rich, transient=True, disable=not console.is_terminal) as bar:
         jobs: dict[str, int] = {}
 
         def progress(what: str, done: int, total: int) -> None:

@@ -53,7 +53,7 @@ class Sample:
             several = model.sample_many(self.count, self.length, prompt=self.prompt, how=how, **options)
         for index in range(self.count):
             if several:
-                console.rule(f"{index + 1} of {self.count}")
+                console.rich.rule(f"{index + 1} of {self.count}")
                 text = several[index]
                 _write(text)
             elif self.beam is not None:

@@ -1,25 +1,50 @@
-"""What people see: one console for words, one for errors, progress where there is a terminal."""
+"""What people see: one console for words, one for errors, progress where there is a terminal.
+
+Importing rich takes a tenth of a second, which a command that only writes text need not wait for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
-from rich.progress import track as rich_track
+if TYPE_CHECKING:
+    from rich.console import Console
 
 T = TypeVar("T")
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        raise  # noqa: PLE0704 - the BrokenPipeError in whose handler rich calls this: main deals with it
+class _Lazy:
+    """A console of rich's that is made when it is first used."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+
+    @cached_property
+    def rich(self) -> Console:
+        from rich.console import Console
+
+        class OurConsole(Console):
+            def on_broken_pipe(self) -> None:
+                raise  # noqa: PLE0704 - the BrokenPipeError in whose handler rich calls this: main deals with it
+
+        return OurConsole(highlight=False, soft_wrap=True, **self._options)
+
+    def print(self, *objects: object, **options: Any) -> None:
+        self.rich.print(*objects, **options)
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.rich.is_terminal
 
 
-console = _Console(highlight=False, soft_wrap=True)
-errors = _Console(stderr=True, highlight=False, soft_wrap=True)
+console = _Lazy()
+errors = _Lazy(stderr=True)
 
 
 def track(items: Sequence[T], what: str) -> Iterable[T]:
     """The items, with a progress bar that vanishes when it is done; nothing where nobody watches."""
-    return rich_track(items, what, console=errors, transient=True, disable=not errors.is_terminal)
+    from rich.progress import track as rich_track
+
+    return rich_track(items, what, console=errors.rich, transient=True, disable=not errors.is_terminal)

@@ -11,7 +11,7 @@ import numpy as np
 from elman.kernels.compile import inline, kernel
 from elman.kernels.elementwise import activate, exp
 from elman.kernels.product import add_product
-from elman.kernels.steps import fill_rows, gather
+from elman.kernels.steps import fill_rows, gather, sum_of
 from elman.kernels.window import layer_at
 
 
@@ -51,12 +51,11 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
     if temperature == 0:
         return best
     top, sharpness = y_hat[best], 1 / temperature
-    total, cut = 0.0, top_k < Y or top_p < 1
-    order = np.argsort(-y_hat, kind="mergesort") if cut else np.empty(0, np.int64)  # of logits: exp makes ties
+    cut = top_k < Y or top_p < 1
+    order = np.argsort(-y_hat, kind="mergesort") if cut else banned[:0]  # of logits: exp makes ties
     for j in range(Y):
         y_hat[j] = exp((y_hat[j] - top) * sharpness)
-    for j in range(Y):
-        total += y_hat[j]
+    total = sum_of(y_hat)
     if cut:
         reached, keep, goal = 0.0, 0, top_p * (1 - 1e-12) * total
         while keep < top_k and (keep == 0 or reached < goal):
@@ -64,9 +63,7 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
             keep += 1
         for j in range(keep, Y):
             y_hat[order[j]] = 0
-        total = 0.0
-        for j in range(Y):
-            total += y_hat[j]
+        total = sum_of(y_hat)
     goal, reached, last = u * total, 0.0, best
     for j in range(Y):
         if y_hat[j] > 0:

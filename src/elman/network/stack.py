@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from elman.network.speaker import Speaker
 
 State: TypeAlias = list[Array]  # one (B, H) for each layer
-ROWS_A_SLICE = 32
+ROWS_A_SLICE = 64
 
 
 class Reach(NamedTuple):
@@ -204,7 +204,7 @@ def new_speaker(network: Network, p: Parameters) -> Speaker | None:
 
 
 def batch_slices(B: int) -> list[slice]:
-    """Two slices from 16 rows on, and more for every 32 rows beyond 64: a function of the batch alone."""
+    """Two slices from 16 rows on, and one for every 64 rows beyond 128: a function of the batch alone."""
     count = max(2 if B >= 16 else 1, -(-B // ROWS_A_SLICE))
     bounds = [round(B * i / count) for i in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(bounds)]

@@ -85,13 +85,17 @@ class Run:
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """One process at a time writes into a run; the lock goes with the process that holds it."""
-        with (self.path / "lock").open("w") as file:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    raise RunError(f"{self.path} is being trained by another process") from None
+        if fcntl is None:
             yield
+            return
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise RunError(f"{self.path} is being trained by another process") from None
+        finally:
+            os.close(folder)
 
     def write_model(self, arrays: Mapping[str, Array]) -> None:
         write_file(self.path / "model.safetensors", to_bytes(arrays))

@@ -1,0 +1,94 @@
+"""What must not happen: foreign memory read, another's run deleted, two writers in a run, compiling taken for work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_tools import SMALL, elman, flags, small_config
+
+from elman.errors import RangeError, RunError, StorageError
+from elman.models import language_run
+from elman.network import Network
+from elman.training import Run
+
+
+def made(inputs: int = 5, outputs: int = 5):
+    network = Network(inputs, 4, 1, outputs)
+    rng = np.random.default_rng(0)
+    return network, network.initial(rng, recurrent="orthogonal", gain=1, input_gain=0.3, dtype=np.float32)
+
+
+@pytest.mark.parametrize("bad", [-1, 5, 99_999_999])
+def test_ids_out_of_range_never_reach_compiled_code(bad: int) -> None:
+    network, p = made()
+    good, wrong = np.zeros((3, 2), np.int64), np.full((3, 2), bad)
+    state = network.zero_state(2, np.float32)
+    with pytest.raises(RangeError, match="x: expected ids from 0 to 4"):
+        network.forward(p, wrong, state)
+    for x, y, name in ((wrong, good, "x"), (good, wrong, "y")):
+        with pytest.raises(RangeError, match=f"{name}: expected ids from 0 to 4"):
+            network.loss_and_gradients(p, x, y, state, p.zeros(), normaliser=1)
+
+
+def test_a_budget_in_seconds_does_not_count_the_first_step(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small_config(seconds=5, steps=None)
+    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
+    usual, calls = language_run.LanguageTask.add_gradients, []
+
+    def slow_at_first(self, gradients, step):
+        calls.append(step)
+        time.sleep(1.0 if len(calls) == 1 else 0.01)  # as if it had to compile
+        return usual(self, gradients, step)
+
+    monkeypatch.setattr(language_run.LanguageTask, "add_gradients", slow_at_first)
+    assert 0.01 <= language_run.seconds_a_step(prepared, measured=0.3) < 0.5
+
+
+def test_a_run_that_appeared_meanwhile_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elman.training.run.refuse_existing", lambda path: None)  # the other came just after the look
+    Run.create(tmp_path / "run", {"task": "first"}, {})
+    with pytest.raises(StorageError, match="could not be made"):
+        Run.create(tmp_path / "run", {"task": "second"}, {})
+    assert Run(tmp_path / "run").config["task"] == "first"
+    assert os.listdir(tmp_path / "run") == ["config.json"]
+
+
+def test_making_a_run_touches_nothing_beside_it(tmp_path: Path) -> None:
+    (tmp_path / ".notes.old").mkdir()
+    Run.create(tmp_path / "notes", {}, {})
+    Run.create(tmp_path / "notes", {"again": 1}, {}, force=True)
+    assert sorted(os.listdir(tmp_path)) == [".notes.old", "notes"]
+    assert Run(tmp_path / "notes").config["again"] == 1
+
+
+def test_two_processes_cannot_write_into_one_run(tmp_path: Path) -> None:
+    Run.create(tmp_path / "run", {}, {})
+    first, second = Run(tmp_path / "run").lock(), Run(tmp_path / "run").lock()
+    with first, pytest.raises(RunError, match="another process"), second:
+        pass
+    with Run(tmp_path / "run").lock():
+        pass
+
+
+def test_a_run_from_a_pipe_can_be_resumed(text: Path, tmp_path: Path, cache: Path) -> None:
+    options = SMALL | {"steps": 4}
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cp", str(text), str(pipe)]):
+        assert elman("train", pipe, "--out", tmp_path / "run", *flags(options), cache=cache).returncode == 0
+    pipe.unlink()
+    more = elman("train", "--resume", tmp_path / "run", "--steps", "6", cache=cache)
+    assert (more.returncode, "Done after 6 steps" in more.stdout) == (0, True)
+
+
+def test_a_saved_model_says_that_it_cannot_go_on(text: Path, tmp_path: Path) -> None:
+    from elman import LanguageModel
+
+    LanguageModel(hidden=4, batch=2, window=5, steps=2).fit(text).save(tmp_path / "saved")
+    with pytest.raises(RunError, match="saved model, without checkpoints"):
+        language_run.resume(tmp_path / "saved")
