@@ -15,6 +15,7 @@ import math
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,10 +25,8 @@ from elman.maths.arrays import Array
 from elman.training.arrays import Wanted, read_arrays, to_bytes
 from elman.training.storage import as_json, check_folder, read_json, sync_folder, write_file, write_folder
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 KEPT = 2  # checkpoints
@@ -85,7 +84,7 @@ class Run:
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """One process at a time writes into a run; the lock goes with the process that holds it."""
-        if fcntl is None:
+        if sys.platform == "win32":  # which has no such locks
             yield
             return
         folder = os.open(self.path, os.O_RDONLY)
