@@ -7,7 +7,7 @@ import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
 
@@ -159,7 +159,7 @@ def _plain(value: Any) -> Any:
 
 
 def _check_value(name: str, value: Any, hint: Any) -> None:
-    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    kinds = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
     if value is None and NoneType in kinds:
         return
     kind = kinds[0]
