@@ -16,7 +16,7 @@ def machine() -> dict[str, Any]:
     binding.initialize_native_target()
     features = binding.get_host_cpu_features()
     bits = 512 if features.get("avx512f") else 256 if features.get("avx2") else 128
-    return {"cpu": cpu_model(), "cores": cores(), "vector_bits": bits, "system": platform.platform(terse=True)}
+    return {"cpu": cpu_model(), "cores": cores(), "vector_bits": bits, "system": platform.system()}
 
 
 def cpu_model() -> str:
