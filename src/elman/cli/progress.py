@@ -42,14 +42,19 @@ class TrainingReport:
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             self.bar.update(self.job, total=event.steps, completed=event.step)
-            begin = f"Going on from step {event.step}" if event.step else "Training"
-            console.print(f"{begin}: {event.parameters:,} parameters, {event.steps:,} steps.")
+            if event.step >= event.steps:
+                console.print(
+                    f"Nothing is left to do: step {event.step} of {event.steps}. A larger --steps or --epochs goes on."
+                )
+            else:
+                begin = f"Going on from step {event.step}" if event.step else "Training"
+                console.print(f"{begin}: {event.parameters:,} parameters, {event.steps:,} steps.")
         elif isinstance(event, Stepped):
             self._stepped(event)
         elif isinstance(event, RolledBack):
             console.print(
                 f"step {event.step}: the loss diverged ({_number(event.loss)}). Back to step {event.to} with the rate "
-                f"halved to {event.learning_rate:.2g}; {event.retries_left} more tries.",
+                f"halved to {event.learning_rate:.2g}; tries left: {event.retries_left}.",
                 style="yellow",
             )
         elif isinstance(event, Finished):

@@ -64,8 +64,6 @@ class Preparation(NamedTuple):
 
 def prepare(corpus: Corpus, config: Config) -> Preparation:
     split = corpus.split(config.data.validation, config.data.test)
-    if len(split.validation) == 1:
-        raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")
     if len(split.train) <= config.training.window:
         raise DataError(
             "the part to train on is shorter than a window",
@@ -73,6 +71,8 @@ def prepare(corpus: Corpus, config: Config) -> Preparation:
             got=f"{len(split.train)} of {len(corpus.ids)}",
             do="Take a longer text (a str is a text, a Path a file), a shorter --window or a smaller --validation.",
         )
+    if len(split.validation) == 1:
+        raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")
     batch = fitting_batch(len(split.train), config.training.batch, config.training.window)
     return Preparation(corpus, split, batch, config)
 
