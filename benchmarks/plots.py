@@ -34,7 +34,7 @@ def bars(part: dict[str, Any]) -> str:
     bottom = 56 + group * len(rows)
     parts = [text(left, 18, "Time of a training step; the best rival is 1, shorter is better", "start")]
     for index, (contender, name) in enumerate(NAMES.items()):
-        x = left + 95 * index
+        x = left + 110 * index
         parts.append(f'<rect x="{x}" y="28" width="10" height="10" fill="{COLOURS[contender]}"/>')
         parts.append(text(x + 14, 37, name, "start"))
     for tick in (0, 0.5, 1, 1.5, 2, 2.5):
