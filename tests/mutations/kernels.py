@@ -29,7 +29,7 @@ MUTANTS = [
     ("steps.py", "copy(carried[i * H :], d_next[i * H :], H)", "d_next[i * H : (i + 1) * H] *= 1", "carried d_h lost"),
     ("steps.py", "to[j] += row[j]", "to[j] = row[j]", "of several uses of a token one counts"),
     # the loss
-    ("steps.py", "for j in range(4 * quarter, Y):", "for j in range(4 * quarter, Y - 1):", "a class not summed"),
+    ("steps.py", "range(4 * quarter, row.size)", "range(4 * quarter, row.size - 1)", "a class not summed"),
     # the cell around it
     ("cell.py", "pack_transposed(W_hh, packed)", "pack(W_hh, packed)", "W_hh.T without its transpose"),
     ("cell.py", "out.d_h0[...] += d_next.reshape(B, H)", "out.d_h0[...] += d_a[0]", "d_h0 without its product"),
