@@ -11,6 +11,7 @@ import pytest
 
 from elman.cli.flags import parse
 from elman.cli.main import COMMANDS
+from elman.config import PRESETS
 
 BOX = re.compile("[│╭╰─]")
 
@@ -73,8 +74,8 @@ def test_defaults_that_say_something_are_shown(elman):
 
 def test_the_defaults_shown_are_those_of_the_preset(elman):
     out = elman("train", "--preset", "large", "--help").out
-    assert "units in each recurrent layer (default: 512)" in out
-    assert "(default: 30)" in out
+    assert f"units in each recurrent layer (default: {PRESETS['large']['hidden']})" in out
+    assert f"(default: {PRESETS['large']['epochs']:g}" in out
 
 
 @pytest.mark.parametrize("columns", [60, 90])
