@@ -7,11 +7,13 @@ import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
 
 Tokens = Literal["char", "byte", "word"]
+SequenceTokens = Literal["auto", "char", "byte", "word"]
+Pooling = Literal["last", "mean", "max"]
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
 Initial = Literal["orthogonal", "identity", "glorot", "uniform"]
 Optimiser = Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"]
@@ -85,14 +87,40 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True)
-class Config:
-    """A language model and its training, whole."""
+class SequenceDataConfig:
+    tokens: SequenceTokens = "auto"  # of the strings that are read; auto: words where there are two or more
+    target_tokens: SequenceTokens = "auto"  # of the strings that are written
+    encoding: str = "utf-8"  # of the file
+    max_words: int = 20_000  # keep at most so many different tokens
+    min_count: int = 1  # keep those seen so often
+    rare: float = 0.25  # a token seen c times is read as unknown with probability rare / (rare + c) in training
+    scale: bool = True  # numbers: bring each feature to mean 0 and deviation 1
+    validation: float = 0.1  # share of the examples, drawn at random, that is held out to judge
 
-    data: DataConfig = dataclasses.field(default_factory=DataConfig)
-    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
-    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
 
-    def with_options(self, **options: Any) -> Config:
+@dataclass(frozen=True)
+class SequenceNetworkConfig:
+    hidden: int = 128  # units in each recurrent layer, and direction
+    layers: int = 1  # recurrent layers, one above the other
+    both_ways: bool = False  # read from both ends
+    pooling: Pooling = "last"  # classify and regress: what of the states is judged
+    embedding: int = 0  # width of a token's vector; 0: a token is its one-hot row
+    learned_state: bool = False  # learn the state at the start instead of taking zeros
+    reverse_source: bool = True  # translate: read the source from its end
+    activation: Activation = "tanh"  # h = f(a)
+    dropout: float = 0.0  # share of each layer's output that is dropped in training
+    input_dropout: float = 0.0  # share of the inputs; one-hot tokens become unknown
+    recurrent_dropout: float = 0.0  # share of the state that enters W_hh, the same units at all steps
+    initial: Initial = "orthogonal"  # W_hh at the start
+    gain: float = 1.0  # scale of W_hh at the start
+    precision: Precision = "float32"  # of every number
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A config in parts, each a dataclass; no field's name occurs twice."""
+
+    def with_options(self, **options: Any) -> Self:
         """A copy with fields of any of its parts replaced, by their bare names."""
         parts = {}
         options = {name: _plain(value) for name, value in options.items()}
@@ -102,11 +130,33 @@ class Config:
             parts[part.name] = dataclasses.replace(old, **{n: options.pop(n) for n in list(options) if n in names})
         if options:
             raise UnknownNameError("option", expected=f"one of {', '.join(self.options())}", got=", ".join(options))
-        return check(Config(**parts))
+        return check(type(self)(**parts))
 
     def options(self) -> dict[str, Any]:
         """All fields of all parts, by their bare names."""
-        return {name: value for part in dataclasses.asdict(self).values() for name, value in part.items()}
+        parts = dataclasses.asdict(self)
+        return {name: value for part in parts.values() for name, value in part.items()}
+
+
+C = TypeVar("C", bound=Parts)
+
+
+@dataclass(frozen=True)
+class Config(Parts):
+    """A language model and its training, whole."""
+
+    data: DataConfig = dataclasses.field(default_factory=DataConfig)
+    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
+
+
+@dataclass(frozen=True)
+class SequenceConfig(Parts):
+    """A model of whole sequences and its training."""
+
+    data: SequenceDataConfig = dataclasses.field(default_factory=SequenceDataConfig)
+    network: SequenceNetworkConfig = dataclasses.field(default_factory=SequenceNetworkConfig)
+    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -115,23 +165,33 @@ PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"hidden": 64, "batch": 16, "window": 32, "epochs": 5},
 }
 
+_SEQUENCES = {"batch": 32, "learning_rate": 2e-3, "warmup": 50, "epochs": 15}
+TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they differ from those above
+    "classify": {**_SEQUENCES},
+    "regress": {**_SEQUENCES},
+    "tag": {**_SEQUENCES, "both_ways": True},
+    "generate": {**_SEQUENCES},
+    "translate": {**_SEQUENCES, "hidden": 256, "embedding": 128, "batch": 64},
+}
+
 POSITIVE = {"max_words", "min_count", "hidden", "layers", "batch", "window", "block", "reach", "decay_every", "plateau",
             "accumulate", "epochs", "steps", "seconds", "validate_every", "patience", "save_every", "log_every",
             "sample_every", "snapshot_every", "learning_rate", "gain", "input_gain", "epsilon"}  # fmt: skip
-FROM_ZERO = {"clip_norm", "clip_value", "warmup", "weight_decay", "retries", "seed", "decay", "final_rate"}
-BELOW_ONE = {"validation", "test", "dropout", "momentum", "second_moment"}
+FROM_ZERO = {"clip_norm", "clip_value", "warmup", "weight_decay", "retries", "seed", "decay", "final_rate",
+             "embedding", "rare"}  # fmt: skip
+BELOW_ONE = {"validation", "test", "dropout", "input_dropout", "recurrent_dropout", "momentum", "second_moment"}
 UP_TO_ONE = {"decay", "final_rate"}
 LARGEST = 2**53  # above it not every whole number is a float
 
 
-def check(config: Config) -> Config:
+def check(config: C) -> C:
     """The config itself, if every value makes sense."""
     for part in dataclasses.fields(config):
         values = getattr(config, part.name)
         hints = get_type_hints(type(values))
         for field in dataclasses.fields(values):
             _check_value(field.name, getattr(values, field.name), hints[field.name])
-    training = config.training
+    training: TrainingConfig = config.training  # type: ignore[attr-defined]
     block, reach = training.k1, training.k2
     if block > training.window:
         raise RangeError("block (k1)", expected=f"at most the window, {training.window}", got=block)
@@ -185,17 +245,17 @@ def _check_value(name: str, value: Any, hint: Any) -> None:
             raise RangeError(name, expected=f"{wanted} {bound}", got=value)
 
 
-def to_json(config: Config) -> dict[str, Any]:
+def to_json(config: Parts) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def from_json(value: object) -> Config:
+def from_json(value: object, whole: type[C] = Config) -> C:  # type: ignore[assignment]
     """The config that to_json wrote; CheckpointError for anything else."""
     if not isinstance(value, Mapping):
         raise CheckpointError("config", expected="an object", got=type(value).__name__)
     parts = {}
-    for part in dataclasses.fields(Config):
-        kind = get_type_hints(Config)[part.name]
+    for part in dataclasses.fields(whole):
+        kind = get_type_hints(whole)[part.name]
         given = value.get(part.name)
         names = {field.name for field in dataclasses.fields(kind)}
         if not isinstance(given, Mapping) or set(given) != names:
@@ -203,7 +263,7 @@ def from_json(value: object) -> Config:
             raise CheckpointError(f"config, {part.name}", expected=f"the fields {sorted(names)}", got=f"besides: {odd}")
         parts[part.name] = kind(**given)
     try:
-        return check(Config(**parts))
+        return check(whole(**parts))
     except CheckpointError:
         raise
     except ArgumentError as error:

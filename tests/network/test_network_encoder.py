@@ -26,7 +26,7 @@ def drawn_masks(rng, encoder, tokens):
         return 2.0 * rng.integers(0, 2, shape)
 
     inputs = None if tokens and not encoder.embedding else mask(T, B, encoder.embedding or X)
-    layers = tuple(mask(T, B, encoder.width) for _ in range(encoder.layers))
+    layers = tuple(mask(T, B, encoder.width) for _ in range(encoder.layers - 1))
     return Masks(inputs, layers, tuple(mask(B, H) for _ in encoder.cells))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from elman.kernels import RNNGradients, embedding_backward, embedding_forward, rnn_backward, rnn_forward
 from elman.maths.activations import ActivationLike
-from elman.maths.arrays import Array, FloatType
+from elman.maths.arrays import Array
 from elman.maths.initial import INITIALISERS, glorot, normal
 from elman.network.parameters import Parameters
 
@@ -23,8 +23,18 @@ class Masks:
     """Dropout of one pass, drawn beforehand: each mask multiplies, 0 or 1 / (1 - dropout)."""
 
     inputs: Array | None = None  # (T, B, X), what enters the first layer
-    layers: tuple[Array, ...] | None = None  # (T, B, D·H), what leaves each layer
+    layers: tuple[Array, ...] | None = None  # (T, B, D·H), what goes from each layer to the next
     states: tuple[Array, ...] | None = None  # (B, H) for each cell, the same at all steps
+    head: Array | None = None  # (B, D·H) or (T, B, D·H), what enters the output layer
+
+    def rows(self, rows: slice, T: int) -> Masks:
+        """Those of some rows, for T steps."""
+        return Masks(
+            None if self.inputs is None else self.inputs[:T, rows],
+            None if self.layers is None else tuple(mask[:T, rows] for mask in self.layers),
+            None if self.states is None else tuple(mask[rows] for mask in self.states),
+            None if self.head is None else self.head[:T, rows] if self.head.ndim == 3 else self.head[rows],
+        )
 
 
 @dataclass
@@ -52,7 +62,9 @@ class Encoder:
         learned_state: bool = False,
         activation: ActivationLike = "tanh",
         prefix: str = "",
+        tokens: bool = True,  # that enter, or numbers
     ) -> None:
+        self.inputs, self.tokens = inputs, tokens
         self.hidden, self.layers, self.activation, self.prefix = hidden, layers, activation, prefix
         self.embedding, self.learned_state = embedding, learned_state
         self.directions = (False, True) if both_ways else (False,)
@@ -73,16 +85,16 @@ class Encoder:
     def name(self, layer: int, reverse: bool) -> str:
         return f"{self.prefix}layers.{layer}{'.reverse' if reverse else ''}"
 
-    def fill(self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float, tokens: bool) -> None:
+    def fill(self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float) -> None:
         """Draw the parameters: W_hh as asked; W_xh of one-hot tokens normal, other weights Glorot, the rest 0."""
-        dtype: FloatType = p.buffer.dtype
+        dtype = p.buffer.dtype
         for name, shape in self.shapes.items():
             if name.endswith("embedding.W"):
                 p[name][...] = normal(rng, shape, gain=1.0, dtype=dtype)
             elif name.endswith("W_hh"):
                 p[name][...] = INITIALISERS[recurrent](rng, shape, gain=gain, dtype=dtype)
             elif name.endswith("W_xh"):
-                first = tokens and not self.embedding and f"{self.prefix}layers.0" in name
+                first = self.tokens and not self.embedding and f"{self.prefix}layers.0" in name
                 p[name][...] = normal(rng, shape, gain=0.3, dtype=dtype) if first else glorot(rng, shape, dtype=dtype)
 
     def forward(
@@ -113,7 +125,8 @@ class Encoder:
                 trace.final.append(h[1] if reverse else h[-1])  # the state after the last step that ran
                 outputs.append(h[1:])
             joined = outputs[0] if len(outputs) == 1 else np.concatenate(outputs, axis=2)  # (T, B, D·H)
-            trace.inputs.append(joined if masks.layers is None else joined * masks.layers[layer])
+            between = masks.layers is not None and layer < self.layers - 1
+            trace.inputs.append(joined * masks.layers[layer] if between else joined)  # type: ignore[index]
         trace.outputs = trace.inputs[-1]
         return trace
 
@@ -133,7 +146,7 @@ class Encoder:
         d = np.zeros((T, B, self.width), p.buffer.dtype) if d_outputs is None else d_outputs.copy()
         d_h0: list[Array] = [np.empty(0)] * len(self.cells)
         for layer in reversed(range(self.layers)):
-            if masks.layers is not None:
+            if masks.layers is not None and layer < self.layers - 1:
                 d *= masks.layers[layer]
             x = trace.inputs[layer]
             d_x = None if x.ndim == 2 else np.zeros_like(x)

@@ -1,0 +1,73 @@
+"""Examples to learn from: what goes in, what should come out, and how much each counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from elman.data.ragged import Ragged
+from elman.errors import CheckpointError
+from elman.maths.arrays import Array
+
+
+@dataclass(frozen=True)
+class Examples:
+    x: Ragged | Array  # sequences, or one condition each: (n,) ids or (n, X)
+    y: Ragged | Array  # sequences of ids, (n,) class ids or (n, Y) numbers
+    weights: Array  # (n,)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def take(self, rows: Array) -> Examples:
+        x, y = (part.take(rows) if isinstance(part, Ragged) else part[rows] for part in (self.x, self.y))
+        return replace(self, x=x, y=y, weights=self.weights[rows])
+
+    def lengths(self) -> Array:
+        """By which rows are put together: how many steps each one takes."""
+        total = np.zeros(len(self), np.int64)
+        for part in (self.x, self.y):
+            if isinstance(part, Ragged):
+                total += part.lengths
+        return total
+
+    def split(self, share: float, rng: np.random.Generator) -> tuple[Examples, Examples]:
+        """Two parts, the second a share drawn at random; each in the order of the whole."""
+        held = np.zeros(len(self), bool)
+        held[rng.permutation(len(self))[: round(share * len(self))]] = True
+        return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
+
+    def arrays(self) -> dict[str, Array]:
+        """For a file."""
+        found = {"weights": self.weights}
+        for name, part in (("x", self.x), ("y", self.y)):
+            if isinstance(part, Ragged):
+                found |= {f"{name}.values": part.values, f"{name}.lengths": part.lengths}
+            else:
+                found[name] = part
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array]) -> Examples:
+        parts: dict[str, Ragged | Array] = {}
+        try:
+            for name in ("x", "y"):
+                if name in arrays:
+                    parts[name] = arrays[name]
+                    continue
+                values, lengths = arrays[f"{name}.values"], arrays[f"{name}.lengths"]
+                if (
+                    lengths.ndim != 1
+                    or lengths.dtype != np.int64
+                    or lengths.sum() != len(values)
+                    or (lengths < 0).any()
+                ):
+                    raise ValueError(name)
+                parts[name] = Ragged(values, lengths)
+            weights = arrays["weights"]
+            if not len(parts["x"]) == len(parts["y"]) == len(weights):
+                raise ValueError("weights")
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the examples of a run are damaged: {error!r}") from None
+        return cls(parts["x"], parts["y"], weights)

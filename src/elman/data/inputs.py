@@ -1,0 +1,131 @@
+"""What a sequence is to a model: strings, lists of tokens, or steps of numbers; learned from examples, then fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from elman.config import SequenceDataConfig
+from elman.data.ragged import Ragged
+from elman.data.symbols import Symbols, kind_of
+from elman.errors import ArgumentError, CheckpointError, DtypeError, NotFiniteError, ShapeError
+from elman.maths.arrays import Array
+
+
+class TokenInputs:
+    """Strings or lists of tokens."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self.symbols, self.width = symbols, len(symbols)
+
+    def encode(self, sequences: Any) -> Ragged:
+        form = form_of(sequences)
+        wanted = "tokens" if self.symbols.kind == "list" else "strings"
+        if form not in (wanted, "nothing"):
+            raise DtypeError("sequences", expected=f"{wanted}, as in training", got=form)
+        return Ragged.of([self.symbols.encode(sequence) for sequence in sequences], np.empty(0, np.int32))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"form": "tokens", "symbols": self.symbols.to_json()}
+
+
+class NumberInputs:
+    """Steps of numbers, brought to mean 0 and deviation 1."""
+
+    def __init__(self, mean: Array, deviation: Array) -> None:
+        self.mean, self.deviation = mean, deviation  # (X,)
+        self.width = len(mean)
+
+    def encode(self, sequences: Any) -> Ragged:
+        arrays = number_sequences(sequences)
+        for i, array in enumerate(arrays):
+            if array.shape[1] != self.width:
+                raise ShapeError(f"sequence {i}", expected=f"{self.width} numbers a step", got=array.shape[1])
+        scaled = [(array - self.mean) / self.deviation for array in arrays]  # (T_i, X)
+        return Ragged.of(scaled, np.empty((0, self.width)))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"form": "numbers", "mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
+
+
+Inputs = TokenInputs | NumberInputs
+
+
+def learn_inputs(sequences: Any, config: SequenceDataConfig, *, tokens: str | None = None) -> Inputs:
+    """What these sequences are."""
+    form = form_of(sequences)
+    if form == "nothing":
+        raise ArgumentError("sequences", expected="at least one", got="none")
+    if form == "numbers":
+        arrays = number_sequences(sequences)
+        if len({array.shape[1] for array in arrays}) > 1:
+            widths = sorted({array.shape[1] for array in arrays})
+            raise ShapeError("sequences", expected="equally many numbers in each step", got=widths)
+        steps = np.concatenate(arrays)  # (Σ T_i, X)
+        mean, deviation = np.zeros(steps.shape[1]), np.ones(steps.shape[1])
+        if config.scale and len(steps):
+            mean, deviation = steps.mean(axis=0), steps.std(axis=0)
+            deviation[deviation == 0] = 1
+        return NumberInputs(mean, deviation)
+    kind = "list" if form == "tokens" else kind_of(sequences, tokens or config.tokens)
+    return TokenInputs(Symbols.of(sequences, kind, max_words=config.max_words, min_count=config.min_count))
+
+
+def inputs_from_json(value: object) -> Inputs:
+    if isinstance(value, Mapping) and value.get("form") == "tokens":
+        return TokenInputs(Symbols.from_json(value.get("symbols")))
+    if isinstance(value, Mapping) and value.get("form") == "numbers":
+        try:
+            mean, deviation = (np.asarray(value[name], np.float64) for name in ("mean", "deviation"))
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError("the inputs of a run are damaged") from None
+        if mean.ndim == 1 and mean.shape == deviation.shape and np.isfinite(mean).all() and (deviation > 0).all():
+            return NumberInputs(mean, deviation)
+    raise CheckpointError("the inputs of a run are damaged")
+
+
+def form_of(sequences: Any) -> str:
+    """strings, tokens, numbers or nothing: by what the first sequence that has a step is made of."""
+    if isinstance(sequences, str | bytes):
+        raise DtypeError("sequences", expected="a list of them", got=f"one {type(sequences).__name__}")
+    if isinstance(sequences, np.ndarray) and sequences.dtype.kind in "biufc":
+        return "numbers"
+    if not isinstance(sequences, Sequence | np.ndarray):
+        raise DtypeError(
+            "sequences", expected="a list of strings, of token lists or of arrays", got=type(sequences).__name__
+        )
+    for sequence in sequences:
+        if isinstance(sequence, str):
+            return "strings"
+        if len(sequence):
+            return "tokens" if isinstance(sequence[0], str) else "numbers"
+    return "tokens" if len(sequences) else "nothing"
+
+
+def number_sequences(sequences: Any) -> list[Array]:
+    """Each sequence as (T_i, X): a plain list of numbers has one a step."""
+    arrays = []
+    for i, sequence in enumerate(sequences):
+        try:
+            array = np.asarray(sequence, np.float64)
+        except (TypeError, ValueError):
+            raise DtypeError(
+                f"sequence {i}", expected="numbers, as in the sequences before it", got=few(sequence)
+            ) from None
+        if array.ndim not in (1, 2):
+            raise ShapeError(f"sequence {i}", expected="(T,) or (T, X) numbers", got=f"{array.ndim} dimensions")
+        if not np.isfinite(array).all():
+            raise NotFiniteError(f"sequence {i}", expected="finite numbers", got="NaN or infinity")
+        arrays.append(
+            array.reshape(len(array), -1) if array.size else np.empty((0, array.shape[1] if array.ndim == 2 else 0))
+        )
+    widths = [array.shape[1] for array in arrays if array.size]
+    width = widths[0] if widths else 1
+    return [array if array.size else np.empty((0, width)) for array in arrays]
+
+
+def few(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -1,0 +1,102 @@
+"""Tokens of whole sequences: characters, bytes or words of strings, or the tokens of lists.
+
+Unlike a text's vocabulary this one has a place for what it has never seen, id 0, because what is judged later is
+written by strangers. Sequences that are written have an edge, id 1: it stands before the first token and after the
+last.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from elman.data.words import words_of
+from elman.errors import CheckpointError
+from elman.maths.arrays import Array
+
+UNKNOWN_ID, EDGE_ID = 0, 1
+SPECIAL = ("<unknown>", "<edge>")
+KINDS = ("char", "byte", "word", "list")
+
+
+def kind_of(strings: Sequence[str], wanted: str) -> str:
+    """`auto` means words where a string has two or more on average, else characters."""
+    if wanted != "auto":
+        return wanted
+    words = sum(len(string.split()) for string in strings)
+    return "word" if words >= 2 * max(len(strings), 1) else "char"
+
+
+def cut(sequence: Any, kind: str) -> list[str]:
+    """The tokens of one sequence. A word has the space before it, so that tokens, joined, are the string."""
+    if kind == "char":
+        return list(sequence)
+    if kind == "byte":
+        return [f"{byte:02X}" for byte in sequence.encode("utf-8", "surrogatepass")]
+    if kind == "word":
+        return [word for words in words_of([f" {sequence.strip()}"]) for word in words] if sequence.strip() else []
+    return list(sequence)
+
+
+class Symbols:
+    def __init__(self, kind: str, tokens: Sequence[str], counts: Sequence[int]) -> None:
+        self.kind, self.tokens = kind, (*SPECIAL, *tokens)
+        self.counts = np.array([0, 0, *counts])
+        self._ids = {token: i + len(SPECIAL) for i, token in enumerate(tokens)}
+
+    @classmethod
+    def of(cls, sequences: Iterable[Any], kind: str, *, max_words: int, min_count: int) -> Symbols:
+        """The most frequent tokens first, equally frequent ones by code point."""
+        if kind == "byte":
+            return cls(kind, [f"{byte:02X}" for byte in range(256)], [1] * 256)
+        counts: Counter[str] = Counter()
+        for sequence in sequences:
+            counts.update(cut(sequence, kind))
+        ranked = sorted((-count, token) for token, count in counts.items() if count >= min_count)[:max_words]
+        return cls(kind, [token for _, token in ranked], [-count for count, _ in ranked])
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def encode(self, sequence: Any) -> Array:
+        """The ids of a sequence; 0 for every token that is not known."""
+        return np.array([self._ids.get(token, UNKNOWN_ID) for token in cut(sequence, self.kind)], np.int32)
+
+    def decode(self, ids: Iterable[int]) -> Any:
+        """The string, or the list of tokens, that ids stand for, up to the edge."""
+        tokens: list[str] = []
+        for i in ids:
+            if i == EDGE_ID:
+                break
+            tokens.append(self.tokens[i])
+        if self.kind == "byte":
+            return bytes.fromhex("".join(t for t in tokens if t not in SPECIAL)).decode("utf-8", "replace")
+        if self.kind == "list":
+            return tokens
+        return "".join(tokens).strip() if self.kind == "word" else "".join(tokens)
+
+    def rarity(self, rare: float) -> Array:
+        """The probability with which training reads each token as unknown: rare / (rare + count)."""
+        shares = rare / np.maximum(rare + self.counts, 1e-9)
+        shares[: len(SPECIAL)] = 0
+        return shares if self.kind != "byte" else np.zeros(len(self))
+
+    def to_json(self) -> dict[str, Any]:
+        own = len(SPECIAL)
+        return {"kind": self.kind, "tokens": list(self.tokens[own:]), "counts": self.counts[own:].tolist()}
+
+    @classmethod
+    def from_json(cls, value: object) -> Symbols:
+        if (
+            not isinstance(value, Mapping)
+            or value.get("kind") not in KINDS
+            or not all(isinstance(value.get(name), list) for name in ("tokens", "counts"))
+            or not all(isinstance(token, str) for token in value["tokens"])
+            or not all(isinstance(count, int) for count in value["counts"])
+            or not len(value["tokens"]) == len(set(value["tokens"])) == len(value["counts"])
+        ):
+            raise CheckpointError("the tokens of a run are damaged")
+        return cls(value["kind"], value["tokens"], value["counts"])

@@ -1,0 +1,136 @@
+"""Readers and tellers: every gradient in every mode, padding that adds nothing, threads that change nothing."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from elman.maths.gradcheck import gradcheck
+from elman.network.encoder import Encoder
+from elman.network.pool import set_threads
+from elman.network.reader import Reader
+from elman.network.shape import Batch, Dropout
+from elman.network.teller import Teller
+
+X, H, Y = 3, 4, 3
+LENGTHS = np.array([4, 2, 1, 3])
+DROPOUTS = [Dropout(), Dropout(0.2, 0.2, 0.2)]  # more would leave equal states, between which a maximum has no slope
+FLOAT64 = np.dtype(np.float64)
+
+
+def encoder(tokens, *, both_ways=False, layers=1, embedding=0, prefix="", inputs=X):
+    return Encoder(
+        inputs, H, layers, both_ways=both_ways, embedding=embedding, learned_state=True, prefix=prefix, tokens=tokens
+    )
+
+
+def inputs(rng, tokens, T, B):
+    return rng.integers(X, size=(T, B)) if tokens else rng.standard_normal((T, B, X))
+
+
+def reading(rng, pooling, loss, tokens, **options):
+    network = Reader(encoder(tokens, **options), Y, pooling=pooling, loss=loss)
+    y = rng.integers(Y, size=4) if loss == "cross_entropy" else rng.standard_normal((4, Y))
+    if pooling == "none":
+        y = rng.integers(Y, size=(4, 4))
+    lengths = LENGTHS if pooling == "none" else None
+    return network, Batch(inputs(rng, tokens, 4, 4), y, rng.uniform(0.5, 2, 4), LENGTHS, lengths)
+
+
+def telling(rng, source, layers, embedding=0):
+    decoder = Encoder(Y, H, layers, embedding=embedding, prefix="decoder.")
+    y, y_lengths = rng.integers(Y, size=(3, 4)), np.array([3, 0, 2, 1])
+    weights = rng.uniform(0.5, 2, 4)
+    if source == "labels":
+        return Teller(X, decoder, Y, edge=1), Batch(rng.integers(X, size=4), y, weights, None, y_lengths)
+    if source == "numbers":
+        return Teller(X, decoder, Y, edge=1), Batch(rng.standard_normal((4, X)), y, weights, None, y_lengths)
+    read = encoder(True, both_ways=source == "both ways", layers=layers, embedding=embedding, prefix="encoder.")
+    return Teller(read, decoder, Y, edge=1), Batch(inputs(rng, True, 4, 4), y, weights, LENGTHS, y_lengths)
+
+
+def filled(network, rng):
+    p = network.initial(rng, recurrent="glorot", gain=1.0, dtype=FLOAT64)
+    p.buffer[:] = 0.6 * rng.standard_normal(p.buffer.size)
+    return p
+
+
+def check_gradients(network, batch, dropout):
+    rng = np.random.default_rng(7)
+    p = filled(network, rng)
+    masks = network.draw(rng, batch, dropout, FLOAT64)
+    gradients = p.zeros()
+    loss = network.loss_and_gradients(p, batch, gradients, normaliser=2.5, masks=masks)
+    assert loss == pytest.approx(network.slice_loss(p, batch, 2.5, masks), rel=1e-12)
+    gradcheck(lambda: network.slice_loss(p, batch, 2.5, masks), dict(p), dict(gradients)).expect()
+
+
+@pytest.mark.parametrize(
+    ("pooling", "loss"),
+    [*itertools.product(("last", "mean", "max"), ("cross_entropy", "squared")), ("none", "cross_entropy")],
+)
+@pytest.mark.parametrize(("both_ways", "layers"), [*itertools.product((False, True), (1, 2))])
+@pytest.mark.parametrize(("tokens", "embedding"), [(False, 0), (True, 0), (True, 2)])
+@pytest.mark.parametrize("dropout", DROPOUTS)
+def test_gradients_of_a_reader(pooling, loss, both_ways, layers, tokens, embedding, dropout):
+    rng = np.random.default_rng(2)
+    check_gradients(
+        *reading(rng, pooling, loss, tokens, both_ways=both_ways, layers=layers, embedding=embedding), dropout
+    )
+
+
+@pytest.mark.parametrize("source", ["labels", "numbers", "one way", "both ways"])
+@pytest.mark.parametrize(("layers", "embedding"), [(1, 0), (2, 0), (1, 2), (2, 2)])
+@pytest.mark.parametrize("dropout", DROPOUTS)
+def test_gradients_of_a_teller(source, layers, embedding, dropout):
+    check_gradients(*telling(np.random.default_rng(3), source, layers, embedding), dropout)
+
+
+def made(kind):
+    rng = np.random.default_rng(5)
+    if kind in ("last", "mean", "max", "none"):
+        return reading(rng, kind, "cross_entropy", True, both_ways=True, layers=2)
+    return telling(rng, kind, 2)
+
+
+@pytest.mark.parametrize("kind", ["last", "mean", "max", "none", "labels", "one way", "both ways"])
+def test_a_padded_batch_equals_its_sequences_one_by_one(kind):
+    network, batch = made(kind)
+    p = filled(network, np.random.default_rng(0))
+    whole, apart = p.zeros(), p.zeros()
+    loss = network.loss_and_gradients(p, batch, whole, normaliser=1)
+    alone = [network.loss_and_gradients(p, batch.rows(slice(i, i + 1)), apart, normaliser=1) for i in range(4)]
+    assert loss == pytest.approx(sum(alone), rel=1e-12)
+    np.testing.assert_allclose(whole.buffer, apart.buffer, rtol=1e-12, atol=1e-12)
+    assert network.units(batch) == sum(network.units(batch.rows(slice(i, i + 1))) for i in range(4))
+
+
+@pytest.mark.parametrize("kind", ["last", "mean", "max", "none", "one way"])
+def test_what_stands_in_the_padding_changes_nothing(kind):
+    network, batch = made(kind)
+    p = filled(network, np.random.default_rng(0))
+    before, after = p.zeros(), p.zeros()
+    loss = network.loss_and_gradients(p, batch, before, normaliser=1)
+    over = np.arange(4)[:, np.newaxis] >= LENGTHS
+    x = batch.x.copy()
+    x[over] = (x[over] + 1) % X
+    assert network.loss_and_gradients(p, batch._replace(x=x), after, normaliser=1) == loss
+    np.testing.assert_array_equal(before.buffer, after.buffer)
+
+
+@pytest.mark.parametrize("kind", ["last", "none", "labels", "both ways"])
+def test_the_number_of_threads_changes_no_bit(kind):
+    network, batch = made(kind)
+    repeated = Batch(*(part if part is None else np.concatenate([part] * 40, axis=-1) for part in batch))
+    p = filled(network, np.random.default_rng(0))
+    masks = network.draw(np.random.default_rng(1), repeated, DROPOUTS[1], FLOAT64)
+    results = []
+    try:
+        for threads in (1, 2, 3, 8):
+            set_threads(threads)
+            gradients = p.zeros()
+            loss = network.loss_and_gradients(p, repeated, gradients, normaliser=1, masks=masks)
+            results.append((loss, gradients.buffer.tobytes()))
+    finally:
+        set_threads(None)
+    assert len(set(results)) == 1
