@@ -10,6 +10,12 @@ __version__ = "0.1.0"
 
 _HOME = {
     "LanguageModel": "elman.models",
+    "SequenceClassifier": "elman.models",
+    "SequenceRegressor": "elman.models",
+    "SequenceTagger": "elman.models",
+    "SequenceGenerator": "elman.models",
+    "Seq2Seq": "elman.models",
+    "load_model": "elman.models",
     "Sampling": "elman.models",
     "maths": "elman.maths",
     "errors": "elman.errors",

@@ -42,21 +42,25 @@ def cut(sequence: Any, kind: str) -> list[str]:
 
 
 class Symbols:
-    def __init__(self, kind: str, tokens: Sequence[str], counts: Sequence[int]) -> None:
-        self.kind, self.tokens = kind, (*SPECIAL, *tokens)
+    def __init__(self, kind: str, tokens: Sequence[str], counts: Sequence[int], longest: int) -> None:
+        self.kind, self.tokens, self.longest = kind, (*SPECIAL, *tokens), longest  # longest: tokens of a sequence
         self.counts = np.array([0, 0, *counts])
         self._ids = {token: i + len(SPECIAL) for i, token in enumerate(tokens)}
 
     @classmethod
     def of(cls, sequences: Iterable[Any], kind: str, *, max_words: int, min_count: int) -> Symbols:
         """The most frequent tokens first, equally frequent ones by code point."""
-        if kind == "byte":
-            return cls(kind, [f"{byte:02X}" for byte in range(256)], [1] * 256)
         counts: Counter[str] = Counter()
+        longest = 0
         for sequence in sequences:
-            counts.update(cut(sequence, kind))
+            tokens = cut(sequence, kind)
+            counts.update(tokens)
+            longest = max(longest, len(tokens))
+        if kind == "byte":
+            every = [f"{byte:02X}" for byte in range(256)]
+            return cls(kind, every, [counts[byte] for byte in every], longest)
         ranked = sorted((-count, token) for token, count in counts.items() if count >= min_count)[:max_words]
-        return cls(kind, [token for _, token in ranked], [-count for count, _ in ranked])
+        return cls(kind, [token for _, token in ranked], [-count for count, _ in ranked], longest)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -86,7 +90,8 @@ class Symbols:
 
     def to_json(self) -> dict[str, Any]:
         own = len(SPECIAL)
-        return {"kind": self.kind, "tokens": list(self.tokens[own:]), "counts": self.counts[own:].tolist()}
+        return {"kind": self.kind, "tokens": list(self.tokens[own:]), "counts": self.counts[own:].tolist(),
+                "longest": self.longest}  # fmt: skip
 
     @classmethod
     def from_json(cls, value: object) -> Symbols:
@@ -95,8 +100,8 @@ class Symbols:
             or value.get("kind") not in KINDS
             or not all(isinstance(value.get(name), list) for name in ("tokens", "counts"))
             or not all(isinstance(token, str) for token in value["tokens"])
-            or not all(isinstance(count, int) for count in value["counts"])
+            or not all(isinstance(count, int) for count in (*value["counts"], value.get("longest")))
             or not len(value["tokens"]) == len(set(value["tokens"])) == len(value["counts"])
         ):
             raise CheckpointError("the tokens of a run are damaged")
-        return cls(value["kind"], value["tokens"], value["counts"])
+        return cls(value["kind"], value["tokens"], value["counts"], value["longest"])

@@ -1,0 +1,139 @@
+"""What should come out, or set the state at the start: labels or numbers; learned from examples, then fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from elman.data.ragged import Ragged
+from elman.data.symbols import Symbols
+from elman.errors import ArgumentError, CheckpointError, NotFiniteError, ShapeError, VocabularyError
+from elman.maths.arrays import Array
+
+
+class Labels:
+    """Classes, or tags: each a string or a number; their ids are their places in the sorted list."""
+
+    def __init__(self, classes: Array) -> None:
+        self.classes = classes  # (Y,)
+        self.width = len(classes)
+        self._ids = {label: i for i, label in enumerate(classes.tolist())}
+
+    @classmethod
+    def of(cls, labels: Any) -> Labels:
+        return cls(np.unique(np.asarray(labels)))
+
+    def encode(self, labels: Any) -> Array:
+        """(n,) ids; a label that was never seen is an error that names it."""
+        try:
+            return np.array([self._ids[label] for label in np.asarray(labels).tolist()], np.int64)
+        except KeyError as error:
+            raise VocabularyError(
+                "label", expected=f"one of {few(self.classes.tolist())}", got=repr(error.args[0])
+            ) from None
+
+    def encode_sequences(self, sequences: Any) -> Ragged:
+        return Ragged.of([self.encode(sequence) for sequence in sequences], np.empty(0, np.int64))
+
+    def decode(self, ids: Array) -> Array:
+        return np.asarray(self.classes[ids])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"form": "labels", "classes": self.classes.tolist(), "dtype": self.classes.dtype.str}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Labels:
+        try:
+            classes = np.asarray(value["classes"], np.dtype(value["dtype"]))
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError("the classes of a run are damaged") from None
+        if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or len(set(classes.tolist())) != len(classes):
+            raise CheckpointError("the classes of a run are damaged")
+        return cls(classes)
+
+
+class Numbers:
+    """(n,) or (n, Y) numbers, brought to mean 0 and deviation 1."""
+
+    def __init__(self, mean: Array, deviation: Array, flat: bool) -> None:
+        self.mean, self.deviation, self.flat = mean, deviation, flat  # (Y,), (Y,), whether there was one number a row
+        self.width = len(mean)
+
+    @classmethod
+    def of(cls, values: Any, *, scale: bool = True) -> Numbers:
+        rows, flat = as_rows(values), np.ndim(values) == 1
+        mean, deviation = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
+        if scale and len(rows):
+            mean, deviation = rows.mean(axis=0), rows.std(axis=0)
+            deviation[deviation == 0] = 1
+        return cls(mean, deviation, flat)
+
+    def encode(self, values: Any) -> Array:
+        rows = as_rows(values)
+        if rows.shape[1] != self.width:
+            raise ShapeError("numbers", expected=f"{self.width} in each row", got=rows.shape[1])
+        return np.asarray((rows - self.mean) / self.deviation)
+
+    def decode(self, o: Array) -> Array:
+        values = np.asarray(o * self.deviation + self.mean)
+        return values[:, 0] if self.flat else values
+
+    def to_json(self) -> dict[str, Any]:
+        moments = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
+        return {"form": "numbers", **moments, "flat": self.flat}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Numbers:
+        try:
+            mean, deviation = (np.asarray(value[name], np.float64) for name in ("mean", "deviation"))
+            flat = bool(value["flat"])
+        except (KeyError, TypeError, ValueError):
+            raise CheckpointError("the numbers of a run are damaged") from None
+        if mean.ndim != 1 or mean.shape != deviation.shape or not (deviation > 0).all():
+            raise CheckpointError("the numbers of a run are damaged")
+        return cls(mean, deviation, flat)
+
+
+class Written:
+    """Sequences of tokens that are to be written."""
+
+    def __init__(self, symbols: Symbols) -> None:
+        self.symbols, self.width = symbols, len(symbols)
+
+    def encode(self, sequences: Any) -> Ragged:
+        return Ragged.of([self.symbols.encode(sequence) for sequence in sequences], np.empty(0, np.int32))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"form": "written", "symbols": self.symbols.to_json()}
+
+
+Targets = Labels | Numbers | Written
+
+
+def targets_from_json(value: object) -> Targets:
+    form = value.get("form") if isinstance(value, Mapping) else None
+    if isinstance(value, Mapping) and form == "written":
+        return Written(Symbols.from_json(value.get("symbols")))
+    if isinstance(value, Mapping) and form in ("labels", "numbers"):
+        return Labels.from_json(value) if form == "labels" else Numbers.from_json(value)
+    raise CheckpointError("the targets of a run are damaged")
+
+
+def as_rows(values: Any) -> Array:
+    """(n, Y) finite numbers."""
+    try:
+        rows = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError("numbers", expected="one or more in each row", got=few(values)) from None
+    if rows.ndim not in (1, 2):
+        raise ShapeError("numbers", expected="(n,) or (n, Y)", got=rows.shape)
+    if not np.isfinite(rows).all():
+        raise NotFiniteError("numbers", expected="finite ones", got="NaN or infinity")
+    return rows[:, np.newaxis] if rows.ndim == 1 else rows
+
+
+def few(values: object) -> str:
+    text = repr(values)
+    return text if len(text) <= 80 else f"{text[:77]}…"

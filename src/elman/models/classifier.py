@@ -1,0 +1,162 @@
+"""Many-to-one: a sequence goes in, a class (SequenceClassifier) or numbers (SequenceRegressor) come out."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, column_or_1d
+
+from elman.config import SequenceConfig
+from elman.data.examples import Examples
+from elman.data.inputs import learn_inputs
+from elman.data.ragged import Ragged
+from elman.data.targets import Labels, Numbers
+from elman.errors import ArgumentError
+from elman.maths.arrays import Array
+from elman.maths.loss import softmax
+from elman.models import sequence_run
+from elman.models.estimator import SequenceEstimator, as_weights, same_number
+from elman.models.sequence_run import Fitted, Terms
+from elman.network.reader import Reader
+
+OTHERS = {"target_tokens", "reverse_source"}
+
+
+class ManyToOne(SequenceEstimator):
+    """What both have in common."""
+
+    def _outputs(self, X: Any) -> Array:
+        """(n, Y)"""
+        fitted = self._is_fitted()
+        network = fitted.network
+        assert isinstance(network, Reader)
+        found = self._rows(self._encoded(X), lambda x, lengths: network.forward(fitted.parameters, x, lengths))
+        return np.stack(found).astype(np.float64) if found else np.empty((0, network.outputs))
+
+    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Array:
+        states: Array = self.fit(X, y, **options).transform(X)
+        return states
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+        raise NotImplementedError
+
+
+class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
+    """Which class a sequence belongs to.
+
+        model = SequenceClassifier(epochs=20).fit(["Rossi", "Schmidt", …], ["Italian", "German", …])
+        model.predict(["Bianchi"])
+
+    X: strings, lists of tokens, (T, F) arrays, or one (n, T) or (n, T, F) array of numbers. All options are keyword
+    arguments; `SequenceClassifier().get_params()` lists them. class_weight: None, "balanced" or {class: weight}.
+    """
+
+    task = "classify"
+    without: ClassVar[set[str]] = OTHERS
+    own: ClassVar[dict[str, Any]] = {"class_weight": None}
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+        """Learn from sequences and their classes; out= keeps a run folder, listeners= hear of every step."""
+        config = self._config()
+        X, y = self._checked(X, y)
+        self.classes_ = np.unique(y)
+        if len(self.classes_) < 2:
+            raise ArgumentError("y", expected="two classes at least", got=f"1 class: {self.classes_.tolist()!r}")
+        terms = Terms(self.task, learn_inputs(X, config.data), Labels(self.classes_))
+        return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One more pass, over these sequences; the first time `classes` names all classes that will ever come."""
+        first = not hasattr(self, "fitted_")
+        X, y = self._checked(X, y, reset=first)
+        if first:
+            self.classes_ = np.unique(y if classes is None else classes)
+            config = self._config()
+            self._begun = Terms(self.task, learn_inputs(X, config.data), Labels(self.classes_))
+            return self._learn_more(
+                self._examples(self._begun, X, y, sample_weight), lambda: sequence_run.new_fitted(self._begun, config)
+            )
+        terms = self._is_fitted().terms
+        return self._learn_more(self._examples(terms, X, y, sample_weight), self._is_fitted)
+
+    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
+        if y is None:
+            raise ArgumentError("y", expected="the class of each sequence; requires y to be passed", got="None")
+        X = self._sequences(X, reset=reset)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        same_number(X, y)
+        return X, y
+
+    def _examples(self, terms: Terms, X: Any, y: Array, sample_weight: Any) -> Examples:
+        weights = as_weights(sample_weight, len(y))
+        if self.class_weight is not None:
+            weights = weights * compute_sample_weight(self.class_weight, y)
+        return Examples(_ragged(terms, X), terms.targets.encode(y), weights)
+
+    def predict_proba(self, X: Any) -> Array:
+        """(n, classes), each row a distribution."""
+        return softmax(self._outputs(X))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Any) -> Array:
+        return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
+
+    def _take(self, fitted: Fitted) -> Self:
+        assert isinstance(fitted.terms.targets, Labels)
+        self.classes_ = fitted.terms.targets.classes
+        return super()._take(fitted)
+
+
+class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
+    """Which number, or numbers, a sequence stands for. X as in SequenceClassifier, y: (n,) or (n, Y)."""
+
+    task = "regress"
+    without: ClassVar[set[str]] = OTHERS
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+        """Learn from sequences and their numbers; out= keeps a run folder, listeners= hear of every step."""
+        config = self._config()
+        X, y = self._checked(X, y)
+        terms = self._terms(X, y, config)
+        return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One more pass, over these sequences."""
+        first = not hasattr(self, "fitted_")
+        X, y = self._checked(X, y, reset=first)
+        config = self._config()
+        terms = self._terms(X, y, config) if first else self._is_fitted().terms
+        examples = self._examples(terms, X, y, sample_weight)
+        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+
+    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
+        if y is None:
+            raise ArgumentError("y", expected="the numbers of each sequence; requires y to be passed", got="None")
+        X = self._sequences(X, reset=reset)
+        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
+        same_number(X, y)
+        return X, column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
+
+    def _terms(self, X: Any, y: Array, config: SequenceConfig) -> Terms:
+        return Terms(self.task, learn_inputs(X, config.data), Numbers.of(y))
+
+    def _examples(self, terms: Terms, X: Any, y: Array, sample_weight: Any) -> Examples:
+        return Examples(_ragged(terms, X), terms.targets.encode(y), as_weights(sample_weight, len(y)))
+
+    def predict(self, X: Any) -> Array:
+        targets = self._is_fitted().terms.targets
+        assert isinstance(targets, Numbers)
+        return targets.decode(self._outputs(X))
+
+
+def _ragged(terms: Terms, X: Any) -> Ragged:
+    encoded = terms.inputs.encode(X)
+    assert isinstance(encoded, Ragged)
+    return encoded

@@ -1,0 +1,231 @@
+"""What the models of whole sequences share as scikit-learn estimators.
+
+A constructor only stores; its arguments are the options of elman.config with the defaults of the model's task, so that
+the API, the flags and config.json cannot differ.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from elman.config import TASKS, SequenceConfig
+from elman.data.examples import Examples
+from elman.data.inputs import form_of, number_sequences
+from elman.data.ragged import Ragged
+from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
+from elman.maths.arrays import Array
+from elman.models import sequence_run
+from elman.models.sequence_run import Fitted, Terms
+from elman.models.sequence_task import by_length
+from elman.network.encoder import Encoder
+from elman.training.events import Listener
+from elman.training.run import Run
+from elman.training.trainer import Trainer
+
+# options of other tasks, of files and of the loop's bookkeeping; the seed comes from random_state
+HIDDEN = {"encoding", "seed", "window", "block", "reach", "save_every", "log_every", "sample_every", "snapshot_every"}
+
+
+class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
+    task: ClassVar[str]
+    without: ClassVar[set[str]] = set()  # options that mean nothing to this model
+    own: ClassVar[dict[str, Any]] = {}  # arguments that are no options of elman.config
+
+    _memory: dict[str, Array]  # of the optimiser, from one partial_fit to the next
+    _steps: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "task"):
+            cls.__init__ = _constructor(cls.defaults())  # type: ignore[method-assign]
+
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """All arguments of the constructor. Unlike a command, fit holds nothing back unless it is told to."""
+        config = SequenceConfig().with_options(**TASKS[cls.task], validation=0.0).options()
+        kept = {name: value for name, value in config.items() if name not in HIDDEN | cls.without}
+        return {**kept, **cls.own, "random_state": None}
+
+    def _config(self) -> SequenceConfig:
+        given = {name: getattr(self, name) for name in self.defaults() if name not in {*self.own, "random_state"}}
+        if given.get("steps") is not None or given.get("seconds") is not None:
+            default = self.defaults()["epochs"]
+            given["epochs"] = None if given["epochs"] == default else given["epochs"]
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        return SequenceConfig().with_options(**TASKS[self.task]).with_options(**given, seed=seed)
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def _learn(
+        self,
+        terms: Terms,
+        examples: Examples,
+        config: SequenceConfig,
+        *,
+        out: str | Path | None = None,
+        force: bool = False,
+        source: dict[str, Any] | None = None,
+        listeners: Sequence[Listener] = (),
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> Self:
+        fitted = sequence_run.new_fitted(terms, config)
+        sequence_run.start(
+            fitted, examples, out=Path(out) if out else None, force=force, source=source,
+            listeners=listeners, stopping=stopping,
+        )  # fmt: skip
+        return self._take(fitted)
+
+    def _learn_more(self, examples: Examples, new: Callable[[], Fitted]) -> Self:
+        """One pass over the examples, from where the last one ended, at the full rate."""
+        if not hasattr(self, "fitted_"):
+            self._take(new())
+        fitted = self.fitted_
+        fitted.config = fitted.config.with_options(schedule="constant", warmup=0, validation=0.0)
+        task = sequence_run.new_task(fitted, examples)
+        trainer = Trainer(task, fitted.config.training, steps=0)
+        if hasattr(self, "_memory"):
+            trainer.memory, trainer.progress.step = self._memory, self._steps
+        trainer.steps = trainer.progress.step + round(task.steps_per_epoch)
+        fitted.finished = trainer.train()
+        self._memory, self._steps = trainer.memory, trainer.progress.step
+        return self._take(fitted)
+
+    def _take(self, fitted: Fitted) -> Self:
+        self.fitted_ = fitted
+        self.n_iter_ = 0 if fitted.finished is None else fitted.finished.step
+        return self
+
+    # -- using --------------------------------------------------------------------------------------------------------
+
+    def _is_fitted(self) -> Fitted:
+        check_is_fitted(self, "fitted_")
+        fitted: Fitted = self.fitted_
+        return fitted
+
+    def _encoded(self, X: Any) -> Ragged:
+        inputs = self._is_fitted().terms.inputs
+        encoded = inputs.encode(self._sequences(X, reset=False))
+        assert isinstance(encoded, Ragged)
+        return encoded
+
+    def _sequences(self, X: Any, *, reset: bool) -> Any:
+        """The sequences as lists; a table of numbers is checked as scikit-learn checks it: one number a step."""
+        if isinstance(X, np.ndarray) and X.dtype.kind in "UO" and X.ndim == 1:
+            X = X.tolist()
+        if isinstance(X, list | tuple):
+            if not len(X) or form_of(X) != "numbers":
+                return X
+            if all(np.ndim(row) == 1 and len(row) == len(X[0]) and len(row) for row in X):
+                X = np.asarray(X)
+            else:
+                return number_sequences(X)
+        if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype.kind in "biuf":
+            if not np.isfinite(X).all():
+                raise NotFiniteError("X", expected="finite numbers", got="NaN or infinity")
+            if reset:
+                self.n_features_in_ = X.shape[2]
+            return X
+        checked = validate_data(self, X, reset=reset, dtype=np.float64, skip_check_array=False)
+        return checked[:, :, np.newaxis]  # (n, T, 1)
+
+    def _rows(self, x: Ragged, judge: Callable[[Array, Array], Array | list[Array]]) -> list[Array]:
+        """What `judge` says of padded rows of like length, in the order of x."""
+        dtype = self._is_fitted().parameters.buffer.dtype
+        found: list[Array] = [np.empty(0)] * len(x)
+        nothing = np.zeros(len(x))
+        for rows in by_length(Examples(x, nothing, nothing)):
+            padded = x.padded(rows)
+            padded = padded.astype(dtype if padded.dtype.kind == "f" else np.int64)
+            for row, value in zip(rows, judge(padded, x.lengths[rows]), strict=True):
+                found[row] = value
+        return found
+
+    def transform(self, X: Any, *, steps: bool = False) -> Any:
+        """The final state of every layer, (n, L·D·H); with `steps` those after every step, a (T_i, L·D·H) each."""
+        fitted = self._is_fitted()
+        encoder: Encoder | None = getattr(fitted.network, "encoder", None)
+        if encoder is None:
+            raise ArgumentError(f"{type(self).__name__} reads nothing: it has no states to show")
+
+        def states(x: Array, lengths: Array) -> Array | list[Array]:
+            trace = encoder.forward(fitted.parameters, x, lengths)
+            if not steps:
+                return np.concatenate(trace.final, axis=1)  # (B, L·D·H)
+            every = np.concatenate([h[1:] for h in trace.states], axis=2)  # (T, B, L·D·H)
+            return [every[:length, row].copy() for row, length in enumerate(lengths)]
+
+        found = self._rows(self._encoded(X), states)
+        if steps:
+            return found
+        return np.stack(found) if found else np.empty((0, encoder.hidden * len(encoder.cells)))
+
+    # -- keeping ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write a run folder: enough to load, use and export. Nothing in it is pickled."""
+        return sequence_run.save(self._is_fitted(), Path(path), force=force).path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The best model of a run, or a saved one."""
+        run, fitted = sequence_run.load(Path(path))
+        if fitted.terms.task != cls.task:
+            raise RunError(f"{run.path}", expected=f"a model to {cls.task}", got=f"one to {fitted.terms.task}")
+        known = {name: value for name, value in fitted.config.options().items() if name in cls.defaults()}
+        model = cls(**known, random_state=fitted.config.training.seed)
+        model._take(fitted)
+        model.run_ = run
+        return model
+
+    run_: Run | None = None  # where it was loaded from
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.three_d_array = True
+        tags.non_deterministic = False
+        return tags
+
+
+def _constructor(defaults: dict[str, Any]) -> Callable[..., None]:
+    """An __init__ with just these arguments, each stored as it is: what scikit-learn asks of an estimator."""
+
+    def __init__(self: Any, **given: Any) -> None:
+        bound = signature.bind(self, **given)
+        bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            if name != "self":
+                setattr(self, name, value)
+
+    kinds = inspect.Parameter
+    arguments = [kinds(name, kinds.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
+    signature = inspect.Signature([kinds("self", kinds.POSITIONAL_ONLY), *arguments])
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    return __init__
+
+
+def as_weights(sample_weight: Any, n: int) -> Array:
+    """(n,) numbers, 0 or more; 1 each where none are given."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise ShapeError("sample_weight", expected=f"({n},)", got=weights.shape)
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ArgumentError("sample_weight", expected="numbers, 0 or more, not all 0", got="something else")
+    return weights
+
+
+def same_number(x: Any, y: Any) -> None:
+    if len(x) != len(y):
+        raise ShapeError("y", expected=f"as many as there are sequences, {len(x)}", got=len(y))

@@ -1,0 +1,126 @@
+"""One-to-many: a label, or a vector of numbers, sets the state at the start, and the network speaks."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from elman.config import SequenceConfig
+from elman.data.examples import Examples
+from elman.data.symbols import Symbols, kind_of
+from elman.data.targets import Labels, Numbers, Written
+from elman.errors import ArgumentError
+from elman.maths.arrays import Array
+from elman.models import sequence_run
+from elman.models.decoding import beam_write, write
+from elman.models.estimator import SequenceEstimator, as_weights, same_number
+from elman.models.sequence_run import Terms
+from elman.models.sequence_task import mean_loss
+from elman.network.teller import Teller
+from elman.training.task import generator
+
+LONGER = 2  # times the longest sequence in training: what is written ends there at the latest
+
+
+class SequenceGenerator(SequenceEstimator):
+    """What belongs to a label, or to a vector.
+
+        model = SequenceGenerator().fit(["Italian", "German", …], ["Rossi", "Schmidt", …])
+        model.sample(["Italian"], temperature=0.7)
+
+    X: (n,) labels, or (n, F) numbers. y: strings or lists of tokens.
+    """
+
+    task = "generate"
+    without: ClassVar[set[str]] = {"reverse_source", "pooling", "both_ways", "learned_state", "tokens"}
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+        """Learn from labels or vectors and what belongs to them; out= keeps a run folder."""
+        config = self._config()
+        X = _conditions(X, y)
+        terms = self._terms(X, y, config)
+        return self._learn(terms, _examples(terms, X, y, sample_weight), config, **options)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One more pass, over these examples; labels and tokens are those of the first call."""
+        X, config = _conditions(X, y), self._config()
+        terms = self.fitted_.terms if hasattr(self, "fitted_") else self._terms(X, y, config)
+        examples = _examples(terms, X, y, sample_weight)
+        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+
+    def _terms(self, X: Array, y: Any, config: SequenceConfig) -> Terms:
+        condition = Numbers.of(X, scale=config.data.scale) if X.ndim == 2 else Labels.of(X)
+        return Terms(self.task, condition, learn_written(y, config))
+
+    def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
+        """The likeliest sequence for each, token by token, or by a beam of that width."""
+        fitted, symbols = self._is_fitted(), self.symbols_
+        network, states = self._start(X)
+        limit = self._limit(limit)
+        if beam <= 1:
+            told = write(network, fitted.parameters, states, limit=limit)
+        else:
+            apart = [[h[i : i + 1] for h in states] for i in range(len(states[0]))]
+            told = [beam_write(network, fitted.parameters, one, limit=limit, width=beam) for one in apart]
+        return [symbols.decode(ids) for ids in told]
+
+    def sample(self, X: Any, *, temperature: float = 0.8, seed: int = 0, limit: int | None = None) -> list[Any]:
+        """A sequence drawn at random for each; number i follows from the seed and from i alone."""
+        if temperature < 0:
+            raise ArgumentError("temperature", expected="0 or more", got=temperature)
+        fitted, symbols = self._is_fitted(), self.symbols_
+        network, states = self._start(X)
+        generators = [generator(seed, "generate", i) for i in range(len(states[0]))]
+        told = write(
+            network, fitted.parameters, states,
+            limit=self._limit(limit), temperature=temperature, generators=generators,
+        )  # fmt: skip
+        return [symbols.decode(ids) for ids in told]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean log-likelihood of a token, the end included, in nats: higher is better."""
+        fitted = self._is_fitted()
+        examples = _examples(fitted.terms, _conditions(X, y), y, sample_weight)
+        return -mean_loss(fitted.network, fitted.parameters, examples)
+
+    @property
+    def symbols_(self) -> Symbols:
+        targets = self._is_fitted().terms.targets
+        assert isinstance(targets, Written)
+        return targets.symbols
+
+    def _start(self, X: Any) -> tuple[Teller, list[Array]]:
+        fitted = self._is_fitted()
+        network = fitted.network
+        assert isinstance(network, Teller)
+        c = fitted.terms.inputs.encode(np.asarray(X))
+        assert isinstance(c, np.ndarray)
+        return network, network.start(fitted.parameters, c)[0]
+
+    def _limit(self, limit: int | None) -> int:
+        return LONGER * self.symbols_.longest + 10 if limit is None else limit
+
+
+def learn_written(y: Any, config: SequenceConfig) -> Written:
+    """The tokens of sequences that are to be written."""
+    data = config.data
+    if not len(y):
+        raise ArgumentError("y", expected="at least one sequence", got="none")
+    kind = kind_of(y, data.target_tokens) if isinstance(y[0], str) else "list"
+    return Written(Symbols.of(y, kind, max_words=data.max_words, min_count=data.min_count))
+
+
+def _conditions(X: Any, y: Any) -> Array:
+    if y is None:
+        raise ArgumentError("y", expected="the sequence of each; requires y to be passed", got="None")
+    same_number(X, y)
+    array = np.asarray(X)
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "biuf"):
+        raise ArgumentError("X", expected="(n,) labels or (n, F) numbers", got=f"{array.dtype} of shape {array.shape}")
+    return array
+
+
+def _examples(terms: Terms, X: Array, y: Any, sample_weight: Any) -> Examples:
+    x = terms.inputs.encode(X)
+    return Examples(x, terms.targets.encode(y), as_weights(sample_weight, len(y)))

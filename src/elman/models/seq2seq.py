@@ -1,0 +1,107 @@
+"""Many-to-many, unaligned: a sequence goes in, and when it has been read another one comes out."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from elman.config import SequenceConfig
+from elman.data.examples import Examples
+from elman.data.inputs import learn_inputs
+from elman.data.ragged import Ragged
+from elman.data.symbols import Symbols
+from elman.data.targets import Written
+from elman.errors import ArgumentError
+from elman.maths.arrays import Array
+from elman.models import sequence_run
+from elman.models.decoding import beam_write, write
+from elman.models.estimator import SequenceEstimator, as_weights, same_number
+from elman.models.generator import LONGER, learn_written
+from elman.models.sequence_run import Terms
+from elman.network.teller import Teller
+
+
+class Seq2Seq(SequenceEstimator):
+    """From one sequence to another.
+
+        model = Seq2Seq().fit(["go", "stop", …], ["va", "arrête", …])
+        model.predict(["go on"])
+
+    X as in SequenceClassifier, y: strings or lists of tokens. The encoder's final states start the decoder. The source
+    is read from its end unless reverse_source=False: its beginning is then close to what is written first.
+    """
+
+    task = "translate"
+    without: ClassVar[set[str]] = {"pooling"}
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+        """Learn from sources and targets; out= keeps a run folder, listeners= hear of every step."""
+        config = self._config()
+        X = self._checked(X, y)
+        terms = self._terms(X, y, config)
+        return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One more pass, over these examples; tokens are those of the first call."""
+        first = not hasattr(self, "fitted_")
+        X, config = self._checked(X, y, reset=first), self._config()
+        terms = self._terms(X, y, config) if first else self._is_fitted().terms
+        examples = self._examples(terms, X, y, sample_weight)
+        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+
+    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> Any:
+        if y is None:
+            raise ArgumentError("y", expected="the target of each source; requires y to be passed", got="None")
+        X = self._sequences(X, reset=reset)
+        same_number(X, y)
+        return X
+
+    def _terms(self, X: Any, y: Any, config: SequenceConfig) -> Terms:
+        return Terms(self.task, learn_inputs(X, config.data), learn_written(y, config))
+
+    def _examples(self, terms: Terms, X: Any, y: Any, sample_weight: Any) -> Examples:
+        source = terms.inputs.encode(X)
+        assert isinstance(source, Ragged)
+        return Examples(self._ordered(source), terms.targets.encode(y), as_weights(sample_weight, len(y)))
+
+    def _ordered(self, x: Ragged) -> Ragged:
+        """In the order in which a source is read."""
+        return Ragged.of([sequence[::-1] for sequence in x], x.values[:0]) if self.reverse_source else x
+
+    def _encoded(self, X: Any) -> Ragged:
+        return self._ordered(super()._encoded(X))
+
+    def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
+        """What follows each source: the likeliest token each time, or the best that a beam of that width finds."""
+        symbols = self.symbols_
+        return [symbols.decode(ids.tolist()) for ids in self.predict_ids(X, beam=beam, limit=limit)]
+
+    def predict_ids(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Array]:
+        fitted = self._is_fitted()
+        network, p = fitted.network, fitted.parameters
+        assert isinstance(network, Teller)
+        most = LONGER * self.symbols_.longest + 10 if limit is None else limit
+
+        def judge(x: Array, lengths: Array) -> list[Array]:
+            states = network.start(p, x, lengths)[0]
+            if beam <= 1:
+                told = write(network, p, states, limit=most)
+            else:
+                apart = [[h[i : i + 1] for h in states] for i in range(len(lengths))]
+                told = [beam_write(network, p, one, limit=most, width=beam) for one in apart]
+            return [np.array(ids, np.int64) for ids in told]
+
+        return self._rows(self._encoded(X), judge)
+
+    @property
+    def symbols_(self) -> Symbols:
+        targets = self._is_fitted().terms.targets
+        assert isinstance(targets, Written)
+        return targets.symbols
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of sources whose target is told exactly."""
+        right = [told == list(wanted) if isinstance(told, list) else told == wanted
+                 for told, wanted in zip(self.predict(X), y, strict=True)]  # fmt: skip
+        return float(np.average(right, weights=as_weights(sample_weight, len(right))))

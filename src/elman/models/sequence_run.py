@@ -1,0 +1,253 @@
+"""From examples and a config to a trained model of whole sequences: in memory, a new run, or one that goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elman.config import SequenceConfig, from_json, to_json
+from elman.data.examples import Examples
+from elman.data.inputs import Inputs, TokenInputs, inputs_from_json
+from elman.data.symbols import EDGE_ID
+from elman.data.targets import Labels, Numbers, Targets, targets_from_json
+from elman.errors import CheckpointError, RangeError, RunError
+from elman.maths.activations import ActivationLike
+from elman.models.sequence_task import SequenceTask
+from elman.network import Parameters
+from elman.network.encoder import Encoder
+from elman.network.reader import Reader
+from elman.network.shape import Dropout, Shape
+from elman.network.teller import Teller
+from elman.training.arrays import read_arrays, to_bytes
+from elman.training.environment import environment
+from elman.training.events import Finished, Listener, Stepped
+from elman.training.run import Run
+from elman.training.storage import as_json, read_json, write_file
+from elman.training.task import generator
+from elman.training.trainer import Trainer
+
+EXAMPLES = "examples.safetensors"  # what a run learns from: encoded, so that it can go on when the file has changed
+MOST_PARAMETERS = 1 << 31
+Condition = Labels | Numbers
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What goes in and what comes out."""
+
+    task: str  # classify, regress, tag, generate, translate
+    inputs: Inputs | Condition
+    targets: Targets
+
+    def to_json(self) -> dict[str, Any]:
+        return {"task": self.task, "inputs": self.inputs.to_json(), "targets": self.targets.to_json()}
+
+    @classmethod
+    def from_json(cls, value: object) -> Terms:
+        if not isinstance(value, Mapping) or value.get("task") not in SHAPES:
+            raise CheckpointError("what goes into a run and out of it is damaged")
+        read = targets_from_json if value["task"] == "generate" else inputs_from_json
+        return cls(value["task"], read(value.get("inputs")), targets_from_json(value.get("targets")))  # type: ignore[arg-type]
+
+
+@dataclass
+class Fitted:
+    terms: Terms
+    config: SequenceConfig
+    network: Shape
+    parameters: Parameters
+    finished: Finished | None = None
+
+
+SHAPES = ("classify", "regress", "tag", "generate", "translate")
+
+
+def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike | None = None) -> Shape:
+    c, task = config.network, terms.task
+    outputs, tokens = terms.targets.width, isinstance(terms.inputs, TokenInputs)
+
+    def encoder(inputs: int, prefix: str, *, tokens: bool, both_ways: bool, learned: bool) -> Encoder:
+        return Encoder(
+            inputs, c.hidden, c.layers, both_ways=both_ways, embedding=c.embedding if tokens else 0, tokens=tokens,
+            learned_state=learned, activation=activation or c.activation, prefix=prefix,
+        )  # fmt: skip
+
+    size = 2 * (terms.inputs.width + outputs) * max(c.hidden, c.embedding) + 4 * c.layers * c.hidden**2
+    if size > MOST_PARAMETERS:
+        raise RangeError("hidden", expected=f"at most {MOST_PARAMETERS:,} parameters", got=f"about {size:,}")
+    if task in ("classify", "regress", "tag"):
+        reads = encoder(terms.inputs.width, "", tokens=tokens, both_ways=c.both_ways, learned=c.learned_state)
+        loss = "squared" if task == "regress" else "cross_entropy"
+        return Reader(reads, outputs, pooling="none" if task == "tag" else c.pooling, loss=loss)
+    decoder = encoder(outputs, "decoder.", tokens=True, both_ways=False, learned=False)
+    if task == "generate":
+        return Teller(terms.inputs.width, decoder, outputs, edge=EDGE_ID)
+    source = encoder(terms.inputs.width, "encoder.", tokens=tokens, both_ways=c.both_ways, learned=c.learned_state)
+    return Teller(source, decoder, outputs, edge=EDGE_ID)
+
+
+def new_fitted(terms: Terms, config: SequenceConfig) -> Fitted:
+    """A model as it is before the first step."""
+    network = new_shape(terms, config)
+    rng = generator(config.training.seed, "initial")
+    c = config.network
+    p = network.initial(rng, recurrent=c.initial, gain=c.gain, dtype=np.dtype(c.precision))
+    return Fitted(terms, config, network, p)
+
+
+def new_task(fitted: Fitted, examples: Examples, sample: Callable[[int], str] | None = None) -> SequenceTask:
+    config, terms = fitted.config, fitted.terms
+    train, held = examples.split(config.data.validation, generator(config.training.seed, "validation"))
+    rarity = None
+    if config.data.rare and isinstance(terms.inputs, TokenInputs):
+        rarity = terms.inputs.symbols.rarity(config.data.rare)
+    # knowing nothing is to say each class equally often, or the mean of all numbers
+    ignorance = 1.0 if terms.task == "regress" else math.log(max(terms.targets.width, 2))
+    c = config.network
+    dropout = Dropout(c.input_dropout, c.dropout, c.recurrent_dropout)
+    return SequenceTask(
+        fitted.network, fitted.parameters, train, held,
+        config=config.training, dropout=dropout, rarity=rarity, ignorance=ignorance, sample=sample,
+    )  # fmt: skip
+
+
+def start(
+    fitted: Fitted,
+    examples: Examples,
+    *,
+    source: Mapping[str, Any] | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    listeners: Sequence[Listener] = (),
+    stopping: Callable[[], bool] = lambda: False,
+    sample: Callable[[int], str] | None = None,
+) -> Fitted:
+    """Train from the beginning; with `out` into a run folder that can be resumed."""
+    task = new_task(fitted, examples, sample)
+    steps = budget(fitted, examples, task)
+    run = None
+    if out is not None:
+        files = {"vocabulary.json": as_json(fitted.terms.to_json()), EXAMPLES: to_bytes(examples.arrays())}
+        sha256 = hashlib.sha256(files[EXAMPLES]).hexdigest()
+        facts = {**config_json(fitted), "steps": steps, "data": {**(source or {}), "sha256": sha256}}
+        run = Run.create(out, facts, files, force=force)
+    with run.lock() if run else nullcontext():
+        trainer = Trainer(task, fitted.config.training, steps=steps, run=run, listeners=listeners, stopping=stopping)
+        fitted.finished = trainer.train()
+    return fitted
+
+
+def resume(
+    path: Path,
+    *,
+    budget_options: dict[str, Any] | None = None,
+    listeners: Sequence[Listener] = (),
+    stopping: Callable[[], bool] = lambda: False,
+) -> Fitted:
+    """Go on with a run where its newest whole checkpoint left it; only the budget may change."""
+    run = Run(path)
+    steps, config = run.config.get("steps"), config_of(run)
+    if not isinstance(steps, int) or steps < 1:
+        raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
+    fitted, examples = new_fitted(terms_of(run), config), examples_of(run)
+    given = {name: value for name, value in (budget_options or {}).items() if value is not None}
+    if given:
+        none = dict.fromkeys(("epochs", "steps", "seconds"))
+        fitted.config = config = config.with_options(**(none | given))
+        checkpoint = run.newest() if "seconds" in given else None  # so many seconds more
+        steps = (checkpoint.step if checkpoint else 0) + budget(fitted, examples, new_task(fitted, examples))
+    with run.lock():
+        if given:
+            write_file(path / "config.json", as_json({**run.config, "steps": steps, "config": to_json(config)}))
+        task = new_task(fitted, examples)
+        fitted.finished = Trainer(
+            task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping
+        ).train()
+    return fitted
+
+
+def load(path: Path) -> tuple[Run, Fitted]:
+    """The best model of a run, ready to use."""
+    run = Run(path)
+    terms, config = terms_of(run), config_of(run)
+    network = new_shape(terms, config)
+    dtype = np.dtype(config.network.precision)
+    arrays = run.read_model({name: (shape, dtype) for name, shape in network.shapes.items()})
+    parameters = Parameters(network.shapes, dtype)
+    for name, array in arrays.items():
+        parameters[name][...] = array
+    return run, Fitted(terms, config, network, parameters)
+
+
+def save(fitted: Fitted, path: Path, *, force: bool = False) -> Run:
+    """A run folder without checkpoints: enough to load, use and export."""
+    files = {"vocabulary.json": as_json(fitted.terms.to_json()), "model.safetensors": to_bytes(fitted.parameters)}
+    return Run.create(path, config_json(fitted), files, force=force)
+
+
+def terms_of(run: Run) -> Terms:
+    if run.config.get("task") not in SHAPES:
+        got = repr(run.config.get("task"))
+        raise RunError(f"{run.path}", expected="a model of whole sequences", got=got)
+    return Terms.from_json(read_json(run.path / "vocabulary.json"))
+
+
+def config_of(run: Run) -> SequenceConfig:
+    return from_json(run.config.get("config"), SequenceConfig)
+
+
+def examples_of(run: Run) -> Examples:
+    """What a run learns from, unchanged."""
+    recorded = run.config.get("data")
+    arrays = read_arrays(run.path / EXAMPLES)
+    sha256 = hashlib.sha256((run.path / EXAMPLES).read_bytes()).hexdigest()
+    if not isinstance(recorded, Mapping) or recorded.get("sha256") != sha256:
+        raise CheckpointError(f"{run.path / EXAMPLES} is not as it was written")
+    return Examples.from_arrays(arrays)
+
+
+def config_json(fitted: Fitted) -> dict[str, Any]:
+    return {"task": fitted.terms.task, "config": to_json(fitted.config), "environment": environment()}
+
+
+def budget(fitted: Fitted, examples: Examples, task: SequenceTask) -> int:
+    """The number of steps that the budget allows."""
+    c = fitted.config.training
+    if c.steps is not None:
+        return c.steps
+    if c.seconds is not None:
+        return max(1, int(c.seconds / seconds_a_step(fitted, examples)))
+    return max(1, round((c.epochs or 1) * task.steps_per_epoch))
+
+
+def seconds_a_step(fitted: Fitted, examples: Examples, measured: float = 1.5) -> float:
+    """Measured on a copy that is thrown away, and validation's share."""
+    training = fitted.config.training
+    quiet = dataclasses.replace(training, sample_every=None, validate_every=1 << 40, log_every=1 << 40)
+    copy = new_fitted(fitted.terms, dataclasses.replace(fitted.config, training=quiet))
+    task = new_task(copy, examples)
+    task.add_gradients(copy.parameters.zeros(), 0)  # the first step and the first validation may have to compile
+    task.validate()
+    began = time.perf_counter()
+    task.validate()
+    validation = time.perf_counter() - began
+    steps, began = 0, time.perf_counter()
+
+    def tick(event: object) -> None:
+        nonlocal steps
+        steps += isinstance(event, Stepped)
+
+    def enough() -> bool:
+        return time.perf_counter() - began > measured or steps > 1000
+
+    Trainer(task, quiet, steps=1 << 40, listeners=[tick], stopping=enough).train()
+    return (time.perf_counter() - began) / max(steps, 1) + validation / training.validate_every

@@ -1,0 +1,133 @@
+"""A model of whole sequences in training: batches of rows of like length, gradients, validation.
+
+The batches of an epoch follow from the seed and its number, the dropout of a step from the seed and the step: there is
+no position in the data that a checkpoint would have to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from elman.config import TrainingConfig
+from elman.data.examples import Examples
+from elman.data.ragged import Ragged
+from elman.data.symbols import UNKNOWN_ID
+from elman.maths.arrays import Array
+from elman.network import Parameters
+from elman.network.shape import Batch, Dropout, Shape
+from elman.training.task import generator
+
+BUCKET = 16  # batches whose rows are sorted by length together: close lengths, yet other neighbours in each epoch
+ROWS_AT_ONCE = 256  # where nothing is learned
+
+
+class SequenceTask:
+    def __init__(
+        self,
+        network: Shape,
+        parameters: Parameters,
+        train: Examples,
+        validation: Examples,
+        *,
+        config: TrainingConfig,
+        dropout: Dropout,
+        rarity: Array | None = None,  # (X,) the probability with which each token is read as unknown
+        ignorance: float,
+        sample: Callable[[int], str] | None = None,
+    ) -> None:
+        self.network, self.parameters, self.train, self.held_out = network, parameters, train, validation
+        self.config, self.dropout, self.rarity, self._sample = config, dropout, rarity, sample
+        self.batches = -(-len(train) // config.batch)  # of an epoch
+        self.steps_per_epoch = self.batches / config.accumulate
+        self.ignorance = ignorance
+        self.mean_weight = float(train.weights.mean())
+        self.lengths = train.lengths()
+        self.tokens_per_step = max(1, round(float(self.lengths.mean()) * config.batch * config.accumulate))
+        self._plan: tuple[int, list[Array]] = (-1, [])
+
+    def add_gradients(self, gradients: Parameters, step: int) -> float:
+        numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
+        drawn = [(number, self._batch(number)) for number in numbers]
+        normaliser = sum(self.network.units(batch) for _, batch in drawn) * self.mean_weight
+        loss = 0.0
+        for number, batch in drawn:
+            rng = generator(self.config.seed, "dropout", number)
+            batch = batch._replace(x=self._hidden(batch, rng))
+            masks = self.network.draw(rng, batch, self.dropout, self.parameters.buffer.dtype)
+            loss += self.network.loss_and_gradients(
+                self.parameters, batch, gradients, normaliser=normaliser, masks=masks
+            )
+        return loss
+
+    def _batch(self, number: int) -> Batch:
+        epoch, place = divmod(number, self.batches)
+        if self._plan[0] != epoch:
+            self._plan = epoch, self.rows_of(epoch)
+        return as_batch(self.train, self._plan[1][place], self.parameters.buffer.dtype)
+
+    def rows_of(self, epoch: int) -> list[Array]:
+        """The rows of each batch of an epoch: shuffled, then rows of like length put together."""
+        rng = generator(self.config.seed, "order", epoch)
+        rows, size = rng.permutation(len(self.train)), self.config.batch
+        for start in range(0, len(rows), BUCKET * size):
+            bucket = rows[start : start + BUCKET * size]
+            rows[start : start + BUCKET * size] = bucket[np.argsort(self.lengths[bucket], kind="stable")]
+        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+        return [batches[i] for i in rng.permutation(len(batches))]
+
+    def _hidden(self, batch: Batch, rng: np.random.Generator) -> Array:
+        """Now and then a token is read as unknown, so that the unknown has been met before it comes."""
+        if batch.x_lengths is None or batch.x.ndim != 2:
+            return batch.x
+        shares = np.zeros(1) if self.rarity is None else self.rarity[batch.x]  # (T, B)
+        if self.dropout.inputs and self.parameters_are_one_hot:
+            shares = 1 - (1 - shares) * (1 - self.dropout.inputs)
+        if not shares.any():
+            return batch.x
+        return np.where(rng.random(batch.x.shape) < shares, UNKNOWN_ID, batch.x)
+
+    @property
+    def parameters_are_one_hot(self) -> bool:
+        return not any(name.endswith("embedding.W") for name in self.parameters)
+
+    def validate(self) -> float | None:
+        return mean_loss(self.network, self.parameters, self.held_out) if len(self.held_out) else None
+
+    def sample(self, step: int) -> str | None:
+        return self._sample(step) if self._sample else None
+
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return {}, {}
+
+    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
+        pass
+
+
+def as_batch(examples: Examples, rows: Array, dtype: np.dtype[Any]) -> Batch:
+    """Rows side by side, padded; numbers in the network's precision."""
+
+    def side_by_side(part: Ragged | Array) -> tuple[Array, Array | None]:
+        values, lengths = (part.padded(rows), part.lengths[rows]) if isinstance(part, Ragged) else (part[rows], None)
+        return values.astype(dtype if values.dtype.kind == "f" else np.int64), lengths
+
+    (x, x_lengths), (y, y_lengths) = side_by_side(examples.x), side_by_side(examples.y)
+    return Batch(x, y, examples.weights[rows], x_lengths, y_lengths)
+
+
+def by_length(examples: Examples, size: int = ROWS_AT_ONCE) -> list[Array]:
+    """All rows, those of like length together, where their order does not matter."""
+    rows = np.argsort(examples.lengths(), kind="stable")
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
+
+
+def mean_loss(network: Shape, parameters: Parameters, examples: Examples) -> float:
+    """The weighted mean over all examples, of whatever the network is judged by."""
+    total = units = 0.0
+    for rows in by_length(examples):
+        batch = as_batch(examples, rows, parameters.buffer.dtype)
+        total += network.loss(parameters, batch, normaliser=1.0)
+        units += network.units(batch)
+    return total / max(units * float(examples.weights.mean()), 1e-30)

@@ -1,0 +1,114 @@
+"""Many-to-many, aligned: a tag for every step of a sequence, seen from both ends unless told otherwise."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from elman.data.examples import Examples
+from elman.data.inputs import learn_inputs
+from elman.data.ragged import Ragged
+from elman.data.targets import Labels
+from elman.errors import ArgumentError, ShapeError
+from elman.maths.arrays import Array
+from elman.maths.loss import softmax
+from elman.models import sequence_run
+from elman.models.estimator import SequenceEstimator, as_weights, same_number
+from elman.models.sequence_run import Fitted, Terms
+from elman.network.reader import Reader
+
+
+class SequenceTagger(SequenceEstimator):
+    """A tag for every step.
+
+        model = SequenceTagger().fit([["the", "dog", "barks"], …], [["DET", "NOUN", "VERB"], …])
+        model.predict([["a", "cat", "sleeps"]])
+
+    X: strings (a tag for each character, byte or word of it), lists of tokens, (T, F) arrays, or one (n, T) or
+    (n, T, F) array of numbers. y: for each sequence as many tags as it has steps.
+    """
+
+    task = "tag"
+    without: ClassVar[set[str]] = {"target_tokens", "reverse_source", "pooling"}
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+        """Learn from sequences and their tags; out= keeps a run folder, listeners= hear of every step."""
+        config = self._config()
+        X = self._checked(X, y)
+        self.classes_ = _all_tags(y)
+        terms = Terms(self.task, learn_inputs(X, config.data), Labels(self.classes_))
+        return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One more pass, over these sequences; the first time `classes` names all tags that will ever come."""
+        first = not hasattr(self, "fitted_")
+        X = self._checked(X, y, reset=first)
+        if not first:
+            return self._learn_more(self._examples(self._is_fitted().terms, X, y, sample_weight), self._is_fitted)
+        config = self._config()
+        labels = Labels(_all_tags(y) if classes is None else np.unique(classes))
+        terms = Terms(self.task, learn_inputs(X, config.data), labels)
+        examples = self._examples(terms, X, y, sample_weight)
+        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+
+    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> Any:
+        if y is None:
+            raise ArgumentError("y", expected="the tags of each sequence; requires y to be passed", got="None")
+        X = self._sequences(X, reset=reset)
+        same_number(X, y)
+        return X
+
+    def _examples(self, terms: Terms, X: Any, y: Any, sample_weight: Any) -> Examples:
+        assert isinstance(terms.targets, Labels)
+        x, tags = terms.inputs.encode(X), terms.targets.encode_sequences(y)
+        assert isinstance(x, Ragged)
+        check_aligned(x, tags)
+        return Examples(x, tags, as_weights(sample_weight, len(tags)))
+
+    def predict_proba(self, X: Any) -> list[Array]:
+        """For each sequence (T_i, tags), each row a distribution."""
+        fitted = self._is_fitted()
+        network = fitted.network
+        assert isinstance(network, Reader)
+
+        def judge(x: Array, lengths: Array) -> list[Array]:
+            y_hat = softmax(network.forward(fitted.parameters, x, lengths).astype(np.float64))  # (T, B, Y)
+            return [y_hat[:length, row].copy() for row, length in enumerate(lengths)]
+
+        return self._rows(self._encoded(X), judge)
+
+    def predict(self, X: Any) -> list[list[Any]]:
+        return [self.classes_[y_hat.argmax(axis=1)].tolist() for y_hat in self.predict_proba(X)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of all tags that are right."""
+        told = self.predict(X)
+        weights = as_weights(sample_weight, len(told))
+        for i, (tags, right) in enumerate(zip(told, y, strict=True)):
+            if len(tags) != len(right):
+                raise ShapeError(f"sequence {i}", expected=f"{len(tags)} tags", got=len(right))
+        right = sum(
+            w * sum(a == b for a, b in zip(t, r, strict=True)) for t, r, w in zip(told, y, weights, strict=True)
+        )
+        return float(right / max(sum(w * len(t) for t, w in zip(told, weights, strict=True)), 1e-30))
+
+    def _take(self, fitted: Fitted) -> Self:
+        assert isinstance(fitted.terms.targets, Labels)
+        self.classes_ = fitted.terms.targets.classes
+        return super()._take(fitted)
+
+
+def check_aligned(x: Ragged, tags: Ragged) -> None:
+    """As many tags as steps, in every sequence."""
+    odd = np.flatnonzero(x.lengths != tags.lengths)
+    if len(odd):
+        i = odd[0]
+        raise ShapeError(f"sequence {i}", expected=f"{x.lengths[i]} tags, one a step", got=int(tags.lengths[i]))
+
+
+def _all_tags(y: Any) -> Array:
+    tags = np.unique(np.concatenate([np.asarray(sequence) for sequence in y if len(sequence)] or [np.empty(0)]))
+    if not len(tags):
+        raise ArgumentError("y", expected="at least one tag", got="none")
+    return tags
