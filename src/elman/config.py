@@ -169,10 +169,11 @@ _SEQUENCES = {"batch": 32, "learning_rate": 2e-3, "warmup": 50, "epochs": 15}
 TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they differ from those above
     "classify": {**_SEQUENCES},
     "regress": {**_SEQUENCES},
-    "tag": {**_SEQUENCES, "both_ways": True},
+    "tag": {**_SEQUENCES, "both_ways": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
+            "recurrent_dropout": 0.2, "rare": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
     "translate": {**_SEQUENCES, "hidden": 256, "embedding": 128, "batch": 64},
-}
+}  # fmt: skip
 
 POSITIVE = {"max_words", "min_count", "hidden", "layers", "batch", "window", "block", "reach", "decay_every", "plateau",
             "accumulate", "epochs", "steps", "seconds", "validate_every", "patience", "save_every", "log_every",

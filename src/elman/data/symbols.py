@@ -66,8 +66,10 @@ class Symbols:
         return len(self.tokens)
 
     def encode(self, sequence: Any) -> Array:
-        """The ids of a sequence; 0 for every token that is not known."""
-        return np.array([self._ids.get(token, UNKNOWN_ID) for token in cut(sequence, self.kind)], np.int32)
+        """The ids of a sequence. A word that is not known is tried in small letters; else its id is 0."""
+        ids = self._ids
+        found = (ids.get(t, ids.get(t.lower(), UNKNOWN_ID)) for t in cut(sequence, self.kind))
+        return np.fromiter(found, np.int32)
 
     def decode(self, ids: Iterable[int]) -> Any:
         """The string, or the list of tokens, that ids stand for, up to the edge."""

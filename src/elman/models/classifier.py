@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, column_or_1d
@@ -19,14 +19,14 @@ from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
-from elman.models.estimator import SequenceEstimator, as_weights, same_number
+from elman.models.estimator import SequenceEstimator, as_weights, no_targets, same_number
 from elman.models.sequence_run import Fitted, Terms
 from elman.network.reader import Reader
 
 OTHERS = {"target_tokens", "reverse_source"}
 
 
-class ManyToOne(SequenceEstimator):
+class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
     """What both have in common."""
 
     def _outputs(self, X: Any) -> Array:
@@ -37,12 +37,10 @@ class ManyToOne(SequenceEstimator):
         found = self._rows(self._encoded(X), lambda x, lengths: network.forward(fitted.parameters, x, lengths))
         return np.stack(found).astype(np.float64) if found else np.empty((0, network.outputs))
 
-    def fit_transform(self, X: Any, y: Any = None, **options: Any) -> Array:
-        states: Array = self.fit(X, y, **options).transform(X)
-        return states
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
-        raise NotImplementedError
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # states have the network's precision
+        return tags
 
 
 class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
@@ -85,9 +83,9 @@ class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
         if y is None:
-            raise ArgumentError("y", expected="the class of each sequence; requires y to be passed", got="None")
+            raise no_targets("the class of each sequence")
         X = self._sequences(X, reset=reset)
-        y = column_or_1d(y, warn=True)
+        y = _check_y(y, estimator=self)
         check_classification_targets(y)
         same_number(X, y)
         return X, y
@@ -106,7 +104,8 @@ class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
         return np.asarray(np.log(self.predict_proba(X)))
 
     def predict(self, X: Any) -> Array:
-        return np.asarray(self.classes_[self._outputs(X).argmax(axis=1)])
+        best = self._outputs(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
     def _take(self, fitted: Fitted) -> Self:
         assert isinstance(fitted.terms.targets, Labels)
@@ -138,7 +137,7 @@ class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
         if y is None:
-            raise ArgumentError("y", expected="the numbers of each sequence; requires y to be passed", got="None")
+            raise no_targets("the numbers of each sequence")
         X = self._sequences(X, reset=reset)
         y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
         same_number(X, y)

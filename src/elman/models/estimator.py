@@ -20,7 +20,7 @@ from elman.config import TASKS, SequenceConfig
 from elman.data.examples import Examples
 from elman.data.inputs import form_of, number_sequences
 from elman.data.ragged import Ragged
-from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
+from elman.errors import ArgumentError, NotFiniteError, RangeError, RunError, ShapeError
 from elman.maths.arrays import Array
 from elman.models import sequence_run
 from elman.models.sequence_run import Fitted, Terms
@@ -221,9 +221,15 @@ def as_weights(sample_weight: Any, n: int) -> Array:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise ShapeError("sample_weight", expected=f"({n},)", got=weights.shape)
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise ArgumentError("sample_weight", expected="numbers, 0 or more, not all 0", got="something else")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise RangeError("sample_weight", expected="finite numbers, 0 or more", got=f"{weights.min():g}")
+    if not weights.any():
+        raise RangeError("sample_weight", expected="a weight above zero", got="only zero")
     return weights
+
+
+def no_targets(what: str) -> ArgumentError:
+    return ArgumentError(f"y should be {what}: learning requires y to be passed, but the target y is None")
 
 
 def same_number(x: Any, y: Any) -> None:

@@ -14,7 +14,7 @@ from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.models import sequence_run
 from elman.models.decoding import beam_write, write
-from elman.models.estimator import SequenceEstimator, as_weights, same_number
+from elman.models.estimator import SequenceEstimator, as_weights, no_targets, same_number
 from elman.models.sequence_run import Terms
 from elman.models.sequence_task import mean_loss
 from elman.network.teller import Teller
@@ -113,7 +113,7 @@ def learn_written(y: Any, config: SequenceConfig) -> Written:
 
 def _conditions(X: Any, y: Any) -> Array:
     if y is None:
-        raise ArgumentError("y", expected="the sequence of each; requires y to be passed", got="None")
+        raise no_targets("the sequence of each")
     same_number(X, y)
     array = np.asarray(X)
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "biuf"):

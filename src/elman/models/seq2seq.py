@@ -12,11 +12,10 @@ from elman.data.inputs import learn_inputs
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
 from elman.data.targets import Written
-from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.models import sequence_run
 from elman.models.decoding import beam_write, write
-from elman.models.estimator import SequenceEstimator, as_weights, same_number
+from elman.models.estimator import SequenceEstimator, as_weights, no_targets, same_number
 from elman.models.generator import LONGER, learn_written
 from elman.models.sequence_run import Terms
 from elman.network.teller import Teller
@@ -52,7 +51,7 @@ class Seq2Seq(SequenceEstimator):
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> Any:
         if y is None:
-            raise ArgumentError("y", expected="the target of each source; requires y to be passed", got="None")
+            raise no_targets("the target of each source")
         X = self._sequences(X, reset=reset)
         same_number(X, y)
         return X

@@ -110,8 +110,11 @@ def new_task(fitted: Fitted, examples: Examples, sample: Callable[[int], str] | 
     rarity = None
     if config.data.rare and isinstance(terms.inputs, TokenInputs):
         rarity = terms.inputs.symbols.rarity(config.data.rare)
-    # knowing nothing is to say each class equally often, or the mean of all numbers
-    ignorance = 1.0 if terms.task == "regress" else math.log(max(terms.targets.width, 2))
+    # knowing nothing is to say each class equally often, or the mean of all numbers, which is 0 here
+    ignorance = math.log(max(terms.targets.width, 2))
+    if isinstance(examples.y, np.ndarray) and terms.task == "regress":
+        # what a network says at the start has no bound: of the example that fares worst, and with room
+        ignorance = 10 * max(1.0, float((examples.y**2).max(initial=0)))
     c = config.network
     dropout = Dropout(c.input_dropout, c.dropout, c.recurrent_dropout)
     return SequenceTask(

@@ -14,7 +14,7 @@ from elman.errors import ArgumentError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
-from elman.models.estimator import SequenceEstimator, as_weights, same_number
+from elman.models.estimator import SequenceEstimator, as_weights, no_targets, same_number
 from elman.models.sequence_run import Fitted, Terms
 from elman.network.reader import Reader
 
@@ -54,7 +54,7 @@ class SequenceTagger(SequenceEstimator):
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> Any:
         if y is None:
-            raise ArgumentError("y", expected="the tags of each sequence; requires y to be passed", got="None")
+            raise no_targets("the tags of each sequence")
         X = self._sequences(X, reset=reset)
         same_number(X, y)
         return X
