@@ -57,9 +57,11 @@ class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
     without: ClassVar[set[str]] = OTHERS
     own: ClassVar[dict[str, Any]] = {"class_weight": None}
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
+    ) -> Self:
         """Learn from sequences and their classes; out= keeps a run folder, listeners= hear of every step."""
-        config = self._config()
+        config = config or self._config()
         X, y = self._checked(X, y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
@@ -119,9 +121,11 @@ class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
     task = "regress"
     without: ClassVar[set[str]] = OTHERS
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
+    ) -> Self:
         """Learn from sequences and their numbers; out= keeps a run folder, listeners= hear of every step."""
-        config = self._config()
+        config = config or self._config()
         X, y = self._checked(X, y)
         terms = self._terms(X, y, config)
         return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)

@@ -35,9 +35,11 @@ class SequenceGenerator(SequenceEstimator):
     task = "generate"
     without: ClassVar[set[str]] = {"reverse_source", "pooling", "both_ways", "learned_state", "tokens"}
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
+    ) -> Self:
         """Learn from labels or vectors and what belongs to them; out= keeps a run folder."""
-        config = self._config()
+        config = config or self._config()
         X = _conditions(X, y)
         terms = self._terms(X, y, config)
         return self._learn(terms, _examples(terms, X, y, sample_weight), config, **options)

@@ -34,9 +34,11 @@ class Seq2Seq(SequenceEstimator):
     task = "translate"
     without: ClassVar[set[str]] = {"pooling"}
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
+    ) -> Self:
         """Learn from sources and targets; out= keeps a run folder, listeners= hear of every step."""
-        config = self._config()
+        config = config or self._config()
         X = self._checked(X, y)
         terms = self._terms(X, y, config)
         return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from elman.config import SequenceConfig
 from elman.data.examples import Examples
 from elman.data.inputs import learn_inputs
 from elman.data.ragged import Ragged
@@ -32,9 +33,11 @@ class SequenceTagger(SequenceEstimator):
     task = "tag"
     without: ClassVar[set[str]] = {"target_tokens", "reverse_source", "pooling"}
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, **options: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
+    ) -> Self:
         """Learn from sequences and their tags; out= keeps a run folder, listeners= hear of every step."""
-        config = self._config()
+        config = config or self._config()
         X = self._checked(X, y)
         self.classes_ = _all_tags(y)
         terms = Terms(self.task, learn_inputs(X, config.data), Labels(self.classes_))

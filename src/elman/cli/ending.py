@@ -1,0 +1,43 @@
+"""How a training begins and ends for whoever typed the command: its folder, its last words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+
+from elman.cli.say import console
+from elman.errors import ArgumentError
+from elman.training.events import Finished
+
+
+def free_folder(parent: Path, name: str) -> Path:
+    """runs/NAME, or the first of runs/NAME-2, runs/NAME-3 … that is not there yet."""
+    path, number = parent / name, 1
+    while path.exists():
+        number += 1
+        path = parent / f"{name}-{number}"
+    return path
+
+
+def farewell(
+    path: Path, finished: Finished, *, unit: str = "a token", use: str = "Write with it", command: str = "elman sample"
+) -> int:
+    """How it ended, and last the next command to type."""
+    where = quote(str(path))
+    if finished.why == "interrupted":
+        console.print(f"Stopped after step {finished.step}, everything is saved. To go on:", markup=False)
+        console.print(f"elman train --resume {where}", markup=False)
+        return 130
+    why = {"budget": "Done", "patience": "Stopped early, validation got no better"}[finished.why]
+    best = "" if finished.best_loss is None else f": {finished.best_loss:.4f} nats {unit} at step {finished.best_step}"
+    console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. {use}:", markup=False)
+    console.print(f"{command} {where}", markup=False)
+    return 0
+
+
+def only_the_budget(got: str) -> ArgumentError:
+    return ArgumentError(
+        "--resume takes everything from the run; only --epochs, --steps or --seconds may change",
+        got=got,
+        do="Start a new run for other choices.",
+    )

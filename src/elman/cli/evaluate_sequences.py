@@ -1,0 +1,70 @@
+"""elman eval for models of whole sequences: the figures that people expect of each task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elman.cli.say import console
+from elman.errors import DataError
+
+if TYPE_CHECKING:
+    from elman.data.labelled import Rows
+    from elman.models.metrics import Judged
+
+MOST_CLASSES = 25  # of which a table is still read
+
+
+def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json: bool) -> int:
+    from elman.data.labelled import FORMS, read_rows
+    from elman.models import load_model
+    from elman.models.metrics import Judged, Told, as_facts, evaluate
+
+    model = load_model(run)
+    if model.task not in FORMS:
+        raise DataError(f"{run} is a run to {model.task}", do="Measure it in Python: model.score(X, y).")
+    rows = read_rows(source, model.task, encoding=encoding or model.fitted_.config.data.encoding)
+    _refuse_strangers(model, rows)
+    with console.rich.status(f"judging {len(rows):,} examples"):
+        figures = evaluate(model, rows.left, rows.right)
+    if as_json:
+        print(json.dumps(as_facts(figures), ensure_ascii=False))
+        return 0
+    if isinstance(figures, Judged):
+        what = "tags" if model.task == "tag" else "examples"
+        console.print(f"accuracy {figures.accuracy:.4f}, macro F1 {figures.macro_f1:.4f}; {figures.examples:,} {what}")
+        if len(figures.classes) <= MOST_CLASSES:
+            _table(figures)
+    elif isinstance(figures, Told):
+        console.print(f"exact match {figures.exact_match:.4f}, token accuracy {figures.token_accuracy:.4f}, ", end="")
+        console.print(f"edit distance {figures.edit_distance:.4f} a token; {figures.examples:,} examples")
+    else:
+        console.print(f"{figures.nats_per_token:.4f} nats a token, perplexity {figures.perplexity:.3f}; ", end="")
+        console.print(f"{figures.examples:,} examples")
+    return 0
+
+
+def _refuse_strangers(model: Any, rows: Rows) -> None:
+    """A label that was never seen in training can only be wrong: better said, with its place, than counted."""
+    if model.task == "translate":
+        return
+    classes = model.classes_ if model.task != "generate" else model.fitted_.terms.inputs.classes
+    known = set(classes.tolist())
+    for right, place in zip(rows.right, rows.places, strict=True):
+        for label in right if model.task == "tag" else [right]:
+            if label not in known:
+                what = "tag" if model.task == "tag" else "label"
+                raise DataError(place, expected=f"a {what} that was seen in training", got=repr(label))
+
+
+def _table(figures: Judged) -> None:
+    """The confusion matrix: rows are what it is, columns what was said."""
+    names = [str(name) for name in figures.classes]
+    first = max(11, *map(len, names))
+    widths = [max(4, *(len(str(row[j])) for row in figures.confusion)) for j in range(len(names))]
+    heads = " ".join(f"{name[:width]:>{width}}" for name, width in zip(names, widths, strict=True))
+    console.print(f"\n{'is ↓ said →':{first}} {heads}", markup=False)
+    for name, row in zip(names, figures.confusion, strict=True):
+        cells = " ".join(f"{n or '·':>{width}}" for n, width in zip(row, widths, strict=True))
+        console.print(f"{name:{first}} {cells}", markup=False)

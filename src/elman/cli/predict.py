@@ -1,0 +1,138 @@
+"""elman predict: what a trained model of sequences says of new ones."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from elman.cli.compiling import say_if_compiling
+from elman.errors import ArgumentError, DataError, RunError
+
+
+@dataclass(frozen=True)
+class Predict:
+    """What a trained model says: a class, a tag for each token, a translation, or something that fits a label.
+
+    FILE has a text in each line (classify, translate), a label in each line (generate), a token in each line and a
+    blank line after each sequence (tag), or numbers as JSON, [1, 2, 3] or [[1, 2], [3, 4]], in each line. Without a
+    FILE, or with -, standard input is read. What follows a tab is ignored.
+
+    For instance:
+        echo Bianchi | elman predict runs/names --proba
+        elman predict runs/names surnames.txt --json
+    """
+
+    run_folder: tyro.conf.Positional[Path]  # a run made by elman train --task …
+    source: tyro.conf.Positional[str] = "-"  # a file, or - for standard input
+    json: bool = False  # an object in each line
+    proba: bool = False  # classify and tag: with the probabilities, the likeliest first
+    beam: int = 1  # translate and generate: search with so many candidates
+    temperature: float = 0.0  # generate: 0 takes the likeliest, above it draws at random
+    seed: int = 0  # generate: the same seed draws the same
+    encoding: str = "utf-8"  # of FILE
+
+    def run(self) -> int:
+        from elman.models import load_model
+        from elman.training.run import Run
+
+        if Run(self.run_folder).config.get("task") == "lm":
+            raise RunError(
+                f"{self.run_folder} is a language model", do=f"elman sample {self.run_folder} writes with it."
+            )
+        model = load_model(self.run_folder)
+        task = model.task
+        if self.proba and task not in ("classify", "tag"):
+            raise ArgumentError("--proba", expected="a run to classify or tag", got=f"one to {task}")
+        if self.temperature and task != "generate":
+            raise ArgumentError("--temperature", expected="a run to generate", got=f"one to {task}")
+        if self.beam < 1:
+            raise ArgumentError("--beam", expected="1 or more", got=self.beam)
+        items = self._items(model)
+        say_if_compiling("_forward")
+        if not items:
+            return 0
+        lines = _tagged(model, items, self) if task == "tag" else _said(model, items, self)
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+        return 0
+
+    def _items(self, model: Any) -> list[Any]:
+        from elman.data.inputs import NumberInputs
+        from elman.data.labelled import lines_of
+        from elman.data.targets import Numbers
+
+        lines = [(number, line.partition("\t")[0]) for number, line in lines_of(self.source, self.encoding)]
+        if lines and not lines[-1][1]:
+            lines.pop()  # the end of the last line begins no other
+        if isinstance(model.fitted_.terms.inputs, NumberInputs | Numbers):
+            return [_numbers(f"{self.source}, line {number}", line) for number, line in lines if line.strip()]
+        if model.task == "tag":
+            blocks: list[list[str]] = [[]]
+            for _, line in lines:
+                if line.strip():
+                    blocks[-1].append(line)
+                elif blocks[-1]:
+                    blocks.append([])
+            return [block for block in blocks if block]
+        if model.task == "generate":
+            return [line.strip() for _, line in lines if line.strip()]
+        return [line for _, line in lines]
+
+
+def _numbers(place: str, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        raise DataError(place, expected="numbers as JSON, such as [1, 2.5, 3]", got=repr(line[:40])) from None
+
+
+def _said(model: Any, items: list[Any], how: Predict) -> list[str]:
+    """A line for each item."""
+    if how.proba:
+        y_hat = model.predict_proba(items)
+        ranked = [[(model.classes_[i].item(), float(row[i])) for i in row.argsort()[::-1]] for row in y_hat]
+        if how.json:
+            return [
+                json.dumps({"input": item, "prediction": row[0][0], "proba": dict(row)}, ensure_ascii=False)
+                for item, row in zip(items, ranked, strict=True)
+            ]
+        return ["\t".join(f"{label} {share:.3f}" for label, share in row[:5]) for row in ranked]
+    if model.task == "generate":
+        sampled = how.temperature > 0
+        said = (
+            model.sample(items, temperature=how.temperature, seed=how.seed)
+            if sampled
+            else model.predict(items, beam=how.beam)
+        )
+    else:
+        said = model.predict(items, **({"beam": how.beam} if model.task == "translate" else {}))
+    said = [one.tolist() if hasattr(one, "tolist") else one for one in said]
+    if how.json:
+        pairs = zip(items, said, strict=True)
+        return [json.dumps({"input": item, "prediction": one}, ensure_ascii=False) for item, one in pairs]
+    return [" ".join(map(str, one)) if isinstance(one, list) else str(one) for one in said]
+
+
+def _tagged(model: Any, items: list[Any], how: Predict) -> list[str]:
+    """For each sequence its tokens with their tags, and a blank line."""
+    lines: list[str] = []
+    for item, y_hat in zip(items, model.predict_proba(items), strict=True):
+        best = y_hat.argmax(axis=1)
+        tags = model.classes_[best].tolist()
+        shares = [float(row[i]) for row, i in zip(y_hat, best, strict=True)]
+        if how.json:
+            facts: dict[str, Any] = {"input": item, "prediction": tags}
+            if how.proba:
+                facts["proba"] = [dict(zip(model.classes_.tolist(), row.tolist(), strict=True)) for row in y_hat]
+            lines.append(json.dumps(facts, ensure_ascii=False))
+            continue
+        for token, tag, share in zip(item, tags, shares, strict=True):
+            lines.append(f"{token}\t{tag}" + (f"\t{share:.3f}" if how.proba else ""))
+        lines.append("")
+    return lines

@@ -1,0 +1,160 @@
+"""elman train --task classify, tag, generate or translate: from examples in a file to a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from elman.cli.compiling import say_if_compiling
+from elman.cli.ending import farewell, free_folder, only_the_budget
+from elman.cli.progress import TrainingReport
+from elman.cli.say import console, errors
+from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, TrainingConfig, check
+from elman.errors import ArgumentError
+from elman.training.events import Listener
+from elman.training.run import refuse_existing
+
+BUDGET = ("epochs", "steps", "seconds")
+Task = Literal["classify", "tag", "generate", "translate"]
+
+
+@dataclass(frozen=True)
+class TrainSequences:
+    """Train a model of whole sequences.
+
+    --task classify, generate: SOURCE has a text, a tab and a label in each line; or it is a folder with one file a
+    label. --task tag: a token, a tab and a tag in each line, a blank line after each sequence. --task translate: a
+    source, a tab and a target in each line. Without --task it is guessed where the file makes it clear.
+
+    For instance:
+        elman train names --task classify
+        elman train words.tsv --task tag --hidden 64
+        elman train --resume runs/names --epochs 30
+    """
+
+    source: tyro.conf.Positional[str | None] = None  # a file, a folder, or -
+    task: Task = "classify"  # what is to be learned
+    out: Path | None = None  # the run folder (default: runs/NAME, or runs/NAME-2 …)
+    force: bool = False  # replace the folder if it exists
+    resume: Path | None = None  # go on with this run; only the budget may change (--seconds: so many more)
+    threads: int | None = None  # at most so many (default: all cores that the process may use)
+    tensorboard: bool = False  # write TensorBoard files into the run folder
+    data: SequenceDataConfig = field(default_factory=SequenceDataConfig)
+    network: SequenceNetworkConfig = field(default_factory=SequenceNetworkConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    @staticmethod
+    def default(words: list[str]) -> TrainSequences:
+        """The defaults of the task; its budget gives way to one that is named."""
+        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        allowed = {"--resume", "--threads", "--tensorboard", "--help", "--task", *(f"--{name}" for name in BUDGET)}
+        if "--resume" in flags and (other := flags - allowed):
+            raise only_the_budget(", ".join(sorted(other)))
+        if windows := sorted(flags & {"--window", "--block", "--reach", "--preset"}):
+            raise ArgumentError(f"{', '.join(windows)}: for language models only; a sequence is read whole")
+        task = task_of(words)
+        options = TASKS[task]
+        if flags & {f"--{name}" for name in BUDGET} or "--resume" in flags:
+            options = {name: value for name, value in options.items() if name not in BUDGET}
+        config = SequenceConfig().with_options(**options)
+        return TrainSequences(task=task, data=config.data, network=config.network, training=config.training)  # type: ignore[arg-type]
+
+    def run(self) -> int:
+        from elman.network.pool import set_threads
+
+        if self.threads is not None:
+            set_threads(self.threads)
+        say_if_compiling("_forward")
+        return self._start() if self.resume is None else self._resume(self.resume)
+
+    def _start(self) -> int:
+        from elman.data.labelled import read_rows
+        from elman.models.loading import model_class
+        from elman.training.signals import stop_on_signals
+
+        if self.source is None:
+            raise ArgumentError("SOURCE is missing", do=f"Name a file: elman train FILE --task {self.task}.")
+        config = check(SequenceConfig(self.data, self.network, self.training))
+        if self.out is not None and not self.force:
+            refuse_existing(self.out)
+        rows = read_rows(self.source, self.task, encoding=self.data.encoding)
+        kind = model_class(self.task)
+        known = kind.defaults()
+        model = kind(**{name: value for name, value in config.options().items() if name in known})
+        name = "stdin" if self.source == "-" else Path(self.source).stem
+        out = self.out or free_folder(Path("runs"), name)
+        X, y = (rows.right, rows.left) if self.task == "generate" else (rows.left, rows.right)
+        self._say(name, X, y, out)
+        with stop_on_signals(errors.print) as stopping, TrainingReport() as report:
+            source = {"name": name, "source": self.source, "examples": len(rows)}
+            model.fit(
+                X, y, config=config, out=out, force=self.force, source=source,
+                listeners=[report, *self._also(out)], stopping=stopping,
+            )  # fmt: skip
+        return farewell(out, model.fitted_.finished, **_words(self.task))
+
+    def _resume(self, path: Path) -> int:
+        from elman.models import sequence_run
+        from elman.training.environment import differences
+        from elman.training.run import Run
+        from elman.training.signals import stop_on_signals
+
+        if self.source is not None:
+            raise only_the_budget(self.source)
+        budget = {name: getattr(self.training, name) for name in BUDGET}
+        run = Run(path)
+        for difference in differences(run.config.get("environment")):
+            errors.print(f"Note: {difference}; the result may differ in its last bits.", style="yellow")
+        with stop_on_signals(errors.print) as stopping, TrainingReport() as report:
+            fitted = sequence_run.resume(
+                path, budget_options=budget, listeners=[report, *self._also(path)], stopping=stopping
+            )
+        assert fitted.finished is not None
+        return farewell(path, fitted.finished, **_words(fitted.terms.task))
+
+    def _also(self, out: Path) -> list[Listener]:
+        if not self.tensorboard:
+            return []
+        from elman.training.tensorboard import TensorBoard
+
+        return [TensorBoard(out / "tensorboard")]
+
+    def _say(self, name: str, X: list[Any], y: list[Any], out: Path) -> None:
+        network, held = self.network, round(self.data.validation * len(X))
+        parts = f"{len(X) - held:,} to train on, {held:,} to validate"
+        if self.task in ("classify", "generate"):
+            parts += f"; {len(set(y if self.task == 'classify' else X))} labels"
+        if self.task == "tag":
+            parts += f"; {len({tag for tags in y for tag in tags})} tags"
+        console.print(f"{name}: {len(X):,} examples to {self.task}, {parts}.", markup=False)
+        ways = ", read from both ends" if network.both_ways else ""
+        layers = f"{network.layers} layer{'s' * (network.layers > 1)} of {network.hidden} {network.activation} units"
+        console.print(f"Network: {layers}{ways}. Run folder: {out}", markup=False)
+
+
+def _words(task: str) -> dict[str, str]:
+    """How the end of a run speaks of this task."""
+    unit = {"classify": "an example", "tag": "a tag"}.get(task, "a token")
+    return {"unit": unit, "command": "elman predict", "use": "Use it"}
+
+
+def task_of(words: list[str]) -> str:
+    """The task that the words ask for: by --task, by the run that is to go on, or by the form of the source."""
+    given = dict(zip(words, [*words[1:], ""], strict=True)) | dict(w.split("=", 1) for w in words if "=" in w)
+    task = given.get("--task")
+    if task is not None:
+        if task not in ("lm", *TASKS) or task == "regress":
+            raise ArgumentError("--task", expected="one of lm, classify, tag, generate, translate", got=repr(task))
+        return task
+    if "--resume" in given:
+        from elman.training.run import Run
+
+        run = Path(given["--resume"])
+        return str(Run(run).config.get("task", "lm")) if (run / "config.json").is_file() else "lm"
+    from elman.data.labelled import guess_task
+
+    sources = [word for word in words if not word.startswith("-") and Path(word).exists()]
+    return guess_task(sources[0]) if len(sources) == 1 else "lm"

@@ -1,0 +1,162 @@
+"""Examples in files: text<TAB>label lines or a folder with one file a label, token<TAB>tag lines with blank lines
+between sentences, source<TAB>target lines. A row that does not fit is reported with its file and line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elman.errors import DataError, EncodingError
+
+TASKS = ("classify", "tag", "generate", "translate")
+LOOKED_AT = 2000  # lines, to guess what a file holds
+SHORT = 60  # characters: longer lines are no examples but text
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What is in a file: for each example its two sides, and where it stood."""
+
+    left: list[Any]  # texts, or lists of tokens
+    right: list[Any]  # labels, targets, or lists of tags
+    places: list[str]  # "names.tsv, line 3"
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+def read_rows(source: str, task: str, *, encoding: str = "utf-8") -> Rows:
+    """The examples of a file, a folder (classify and generate) or standard input (-)."""
+    path = Path(source)
+    if source != "-" and path.is_dir():
+        return _read_folder(path, task, encoding)
+    rows = _tagged(source, encoding) if task == "tag" else _pairs(source, task, encoding)
+    if not len(rows):
+        raise DataError(f"{source} holds no example", expected=FORMS[task])
+    return rows
+
+
+FORMS = {
+    "classify": "lines of text, a tab, a label; or a folder with one file a label",
+    "generate": "lines of text, a tab, a label; or a folder with one file a label",
+    "tag": "lines of token, a tab, a tag, and a blank line after each sequence",
+    "translate": "lines of source, a tab, target",
+}
+
+
+def lines_of(source: str, encoding: str) -> Iterator[tuple[int, str]]:
+    """Every line with its number, without its end."""
+    try:
+        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"there is no file {source!r}", do="Check the path.") from None
+    except OSError as error:
+        raise DataError(f"{source} cannot be read: {error.strerror}") from None
+    try:
+        text = raw.decode(encoding).removeprefix("\ufeff")
+    except (UnicodeDecodeError, LookupError) as error:
+        raise EncodingError(f"{source} is not {encoding}: {error}", do="Name its --encoding.") from None
+    return enumerate((line.removesuffix("\r") for line in text.split("\n")), 1)
+
+
+def _pairs(source: str, task: str, encoding: str) -> Rows:
+    rows = Rows([], [], [])
+    for number, line in lines_of(source, encoding):
+        if not line.strip():
+            continue
+        place = f"{source}, line {number}"
+        left, tab, right = line.partition("\t")
+        if not tab:
+            raise DataError(place, expected=f"a tab: {FORMS[task]}", got=_few(line))
+        if "\t" in right:
+            raise DataError(place, expected="one tab", got=f"{line.count(chr(9))} of them")
+        if not right.strip():
+            what = "an empty target" if task == "translate" else "an empty label"
+            raise DataError(place, expected=FORMS[task], got=what)
+        rows.left.append(left)
+        rows.right.append(right if task == "translate" else right.strip())
+        rows.places.append(place)
+    return rows
+
+
+def _tagged(source: str, encoding: str) -> Rows:
+    rows = Rows([], [], [])
+    tokens: list[str] = []
+    tags: list[str] = []
+    place = source
+    for number, line in [*lines_of(source, encoding), (0, "")]:
+        if not line.strip():
+            if tokens:
+                rows.left.append(tokens)
+                rows.right.append(tags)
+                rows.places.append(place)
+            tokens, tags = [], []
+            continue
+        if not tokens:
+            place = f"{source}, line {number}"
+        token, tab, tag = line.partition("\t")
+        if not tab or not token or not tag.strip():
+            what = "no tab" if not tab else "an empty token" if not token else "an empty tag"
+            raise DataError(f"{source}, line {number}", expected=FORMS["tag"], got=f"{what} in {_few(line)}")
+        tokens.append(token)
+        tags.append(tag.strip())
+    return rows
+
+
+def _read_folder(folder: Path, task: str, encoding: str) -> Rows:
+    if task not in ("classify", "generate"):
+        raise DataError(f"{folder} is a folder", expected=f"a file: {FORMS[task]}")
+    rows = Rows([], [], [])
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    for path in files:
+        for number, line in lines_of(str(path), encoding):
+            if line.strip():
+                rows.left.append(line.strip())
+                rows.right.append(path.stem)
+                rows.places.append(f"{path}, line {number}")
+    if len(set(rows.right)) < 2:
+        raise DataError(f"{folder}", expected=FORMS[task], got=f"{len(set(rows.right))} files with lines in them")
+    return rows
+
+
+def guess_task(source: str) -> str:
+    """What a file or folder seems to be for: one of TASKS, or lm."""
+    path = Path(source)
+    if path.is_dir():
+        files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")]
+        return "classify" if len(files) > 1 and all(map(_has_short_lines, files)) else "lm"
+    lines = _first_lines(path)
+    filled = [line for line in lines if line.strip()]
+    if not filled or any(line.count("\t") != 1 for line in filled):
+        return "lm"
+    pairs = [line.split("\t") for line in filled]
+    blanks = len(lines) - len(filled)
+    if blanks and all(" " not in left for left, _ in pairs) and blanks * 2 < len(filled):
+        return "tag"
+    different = len({right for _, right in pairs})
+    return "classify" if different <= max(2, len(pairs) // 4) and different < 1000 else "translate"
+
+
+def _first_lines(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            start = file.read(1 << 18)
+    except OSError:
+        return []
+    lines = start.decode("utf-8", "replace").splitlines()
+    return lines[: min(LOOKED_AT, max(len(lines) - (len(start) == 1 << 18), 1))]
+
+
+def _has_short_lines(path: Path) -> bool:
+    """Examples; a book's lines may be as short, but blank lines stand between its paragraphs."""
+    lines = "\n".join(map(str.strip, _first_lines(path))).strip().split("\n")
+    return all(lines) and sum(map(len, lines)) < SHORT * len(lines) and max(map(len, lines)) < 4 * SHORT
+
+
+def _few(text: Sequence[Any]) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 60 else f"{shown[:57]}…"
