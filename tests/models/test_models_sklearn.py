@@ -11,7 +11,7 @@ SMALL = {"hidden": 16, "epochs": 30, "batch": 16, "learning_rate": 0.02, "warmup
 
 # check: why it does not apply
 NOT_APPLICABLE = {
-    "check_sample_weight_equivalence_on_dense_data": "rows are dealt into batches by number: a repeated row is another draw",
+    "check_sample_weight_equivalence_on_dense_data": "rows are dealt into batches: a row twice is drawn twice",
 }
 
 with warnings.catch_warnings():

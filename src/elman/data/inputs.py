@@ -25,6 +25,7 @@ class TokenInputs:
         wanted = "tokens" if self.symbols.kind == "list" else "strings"
         if form not in (wanted, "nothing"):
             raise DtypeError("sequences", expected=f"{wanted}, as in training", got=form)
+        _check_tokens(sequences, form)
         return Ragged.of([self.symbols.encode(sequence) for sequence in sequences], np.empty(0, np.int32))
 
     def to_json(self) -> dict[str, Any]:
@@ -41,10 +42,11 @@ class NumberInputs:
     def encode(self, sequences: Any) -> Ragged:
         arrays = number_sequences(sequences)
         for i, array in enumerate(arrays):
-            if array.shape[1] != self.width:
+            if len(array) and array.shape[1] != self.width:
                 raise ShapeError(f"sequence {i}", expected=f"{self.width} numbers a step", got=array.shape[1])
-        scaled = [(array - self.mean) / self.deviation for array in arrays]  # (T_i, X)
-        return Ragged.of(scaled, np.empty((0, self.width)))
+        scaled = [(array - self.mean) / self.deviation for array in arrays if len(array)]  # (T_i, X)
+        lengths = np.array([len(array) for array in arrays], np.int64)
+        return Ragged(np.concatenate([np.empty((0, self.width)), *scaled]), lengths)
 
     def to_json(self) -> dict[str, Any]:
         return {"form": "numbers", "mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
@@ -60,8 +62,8 @@ def learn_inputs(sequences: Any, config: SequenceDataConfig, *, tokens: str | No
         raise ArgumentError("sequences", expected="at least one", got="none")
     if form == "numbers":
         arrays = number_sequences(sequences)
-        if len({array.shape[1] for array in arrays}) > 1:
-            widths = sorted({array.shape[1] for array in arrays})
+        widths = sorted({array.shape[1] for array in arrays if len(array)})
+        if len(widths) > 1:
             raise ShapeError("sequences", expected="equally many numbers in each step", got=widths)
         steps = np.concatenate(arrays)  # (Σ T_i, X)
         mean, deviation = np.zeros(steps.shape[1]), np.ones(steps.shape[1])
@@ -69,6 +71,7 @@ def learn_inputs(sequences: Any, config: SequenceDataConfig, *, tokens: str | No
             mean, deviation = steps.mean(axis=0), steps.std(axis=0)
             deviation[deviation == 0] = 1
         return NumberInputs(mean, deviation)
+    _check_tokens(sequences, form)
     kind = "list" if form == "tokens" else kind_of(sequences, tokens or config.tokens)
     return TokenInputs(Symbols.of(sequences, kind, max_words=config.max_words, min_count=config.min_count))
 
@@ -118,12 +121,16 @@ def number_sequences(sequences: Any) -> list[Array]:
             raise ShapeError(f"sequence {i}", expected="(T,) or (T, X) numbers", got=f"{array.ndim} dimensions")
         if not np.isfinite(array).all():
             raise NotFiniteError(f"sequence {i}", expected="finite numbers", got="NaN or infinity")
-        arrays.append(
-            array.reshape(len(array), -1) if array.size else np.empty((0, array.shape[1] if array.ndim == 2 else 0))
-        )
-    widths = [array.shape[1] for array in arrays if array.size]
-    width = widths[0] if widths else 1
-    return [array if array.size else np.empty((0, width)) for array in arrays]
+        arrays.append(array[:, np.newaxis] if array.ndim == 1 else array)
+    width = next((array.shape[1] for array in arrays if len(array)), 1)
+    return [array if len(array) else np.empty((0, width)) for array in arrays]
+
+
+def _check_tokens(sequences: Any, form: str) -> None:
+    for i, sequence in enumerate(sequences):
+        right = isinstance(sequence, str) if form == "strings" else all(isinstance(token, str) for token in sequence)
+        if not right or (form == "tokens" and isinstance(sequence, str)):
+            raise DtypeError(f"sequence {i}", expected=f"{form}, as in the first", got=few(sequence))
 
 
 def few(value: object) -> str:

@@ -51,32 +51,27 @@ def choose(o: Array, temperature: float, generators: list[np.random.Generator] |
 
 
 def beam_write(network: Teller, p: Parameters, states: list[Array], *, limit: int, width: int) -> list[int]:
-    """The likeliest sequence that a beam finds from one state (1, H) a layer; scores are means over the tokens."""
+    """The likeliest sequence that a beam finds from one state (1, H) a layer."""
     Y = network.outputs
     beams: list[list[int]] = [[]]
     scores = np.zeros(1)  # Σ log probability
     ids = np.full(1, network.edge)
-    ended: list[tuple[float, list[int]]] = []
+    best, best_score = beams[0], -np.inf  # of those that have come to their end
     for _ in range(limit):
         o, states = network.step(p, ids, states)
         o = o.astype(np.float64)
         o[:, UNKNOWN_ID] = NEVER
         with np.errstate(divide="ignore"):
-            log_y_hat = np.log(softmax(o))  # (beams, Y)
-        ranked = (scores[:, np.newaxis] + log_y_hat).ravel()
-        best = np.argsort(-ranked, kind="stable")[: 2 * width]
-        kept: list[int] = []
-        for i in best:
-            beam, token = divmod(int(i), Y)
-            if token == network.edge:
-                ended.append((ranked[i] / (len(beams[beam]) + 1), beams[beam]))
-            elif len(kept) < width and np.isfinite(ranked[i]):
-                kept.append(int(i))
-        if not kept or len(ended) >= width:
-            break
-        parents, ids = np.divmod(np.array(kept), Y)
+            totals = scores[:, np.newaxis] + np.log(softmax(o))  # (beams, Y)
+        first = int(totals[:, network.edge].argmax())
+        if totals[first, network.edge] > best_score:
+            best, best_score = beams[first], totals[first, network.edge]
+        totals[:, network.edge] = -np.inf
+        kept = np.argsort(-totals, axis=None, kind="stable")[:width]
+        kept = kept[totals.flat[kept] > best_score]  # a longer one is never likelier
+        if not len(kept):
+            return best
+        parents, ids = np.divmod(kept, Y)
         beams = [[*beams[parent], int(token)] for parent, token in zip(parents, ids, strict=True)]
-        scores, states = ranked[kept], [h[parents] for h in states]
-    else:
-        ended += [(score / max(len(beam), 1), beam) for score, beam in zip(scores, beams, strict=True)]
-    return max(ended, key=lambda scored: scored[0], default=(0.0, beams[0]))[1]
+        scores, states = totals.flat[kept], [h[parents] for h in states]
+    return best if np.isfinite(best_score) else beams[0]

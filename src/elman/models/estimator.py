@@ -120,6 +120,8 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         """The sequences as lists; a table of numbers is checked as scikit-learn checks it: one number a step."""
         if isinstance(X, np.ndarray) and X.dtype.kind in "UO" and X.ndim == 1:
             X = X.tolist()
+        if isinstance(X, str | bytes):
+            form_of(X)  # which refuses it
         if isinstance(X, list | tuple):
             if not len(X) or form_of(X) != "numbers":
                 return X

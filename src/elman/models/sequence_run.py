@@ -115,6 +115,7 @@ def new_task(fitted: Fitted, examples: Examples, sample: Callable[[int], str] | 
     if isinstance(examples.y, np.ndarray) and terms.task == "regress":
         # what a network says at the start has no bound: of the example that fares worst, and with room
         ignorance = 10 * max(1.0, float((examples.y**2).max(initial=0)))
+    ignorance *= float(train.weights.max() / train.weights.mean())  # a batch may hold the heaviest alone
     c = config.network
     dropout = Dropout(c.input_dropout, c.dropout, c.recurrent_dropout)
     return SequenceTask(
