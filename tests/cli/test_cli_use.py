@@ -130,7 +130,7 @@ def test_it_shows_what_the_run_is_and_how_it_went(elman, run):
     assert "cat, 2,080 char tokens, 17 different" in out
     assert "1 × 16 tanh" in out
     assert "step 40 of 40" in out
-    assert f"{min(held):.4f} nats a token on validation, at step {held[min(held)]}" in out
+    assert f"{min(held):.4f} nats on validation, at step {held[min(held)]}" in out
     assert out.count("·") >= 8  # a dot for each row of the curve, and one in its legend
     assert "· training   o validation" in out
 

@@ -13,6 +13,7 @@ TESTS = {
     "loss.py": ["tests/maths/test_maths_loss.py"],
     "truncation.py": ["tests/maths/test_maths_truncation.py"],
     "rtrl.py": ["tests/maths/test_maths_rtrl.py"],
+    "jacobian.py": ["tests/maths/test_maths_jacobian.py"],
     "gradcheck.py": ["tests/maths/test_maths_gradcheck.py"],
 }
 
@@ -121,6 +122,9 @@ MUTANTS = [
     ("rtrl.py", "(P * mask[:, np.newaxis, np.newaxis]) @ W_hh", "P @ W_hh", "mask missing from ∂h/∂W"),
     ("rtrl.py", "(P * mask[:, np.newaxis, np.newaxis]) @ W_hh", "0", "only the immediate derivative"),
     ("rtrl.py", "R_next = f_prime[:, np.newaxis] * ", "R_next = ", "f' missing from ∂h/∂h[0]"),
+    ("jacobian.py", "derivative(h)[..., np.newaxis, :]", "derivative(h)[..., np.newaxis]", "diag on the wrong side"),
+    ("jacobian.py", "d_a @ W_hh.T  #", "d_a @ W_hh  #", "W_hh not transposed"),
+    ("jacobian.py", "derivative(h) * d_h", "d_h", "f' missing from a step back"),
     # the judge
     ("gradcheck.py", "(2 * epsilon)", "epsilon", "one-sided divisor"),
     ("gradcheck.py", "array[...] = kept\n", "pass\n", "arrays not restored"),

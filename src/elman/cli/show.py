@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
 from elman.cli.curve import Points, curve
 from elman.cli.say import console
+from elman.config import NetworkConfig, SequenceNetworkConfig, TrainingConfig
+from elman.look.history import is_number, kept
+
+if TYPE_CHECKING:
+    from elman.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -23,23 +28,13 @@ class Show:
     run_folder: tyro.conf.Positional[Path]  # a run made by elman train
 
     def run(self) -> int:
-        from elman.models.language_run import config_of, vocabulary_of
         from elman.training.run import Run
 
         run = Run(self.run_folder)
-        config, vocabulary = config_of(run), vocabulary_of(run)
-        network, training, corpus = config.network, config.training, run.config.get("corpus")
-        name, tokens = (corpus.get(fact) if isinstance(corpus, dict) else None for fact in ("name", "tokens"))
-        read = f"{name}, {tokens:,}" if _is_number(tokens) else "unknown,"
-        rows = _kept(run.metrics())
+        rows = kept(run.metrics())
         train, held = _points(rows, "loss"), _points(rows, "validation_loss")
         facts = {
-            "text": f"{read} {config.data.tokens} tokens, {len(vocabulary)} different",
-            "network": f"{network.layers} × {network.hidden} {network.activation}, dropout {network.dropout:g}, "
-            f"{network.precision}",
-            "training": f"{training.optimiser}, rate {training.learning_rate:g} ({training.schedule}), "
-            f"batch {run.config.get('batch', training.batch)} × window {training.window}, "
-            f"reach {training.k2}, seed {training.seed}",
+            **(_of_a_language_model(run) if run.config.get("task") == "lm" else _of_sequences(run)),
             "progress": _progress(run.config, rows),
             "best": _best(held),
             "rolled back": str(sum(row.get("event") == "rolled back" for row in run.metrics())) + " times",
@@ -53,15 +48,42 @@ class Show:
         return 0
 
 
-def _kept(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of steps that count: what came after the point to which a run was rolled back is gone."""
-    kept: list[dict[str, Any]] = []
-    for row in rows:
-        if row.get("event") == "rolled back" and _is_number(row.get("to")):
-            kept = [earlier for earlier in kept if earlier["step"] <= row["to"]]
-        elif "event" not in row and _is_number(row.get("step")):
-            kept.append(row)
-    return kept
+def _of_a_language_model(run: Run) -> dict[str, str]:
+    from elman.models.language_run import config_of, vocabulary_of
+
+    config, vocabulary = config_of(run), vocabulary_of(run)
+    training, corpus = config.training, run.config.get("corpus")
+    name, tokens = (corpus.get(fact) if isinstance(corpus, dict) else None for fact in ("name", "tokens"))
+    read = f"{name}, {tokens:,}" if is_number(tokens) else "unknown,"
+    return {
+        "text": f"{read} {config.data.tokens} tokens, {len(vocabulary)} different",
+        "network": _network(config.network),
+        "training": f"{_optimiser(training)}, batch {run.config.get('batch', training.batch)} × window "
+        f"{training.window}, reach {training.k2}, seed {training.seed}",
+    }
+
+
+def _of_sequences(run: Run) -> dict[str, str]:
+    from elman.models.sequence_run import config_of, terms_of
+
+    config, terms, data = config_of(run), terms_of(run), run.config.get("data")
+    name, examples = (data.get(fact) if isinstance(data, dict) else None for fact in ("name", "examples"))
+    read = f"{name}, {examples:,}" if is_number(examples) else "unknown,"
+    ways = ", both ways" if config.network.both_ways else ""
+    return {
+        "task": f"{terms.task}: {terms.inputs.width} inputs, {terms.targets.width} outputs",
+        "data": f"{read} examples",
+        "network": f"{_network(config.network)}{ways}",
+        "training": f"{_optimiser(config.training)}, batch {config.training.batch}, seed {config.training.seed}",
+    }
+
+
+def _network(c: NetworkConfig | SequenceNetworkConfig) -> str:
+    return f"{c.layers} × {c.hidden} {c.activation}, dropout {c.dropout:g}, {c.precision}"
+
+
+def _optimiser(c: TrainingConfig) -> str:
+    return f"{c.optimiser}, rate {c.learning_rate:g} ({c.schedule})"
 
 
 def _progress(config: dict[str, Any], rows: list[dict[str, Any]]) -> str:
@@ -69,20 +91,15 @@ def _progress(config: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         return "no row of metrics yet"
     step, epoch, seconds = (rows[-1].get(name) for name in ("step", "epoch", "seconds"))
     shown = f"step {step} of {config.get('steps', '?')}"
-    return f"{shown}, epoch {epoch:.1f}, {seconds:.0f} s" if _is_number(epoch) and _is_number(seconds) else shown
+    return f"{shown}, epoch {epoch:.1f}, {seconds:.0f} s" if is_number(epoch) and is_number(seconds) else shown
 
 
 def _best(held: Points) -> str:
     if not held:
         return "not validated yet"
     step, loss = min(held, key=lambda point: point[1])
-    return f"{loss:.4f} nats a token on validation, at step {step}"
+    return f"{loss:.4f} nats on validation, at step {step}"
 
 
 def _points(rows: list[dict[str, Any]], name: str) -> Points:
-    return [(row["step"], row[name]) for row in rows if _is_number(row.get(name))]
-
-
-def _is_number(value: object) -> bool:
-    """A file may hold anything."""
-    return isinstance(value, int | float) and abs(value) < 2**53
+    return [(row["step"], row[name]) for row in rows if is_number(row.get(name))]

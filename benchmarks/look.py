@@ -1,0 +1,75 @@
+"""How long the looks at a network take: .venv/bin/python benchmarks/look.py
+
+Gradient flow for T = 128 and H = 256, wanted in under two seconds; one backward pass per loss, for comparison; and the
+ranking of all units over 100,000 characters, wanted in under ten. The network is drawn: speed does not depend on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from elman.config import Config
+from elman.data import CharVocabulary
+from elman.kernels import rnn_backward, rnn_forward
+from elman.look import gradient_flow, rank_units, read_text
+from elman.models import LanguageModel
+from elman.models.language_task import new_network, new_parameters
+
+T, H, CHARACTERS = 128, 256, 100_000
+WORDS = "“It is a truth,” said she, “universally acknowledged (by some), that a single man must want a wife.”\n"
+
+
+def best_of(count: int, call: Callable[[], object]) -> float:
+    """Seconds of the fastest: the others were disturbed."""
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def drawn_model(text: str) -> LanguageModel:
+    model = LanguageModel(hidden=H)
+    model.config_ = Config().with_options(hidden=H)
+    vocabulary = CharVocabulary(text)
+    network = new_network(model.config_.network, len(vocabulary))
+    model._take(network, new_parameters(network, model.config_.network, 0), vocabulary, None)
+    return model
+
+
+def one_backward_a_loss(model: LanguageModel, x: np.ndarray) -> None:
+    """What gradient_flow spares: T backward passes, and they would still give no norms along the way."""
+    p = model.parameters_
+    W_xh, W_hh, b_h = (p[f"layers.0.{name}"].astype(np.float64) for name in ("W_xh", "W_hh", "b_h"))
+    h = rnn_forward(x[:, np.newaxis], None, W_xh, W_hh, b_h)
+    for t in range(len(x)):
+        direct = np.zeros((t + 1, 1, H))
+        direct[t] = 1
+        rnn_backward(direct, x[: t + 1, np.newaxis], h[: t + 2], W_xh, W_hh)
+
+
+def main() -> None:
+    text = (WORDS * (CHARACTERS // len(WORDS) + 1))[:CHARACTERS]
+    model = drawn_model(text)
+    ids = model.vocabulary_.encode(text[: T + 1]).astype(np.int64)
+    x, y = ids[:-1], ids[1:]
+    flow = best_of(5, lambda: gradient_flow(model.network_, model.parameters_, x, y))
+    print(f"gradient flow, T = {T}, H = {H}: {flow:.3f} s (wanted: under 2)")
+    one_backward_a_loss(model, x)  # compiles, if it must
+    print(f"one backward pass per loss: {best_of(3, lambda: one_backward_a_loss(model, x)):.3f} s")
+    start = time.perf_counter()
+    reading = read_text(model, text)
+    read = time.perf_counter() - start
+    rank_units(reading)
+    whole = time.perf_counter() - start
+    print(
+        f"{H} units ranked over {CHARACTERS:,} characters: {whole:.1f} s, {read:.1f} of it reading (wanted: under 10)"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Why clipping, and what it does not cure: one network that explodes, one that vanishes."""
+
+from __future__ import annotations
+
+import numpy as np
+from lesson import GREEN, RED, Curve, Told, chart, tell
+
+from elman import maths
+from elman.kernels import clip_by_norm
+from elman.network import Network, Parameters
+
+TEXT = "the cat sat on the mat. the dog sat on the log. a hen met ten men. " * 4
+LETTERS = sorted(set(TEXT))
+IDS = np.array([LETTERS.index(c) for c in TEXT[:241]])
+X, Y = (np.ascontiguousarray(ids.reshape(6, 40).T) for ids in (IDS[:-1], IDS[1:]))  # (T, B): 6 lanes of 40 letters
+X_HOT, AT_THE_END = np.eye(len(LETTERS))[X], np.zeros(Y.shape)
+AT_THE_END[-1] = 1  # weights: only the last loss counts
+H, RATE, CLIP = 32, 1.0, 1.0
+
+
+def drawn(gain: float) -> tuple[Network, Parameters]:
+    network, rng = Network(len(LETTERS), H, 1, len(LETTERS)), np.random.default_rng(0)
+    return network, network.initial(rng, recurrent="orthogonal", gain=gain, input_gain=0.3, dtype=X_HOT.dtype)
+
+
+def train(gain: float, clip: float, steps: int) -> tuple[list[float], list[float]]:
+    (network, p), losses, norms = drawn(gain), [], []
+    for _ in range(steps):
+        d = p.zeros()
+        losses.append(network.loss_and_gradients(p, X, Y, network.zero_state(6, X_HOT.dtype), d, normaliser=Y.size))
+        norms.append(clip_by_norm(d.buffer, clip))
+        p.buffer -= RATE * d.buffer
+    return losses, norms
+
+
+def first_to_last(gain: float, clip: float) -> float:
+    """A loss at the last step only: what reaches the first letter against what reaches the last, after clipping."""
+    W_xh, W_hh, b_h, W_hy, b_y = drawn(gain)[1].values()
+    h = maths.rnn_forward(X_HOT, None, W_xh, W_hh, b_h)
+    _, d_o = maths.cross_entropy(maths.output_forward(h[1:], W_hy, b_y), Y, weights=AT_THE_END)
+    d_x = maths.rnn_backward(maths.output_backward(d_o, h[1:], W_hy).d_h, X_HOT, h, W_xh, W_hh).d_x
+    clip_by_norm(d_x.ravel(), clip)
+    return float(np.linalg.norm(d_x[0]) / np.linalg.norm(d_x[-1]))
+
+
+def lesson(quick: bool = False) -> Told:
+    plain, norms = train(2.0, np.inf, 121)
+    clipped, _ = train(2.0, CLIP, 121)
+    lines = [
+        f"explodes (gain 2): the first gradient is {norms[0]:.1f} long, the limit is {CLIP:g}",
+        f"  loss at first          {plain[0]:.2f}",
+        f"  after one plain step   {plain[1]:.2f}",
+        f"  after one clipped step {clipped[1]:.2f}",
+        f"  after 120 steps: plain above 1.5: {plain[-1] > 1.5}, clipped below 0.1: {clipped[-1] < 0.1}",
+        "vanishes (gain 0.5): the first letter's gradient, as a share of the last one's",
+        f"  as it is               {first_to_last(0.5, np.inf):.1e}",
+        f"  clipped to 0.01        {first_to_last(0.5, 0.01):.1e}",
+    ]
+    curves = [Curve("plain", plain, RED), Curve("clipped", clipped, GREEN)]
+    return Told(lines, chart(curves, title="loss, W_hh = 2 · orthogonal", x="step", y="nats a letter", low=0, high=5))
+
+
+if __name__ == "__main__":
+    tell(__file__, lesson())

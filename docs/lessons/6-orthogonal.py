@@ -1,0 +1,53 @@
+"""Orthogonal against Glorot: what W_hh at the start does to a gradient, and what that is worth in training."""
+
+from __future__ import annotations
+
+import numpy as np
+from lesson import BLUE, GREEN, GREY, RED, Curve, Told, chart, tell
+
+from elman import LanguageModel, maths
+from elman.look import gradient_flow, memory_horizon
+from elman.network import Network
+
+H, V, T, DELAY, SEEDS = 64, 8, 60, 12, 3
+STARTS = {"orthogonal 1.0": BLUE, "orthogonal 1.2": GREEN, "glorot 1.0": RED, "uniform 1.0": GREY}
+
+
+def lines_to_recall(count: int, seed: int) -> str:
+    letters = np.random.default_rng(seed).choice(list("abcd"), count)
+    return "".join(f"{letter}{'.' * DELAY}{letter}\n" for letter in letters)
+
+
+def recalled(initial: str, gain: float, steps: int, seed: int) -> float:
+    """What the last letter of a line costs after so many steps of training: ln 4 = 1.39 is a guess."""
+    options = {"hidden": H, "window": 30, "batch": 32, "validation": 0, "learning_rate": 3e-3, "seed": seed}
+    model = LanguageModel(**options, initial=initial, gain=gain, steps=steps).fit(lines_to_recall(3000, 0))
+    return float(np.mean(model.surprise(lines_to_recall(100, 1))[DELAY + 1 :: DELAY + 3]))
+
+
+def lesson(quick: bool = False) -> Told:
+    lines, curves = [f"{'W_hh':16}largest, smallest singular value   directions left after 30 steps   horizon"], []
+    for start, colour in STARTS.items():
+        initial, gain = start.split()[0], float(start.split()[1])
+        W_hh = maths.INITIALISERS[initial](np.random.default_rng(0), (H, H), gain=gain)
+        values = np.linalg.svd(W_hh, compute_uv=False)
+        after = np.linalg.svd(np.linalg.matrix_power(W_hh, 30), compute_uv=False)  # the Jacobian of 30 linear steps
+        network, rng = Network(V, H, 1, V), np.random.default_rng(0)
+        p = network.initial(rng, recurrent=initial, gain=gain, input_gain=0.3, dtype=np.dtype(np.float64))
+        flow = gradient_flow(network, p, *rng.integers(V, size=(2, T)))
+        left = f"{(after > 0.01).sum()} of {H}"
+        span = f"{values[0]:.2f}, {values[-1]:.3f}"
+        horizon = memory_horizon(flow) or f"over {T}"
+        lines.append(f"{start:16}{span:>32}   {left:>30}   {horizon} steps")
+        curves.append(Curve(start, flow.by_lag()[:51].tolist(), colour))
+    for start in list(STARTS)[:1] if quick else STARTS:
+        initial, gain = start.split()[0], float(start.split()[1])
+        costs = [recalled(initial, gain, 5 if quick else 300, seed) for seed in range(1 if quick else SEEDS)]
+        each = f"{np.mean(costs):.2f} nats ({', '.join(f'{cost:.2f}' for cost in costs)})"
+        lines.append(f"trained from {start}: the letter {DELAY + 1} steps back costs {each}")
+    title = "tanh, before any training: how much of the gradient is left"
+    return Told(lines, chart(curves, title=title, x="steps back", y="share", low=-8, high=2, log=True))
+
+
+if __name__ == "__main__":
+    tell(__file__, lesson())

@@ -1,0 +1,87 @@
+"""elman look: see through a model while it reads a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from elman.cli.compiling import say_if_compiling
+from elman.cli.progress import reading
+from elman.cli.say import console
+from elman.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Look:
+    """See through a model while it reads a text: how far back its gradient reaches, and why no further.
+
+    Prints the verdict and writes a report, one HTML file that opens offline: the gradient of every loss by every state,
+    spectra, Lyapunov exponents, saturation, surprise, and what single units track.
+
+    For instance:
+        elman look runs/pride-and-prejudice --text "It is a truth universally acknowledged"
+        elman look runs/pride-and-prejudice --file chapter.txt --out report.html
+    """
+
+    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
+    text: str | None = None  # what the model is to read
+    file: str | None = None  # or a file, - or a name
+    out: Path | None = None  # the report (default: look.html in the run folder)
+    encoding: str | None = None  # of the file (default: as in training)
+    unknown: Literal["error", "skip"] = "error"  # characters that the model does not know
+
+    def run(self) -> int:
+        if (self.text is None) == (self.file is None):
+            raise ArgumentError(
+                "elman look", expected="--text TEXT or --file FILE", got="neither" if self.text is None else "both"
+            )
+        if self.text == "":
+            raise ArgumentError("--text", expected="at least two characters", got="none")
+        from elman.data import corpus_from_text, open_corpus
+        from elman.look.examination import examine
+        from elman.look.report import place, report_html
+        from elman.models import LanguageModel
+        from elman.training.storage import write_file
+
+        model = LanguageModel.load(self.run_folder)
+        out = self._checked_out()
+        say_if_compiling("window")
+        data = model.config_.data
+        options: dict[str, Any] = {"vocabulary": model.vocabulary_, "unknown": self.unknown}
+        with reading() as progress:
+            if self.text is not None:
+                corpus = corpus_from_text(self.text, keep_boilerplate=True, **options)
+            else:
+                corpus = open_corpus(
+                    self.file or "",
+                    encoding=self.encoding or data.encoding,
+                    keep_boilerplate=data.keep_boilerplate,
+                    progress=progress,
+                    **options,
+                )
+            said = self.text if model.vocabulary_.kind == "word" else None  # where <unk> stands for words, the words
+            seen = examine(model, corpus.ids, text=said, progress=progress)
+            write_file(out, report_html(seen).encode())
+        for note in corpus.notes:
+            console.print(note, markup=False)
+        if seen.unread:
+            console.print(f"The gradient is followed through the first {seen.flow.steps} steps of the text.")
+        for verdict in reversed(seen.verdicts):
+            layer = f"Layer {verdict.layer}: " if len(seen.verdicts) > 1 else ""
+            console.print(f"{layer}{verdict} {place(verdict, seen.tokens)}".rstrip(), markup=False)
+        console.print(f"Report, for any browser: {out}", markup=False)
+        return 0
+
+    def _checked_out(self) -> Path:
+        """Where the report goes: refused now, not after the work; nobody else's file is replaced."""
+        from elman.look.page import is_page
+
+        out = self.out or self.run_folder / "look.html"
+        if not out.parent.is_dir():
+            raise ArgumentError(f"{out.parent} is no folder", do="Make it, or choose another --out.")
+        if out.exists() and not is_page(out):
+            raise ArgumentError(f"{out} exists and is no report of elman look", do="Choose another --out.")
+        return out

@@ -1,0 +1,140 @@
+"""elman steps: every equation with its numbers, one screen each."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from elman.cli.say import console
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+SHOWN = {"page": 8, "screen": 5}  # units, and tokens
+COLOURS = {"forward": "blue", "loss": "magenta", "backward": "red", "gradients": "red"}
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Every equation, forward and backward, with its numbers and the line of code that computed them.
+
+    The network reads the first text and should say the second. Without --run it has three units and weights from a
+    seed. In a terminal Enter goes on, b goes back and q leaves; elsewhere all comes at once.
+
+    For instance:
+        elman steps hell ello
+        elman steps hell ello --run runs/pride-and-prejudice --out steps.html
+    """
+
+    input: tyro.conf.Positional[str]  # what the network reads
+    target: tyro.conf.Positional[str]  # what it should say, token by token
+    trained: Path | None = None  # a run made by elman train, whose network reads
+    out: Path | None = None  # write a page to step through instead
+
+    def run(self) -> int:
+        from elman.look.steps import steps_data
+
+        model = None
+        if self.trained is not None:
+            from elman.models import LanguageModel
+
+            model = LanguageModel.load(self.trained)
+        data = steps_data(self.input, self.target, model=model, shown=SHOWN["page" if self.out else "screen"])
+        if self.out is not None:
+            from elman.look.steps_page import steps_page
+            from elman.training.storage import write_file
+
+            write_file(self.out, steps_page(data).encode())
+            console.print(f"{len(data['steps'])} steps. Open it in a browser: {self.out}", markup=False)
+        elif sys.stdout.isatty() and sys.stdin.isatty():
+            _one_by_one(data)
+        else:
+            for number in range(len(data["steps"])):
+                console.print(_screen(data, number))
+        return 0
+
+
+def _one_by_one(data: dict[str, Any]) -> None:
+    number = 0
+    while 0 <= number < len(data["steps"]):
+        console.rich.clear()
+        console.print(_screen(data, number))
+        try:
+            answer = input("Enter goes on, b goes back, q leaves: ").strip().lower()
+        except EOFError:
+            return
+        if answer.startswith("q"):
+            return
+        number = max(number - 1, 0) if answer.startswith("b") else number + 1
+
+
+def _screen(data: dict[str, Any], number: int) -> Text:
+    """One equation."""
+    from rich.text import Text
+
+    step = data["steps"][number]
+    colour = COLOURS[step["phase"]]
+    text = Text(f"{number + 1} of {len(data['steps'])}  ", style="dim")
+    text.append(step["phase"], f"bold {colour}").append(f"  {_place(data, step)}\n\n", "dim")
+    left, _, right = step["here"].partition(" = ")
+    text.append(f"  {left}", f"bold {colour}").append(f" = {right}\n", "bold")
+    text.append(f"  {step['says']}\n\n")
+    values = [*step["operands"], step["result"]]
+    _add_values(text, values, data["axes"], f"bold {colour}")
+    text.append("\n")
+    places = [f"{line['file']}:{line['line']}" for line in step["lines"]]
+    for place, line in zip(places, step["lines"], strict=True):
+        text.append(f"  {place:{max(map(len, places))}}  ", "dim").append(f"{line['code']}\n")
+    return text
+
+
+def _place(data: dict[str, Any], step: dict[str, Any]) -> str:
+    layer = f"layer {step['layer']}, " if data["network"]["layers"] > 1 else ""
+    if step["t"] is None:
+        return f"{layer}all steps"
+    read, said = data["tokens"][step["t"]]
+    return f"{layer}t = {step['t']}, reads {read!r}, should say {said!r}"
+
+
+def _add_values(text: Text, values: list[dict[str, Any]], axes: dict[str, Any], style: str) -> None:
+    """Each with its name and shape, then its rows; the columns' names where they change. The last is the result."""
+    width = max(len(value["name"]) for value in values)
+    shapes = [f"({', '.join(map(str, value['shape']))})" if value["shape"] else "" for value in values]
+    names = [_row_names(value, axes) for value in values]
+    side, named = max(len(name) for some in names for name in some), ""
+    for value, shape, some in zip(values, shapes, names, strict=True):
+        across = value["axes"][-1:]
+        rows = value["values"] if len(value["axes"]) > 1 else [value["values"] if across else [value["values"]]]
+        if across and across != named:
+            labels = "".join(f"{_seen(name):>8}" for name in axes[across]["labels"])
+            text.append(f"  {'':{width}}  {'':{max(map(len, shapes))}} {'':{side}}{labels}\n", "dim")
+        named = across
+        more = " …" if across and axes[across]["size"] > len(rows[0]) else ""
+        for i, (name, row) in enumerate(zip(some, rows, strict=True)):
+            of_result = style if value is values[-1] else ""
+            text.append(f"  {'' if i else value['name']:{width}}  ", of_result or "bold")
+            text.append(f"{'' if i else shape:{max(map(len, shapes))}} {name:>{side}}", "dim")
+            text.append("".join(f"{_number(entry):>8}" for entry in row) + more + "\n", of_result)
+        if len(value["axes"]) > 1 and axes[value["axes"][0]]["size"] > len(rows):
+            text.append(f"  {'':{width}}  {'':{max(map(len, shapes))}} {'…':>{side}}\n", "dim")
+
+
+def _row_names(value: dict[str, Any], axes: dict[str, Any]) -> list[str]:
+    down = axes[value["axes"][0]] if len(value["axes"]) > 1 else axes["B"]
+    return [_seen(name) if down["size"] > 1 else "" for name in down["labels"]]
+
+
+def _seen(label: str) -> str:
+    return label if label.isprintable() and label.strip() else repr(label)
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "not finite"
+    if value == int(value) and abs(value) < 1e4:
+        return str(int(value))
+    return f"{value:.3f}" if 5e-4 <= abs(value) < 1e4 else f"{value:.0e}"

@@ -1,0 +1,71 @@
+"use strict";
+// The theme is what the reader's system says, until the button says otherwise. Figures change their template with it.
+const root = document.documentElement;
+const system = matchMedia("(prefers-color-scheme: dark)");
+const read = (id) => JSON.parse(document.getElementById(id).textContent);
+const templates = read("templates");
+const touch = matchMedia("(pointer: coarse)").matches; // a finger that drags wants to scroll
+let chosen = null;
+
+function draw(place) {
+  const { data, layout } = read(place.dataset.from);
+  if (touch) layout.dragmode = false;
+  layout.template = templates[root.dataset.theme];
+  if (layout.meta?.diverging) layout.coloraxis.colorscale = layout.template.layout.colorscale.diverging;
+  Plotly.react(place, data, layout, { displayModeBar: false, responsive: true });
+  place.classList.add("drawn");
+}
+
+function light() {
+  root.dataset.theme = chosen || (system.matches ? "dark" : "light");
+  const button = document.querySelector("button.theme");
+  if (button) button.textContent = root.dataset.theme === "dark" ? "Light" : "Dark";
+  document.querySelectorAll(".figure.drawn").forEach(draw);
+}
+
+system.addEventListener("change", light);
+document.querySelector("button.theme")?.addEventListener("click", () => {
+  chosen = root.dataset.theme === "dark" ? "light" : "dark";
+  light();
+});
+light();
+
+// A figure is drawn when its reader comes near it, and before the page is printed.
+const near = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (isIntersecting && !target.classList.contains("drawn")) draw(target);
+  }
+}, { rootMargin: "800px" });
+document.querySelectorAll(".figure").forEach((place) => near.observe(place));
+addEventListener("beforeprint", () => document.querySelectorAll(".figure:not(.drawn)").forEach(draw));
+
+// A text whose every letter shows how far back its loss reaches.
+for (const card of document.querySelectorAll(".reach")) {
+  const { reach, losses } = read(card.dataset.from); // reach[t][k] of 1000: ‖∂L[t]/∂h[k]‖ against its largest
+  const letters = [...card.querySelectorAll(".text span")];
+  const slider = card.querySelector("input");
+  const said = card.querySelector("output");
+
+  const show = (i) => {
+    const row = reach[i - 1]; // of the loss that letter i was predicted with
+    letters.forEach((letter, j) => {
+      const strength = j < i ? Math.sqrt(row[j + 1] / 1000) : 0; // h[j+1] is the state after letter j
+      letter.style.backgroundColor = strength > 0.02 ? `rgba(var(--glow), ${(0.85 * strength).toFixed(3)})` : "";
+      letter.classList.toggle("now", j === i);
+    });
+    const own = row[i];
+    let lag = 0;
+    while (lag <= i && row[i - lag] >= 0.01 * own) lag += 1;
+    const far = lag > i ? `all ${i} steps back to the start` : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
+    said.textContent = `“${letters[i].dataset.token}” cost ${losses[i - 1].toFixed(2)} nats. More than 1 % of its gradient reaches ${far}.`;
+    slider.value = i;
+  };
+  slider.addEventListener("input", () => show(Number(slider.value)));
+  for (const kind of ["mouseover", "click"]) {
+    card.querySelector(".text").addEventListener(kind, (event) => {
+      const i = letters.indexOf(event.target);
+      if (i > 0) show(i);
+    });
+  }
+  show(Number(slider.value));
+}

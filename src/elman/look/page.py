@@ -1,0 +1,132 @@
+"""One HTML file that needs nothing else: style, script, Plotly and every figure's data are inside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from elman.look.theme import template
+
+GENERATOR = '<meta name="generator" content="elman">'  # by which a page of ours is known
+
+
+class Page:
+    """Collects the parts of a page; html() is the file."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self._body: list[str] = []
+        self._data: dict[str, str] = {"templates": _json({name: _plain(template(name)) for name in ("light", "dark")})}
+
+    def add(self, html: str) -> None:
+        self._body.append(html)
+
+    def figure(self, fig: Any, title: str = "", note: str = "", *, wide: bool = False) -> str:
+        """A card with a figure in it, as HTML for add(); a wide one scrolls where the page is narrow."""
+        plain = _plain(fig)
+        plain["layout"].pop("template", None)  # the page's own, light or dark
+        height = plain["layout"].get("height", 400)
+        name = self.data(plain)
+        head = f"<h3>{escape(title)}</h3>" * bool(title) + f'<p class="note">{note}</p>' * bool(note)
+        width = ";min-width:860px" if wide else ""
+        place = f'<div class="figure" style="height:{height}px{width}" data-from="{name}"></div>'
+        return card(head + (f'<div class="scroll">{place}</div>' if wide else place))
+
+    def data(self, value: Any) -> str:
+        """Keep data for the script; the name under which it finds it."""
+        name = f"data-{len(self._data)}"
+        self._data[name] = _json(value)
+        return name
+
+    def html(self) -> str:
+        kept = "\n".join(f'<script type="application/json" id="{name}">{d}</script>' for name, d in self._data.items())
+        body = "\n".join(self._body)
+        return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{GENERATOR}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{escape(self.title)}</title>
+<style>
+{_asset("page.css")}</style>
+</head>
+<body>
+<main>
+{body}
+</main>
+{kept}
+<script>{_plotly()}</script>
+<script>
+{_asset("page.js")}</script>
+</body>
+</html>
+"""
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is a page of ours, which may be replaced."""
+    try:
+        with path.open("rb") as file:
+            return GENERATOR.encode() in file.read(500)
+    except OSError:
+        return False
+
+
+def card(html: str, kind: str = "") -> str:
+    return f'<div class="card {kind}">{html}</div>'
+
+
+def tiles(figures: Mapping[str, str]) -> str:
+    """Small boxes with a figure each, over what it is."""
+    boxes = (
+        f'<div class="tile"><b>{escape(value)}</b><span>{escape(what)}</span></div>' for what, value in figures.items()
+    )
+    return f'<div class="tiles">{"".join(boxes)}</div>'
+
+
+def pair(left: str, right: str) -> str:
+    """Two cards side by side where there is room."""
+    return f'<div class="pair">{left}{right}</div>'
+
+
+def layer_name(number: int) -> str:
+    return f"layer {number}"
+
+
+def formula(text: str) -> str:
+    """Plain text in the notation of the code: every font has its characters."""
+    return f'<code class="formula">{escape(text)}</code>'
+
+
+def _plain(fig: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(fig.to_json() if hasattr(fig, "to_json") else _of_template(fig))
+    return plain
+
+
+def _of_template(found: Any) -> str:
+    return json.dumps(found.to_plotly_json())
+
+
+def _json(value: Any) -> str:
+    """JSON that can stand in a page: no text in it can end the script that holds it."""
+    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("elman.look") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    source: str = get_plotlyjs()
+    return source.replace("</script", "<\\/script")

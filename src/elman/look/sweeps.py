@@ -1,0 +1,84 @@
+"""The report of a sweep: one HTML file with the history, what mattered, and every trial."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from html import escape
+from typing import Any
+
+from elman.errors import MissingExtraError
+from elman.look.page import Page, card, tiles
+from elman.models.sweep_study import loss_of
+
+CUT = {"pruned": "cut short", "diverged": "diverged", "impossible": "not possible"}
+
+
+def sweep_html(name: str, study: Any, finished: Sequence[Any]) -> str:
+    """The whole page; `finished` are trials, the best first."""
+    page = Page(f"{name}: a sweep")
+    done = [trial for trial in finished if trial.user_attrs.get("why") == "done"]
+    page.add(
+        f'<header><div><p class="eyebrow">A sweep</p><h1>{escape(name)}</h1></div>'
+        '<button class="theme" type="button">Dark</button></header>'
+    )
+    figures = {"trials": str(len(finished)), "of them trained to their end": str(len(done))}
+    if done:
+        figures = {"nats a token: the best validation loss": f"{loss_of(done[0]):.4f}", **figures}
+    page.add(tiles(figures))
+    for title, note, draw in _figures():
+        figure = _drawn(draw, study) if len(done) > 1 else None
+        if figure is not None:
+            page.add(page.figure(figure, title, note, wide=True))
+    page.add(card(f"<h3>All trials</h3>{_table(finished)}"))
+    page.add("<footer>Made by Elman and Optuna. Everything is in this file: it opens without a network.</footer>")
+    return page.html()
+
+
+def _figures() -> list[tuple[str, str, Callable[..., Any]]]:
+    try:
+        from optuna import visualization
+    except ImportError:
+        raise MissingExtraError("Sweeps need Optuna", do="Install it: pip install 'elman[sweep]'") from None
+    draw: Any = visualization
+    named = {"target_name": "nats a token"}
+    history, together = draw.plot_optimization_history, draw.plot_parallel_coordinate
+    return [
+        ("History", "Each point is a trial; the line is the best so far.", partial(history, **named)),
+        ("What mattered", "The share of the differences in loss that a choice explains.", draw.plot_param_importances),
+        ("Choices together", "A line is a trial; drag along an axis to pick some.", partial(together, **named)),
+        ("Choices one by one", "Validation loss against each choice.", partial(draw.plot_slice, **named)),
+        ("Cut short or not", "Validation loss of each trial over its budget.", draw.plot_intermediate_values),
+    ]
+
+
+def _drawn(draw: Callable[..., Any], study: Any) -> Any | None:
+    """None where there is too little to draw: losses that are all alike, say, have no cause."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # experimental features, mostly
+            figure = draw(study)
+    except (ValueError, RuntimeError, ZeroDivisionError):
+        return None
+    figure.update_layout(title=None, template=None, height=figure.layout.height or 420)
+    return figure
+
+
+def _table(finished: Sequence[Any]) -> str:
+    names = list(dict.fromkeys(name for trial in finished for name in trial.params))
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("trial", "nats a token", *names, "", "again: elman train …"))
+    rows = []
+    for trial in finished:
+        loss = loss_of(trial)
+        values = [trial.params.get(name, "") for name in names]
+        cells = [
+            str(trial.number),
+            f"{loss:.4f}" if loss < float("inf") else "–",
+            *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in values),
+            CUT.get(trial.user_attrs.get("why", ""), ""),
+        ]
+        words = f"<td><code>{escape(trial.user_attrs.get('flags', ''))}</code></td>"
+        rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells) + words)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -1,0 +1,85 @@
+"""Plotly (extra: look), and how our figures look: one template for light pages, one for dark ones.
+
+Figures name no colours of their own but take those of the template, so that a page can change the template and nothing
+else when its reader wants it dark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from elman.errors import MissingExtraError
+
+try:
+    import plotly.graph_objects as go
+except ImportError:
+    raise MissingExtraError("Figures need plotly", do="Install it: pip install 'elman[look]'") from None
+
+__all__ = ["COLOURS", "FONT", "QUIET", "figure", "go", "level", "template", "visible"]
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
+QUIET = "rgba(128, 134, 150, 0.75)"  # of lines that only guide the eye, on light and on dark
+
+#            paper      ink        grid                        traces                        from nothing to much
+COLOURS = {
+    "light": ("#ffffff", "#283044", "rgba(40, 48, 68, 0.10)",
+              ["#3563d9", "#d9583b", "#23896b", "#b17a10", "#7c4dc4", "#64708a", "#0f86a5", "#b0427f"],
+              ["#f3f5fa", "#d3e2f8", "#8fb8ee", "#3f77d4", "#24418f", "#131f4a"]),
+    "dark": ("#171b26", "#d5dbea", "rgba(213, 219, 234, 0.12)",
+             ["#86a8ff", "#ff8f70", "#5ccfa6", "#ecbb5f", "#bf9fff", "#9ba7bf", "#5cc5e3", "#f08cc0"],
+             ["#1c2230", "#22345e", "#2f5cae", "#5b97ec", "#a8d3ff", "#fff4cf"]),
+}  # fmt: skip
+
+
+def template(name: str) -> Any:
+    """The template "light" or "dark"."""
+    paper, ink, grid, colorway, scale = COLOURS[name]
+    axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "tickcolor": grid, "automargin": True}
+    steps = [[i / (len(scale) - 1), colour] for i, colour in enumerate(scale)]
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": FONT, "size": 13, "color": ink},
+            "colorway": colorway,
+            "colorscale": {"sequential": steps, "diverging": [[0, "#cf5638"], [0.5, paper], [1, "#3563d9"]]},
+            "coloraxis": {"colorscale": steps, "colorbar": {"outlinewidth": 0, "thickness": 12, "ticklen": 4}},
+            "xaxis": axis,
+            "yaxis": axis,
+            "hoverlabel": {"bgcolor": paper, "bordercolor": grid, "font": {"family": FONT, "color": ink}},
+            "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+            "margin": {"l": 60, "r": 20, "t": 40, "b": 50},
+            "hovermode": "closest",
+        }
+    )
+
+
+def figure(
+    traces: list[Any], *, x: str, y: str, height: int = 360, levels: Sequence[dict[str, Any]] = (), **layout: Any
+) -> Any:
+    """A figure with titled axes, light until a page says otherwise. Options of plotly's axes come as x_…, y_…."""
+    axes: dict[str, dict[str, Any]] = {"x": {"title": {"text": x}}, "y": {"title": {"text": y}}}
+    for name in [name for name in layout if name[:2] in ("x_", "y_")]:
+        axes[name[0]][name[2:]] = layout.pop(name)
+    if levels:
+        layout["shapes"] = [*layout.get("shapes", []), *(line["shape"] for line in levels)]
+        layout["annotations"] = [line["words"] for line in levels if line["words"]["text"]]
+    return go.Figure(
+        traces, {"template": template("light"), "height": height, "xaxis": axes["x"], "yaxis": axes["y"], **layout}
+    )
+
+
+def level(y: float, text: str = "", *, log: bool = False) -> dict[str, Any]:
+    """A dotted line across a figure at height y, with words on it: what `figure` takes as levels=."""
+    line = {"dash": "dot", "color": QUIET}
+    shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
+    height = math.log10(y) if log else y  # plotly takes a shape's height as it is, and the words' as an exponent
+    place = {"xref": "paper", "x": 1, "xanchor": "right", "y": height, "yanchor": "bottom"}
+    return {"shape": shape, "words": {**place, "text": text, "showarrow": False, "font": {"color": QUIET, "size": 12}}}
+
+
+def visible(token: str) -> str:
+    """A token that can be seen: marks for what is white, in characters that every font has."""
+    return token.replace(" ", "·").replace("\n", "¶").replace("\t", "→").replace("\r", "«") or "∅"

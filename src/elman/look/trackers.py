@@ -1,0 +1,131 @@
+"""Readable features of a text: what a hidden unit might be keeping track of, as one value a character.
+
+The value at a character is what is known once it has been read: inside quotation marks from the opening mark on, up to
+the closing one. Two features look one character ahead, for a model that predicts does so too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from elman.data import Vocabulary
+from elman.data.words import words_of
+from elman.maths.arrays import Array
+
+VOWELS = frozenset("aeiouyAEIOUY")
+OPENING, CLOSING = "“«„", "”»"
+
+
+class Characters:
+    """A text as arrays, with what several features need."""
+
+    def __init__(self, text: str) -> None:
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        different, self._kinds = np.unique(codes, return_inverse=True)
+        self._different = [chr(code) for code in different]
+        self.index = np.arange(len(codes))  # (C,)
+
+    def are(self, test: Callable[[str], bool]) -> Array:
+        """Of each character, whether the test holds: each different one is tested once."""
+        return np.array([test(c) for c in self._different], bool)[self._kinds]
+
+    def last(self, mark: Array) -> Array:
+        """Where the mark last was, at this character or before it; -1 where it was not."""
+        return np.maximum.accumulate(np.where(mark, self.index, -1))
+
+    def since(self, mark: Array) -> Array:
+        return np.asarray(self.index - self.last(mark))
+
+    def count_since(self, mark: Array, reset: Array) -> Array:
+        """How many marks there were after the last reset."""
+        count = np.concatenate([[0], np.cumsum(mark)])
+        return np.asarray(count[1:] - count[self.last(reset) + 1])
+
+    def between(self, opening: str, closing: str) -> Array:
+        """After an opening mark, before a closing one, within a paragraph."""
+        ended = np.maximum(self.last(self.are(closing.__contains__)), self.last(self.blank_line))
+        return self.last(self.are(opening.__contains__)) > ended
+
+    def paired(self, mark: str) -> Array:
+        """After an odd number of marks that open and close alike, within a paragraph."""
+        return np.asarray(self.count_since(self.are(mark.__eq__), self.blank_line) % 2 == 1)
+
+    @cached_property
+    def line_break(self) -> Array:
+        return self.are("\n".__eq__)
+
+    @cached_property
+    def blank_line(self) -> Array:
+        """What ends a paragraph, and with it a quotation that is left open."""
+        return self.line_break & before(self.line_break)
+
+    @cached_property
+    def letter(self) -> Array:
+        return self.are(str.isalpha)
+
+    @cached_property
+    def sentence_end(self) -> Array:
+        return self.are(".!?".__contains__) | self.blank_line
+
+
+def before(mark: Array) -> Array:
+    return np.concatenate([[False], mark[:-1]])
+
+
+def after(mark: Array) -> Array:
+    return np.concatenate([mark[1:], [False]])
+
+
+@dataclass(frozen=True)
+class Tracker:
+    """A feature: yes or no, or a number."""
+
+    name: str
+    values: Callable[[Characters], Array]  # one for each character
+    number: bool = False
+    words: Literal["last", "any"] | None = None  # which character speaks for a word; None: no feature of words
+
+
+TRACKERS = (
+    Tracker("inside quotation marks", lambda c: c.paired('"') | c.between(OPENING, CLOSING), words="last"),
+    Tracker("inside parentheses", lambda c: c.between("([", ")]"), words="last"),
+    Tracker("inside underscores", lambda c: c.paired("_"), words="last"),
+    Tracker("at the start of a line", lambda c: c.line_break, words="last"),
+    Tracker("after the end of a sentence", lambda c: c.last(c.sentence_end) > c.last(c.letter), words="last"),
+    Tracker("punctuation", lambda c: c.are(lambda s: not s.isalnum() and not s.isspace()), words="last"),
+    Tracker("a digit", lambda c: c.are(str.isdigit), words="any"),
+    Tracker("a capital", lambda c: c.are(str.isupper), words="any"),
+    Tracker("after a capital", lambda c: before(c.are(str.isupper))),
+    Tracker("a vowel", lambda c: c.are(VOWELS.__contains__)),
+    Tracker("inside a word", lambda c: c.letter),
+    Tracker("a space comes next", lambda c: after(c.are(" ".__eq__))),
+    Tracker("a line break comes next", lambda c: after(c.line_break), words="last"),
+    Tracker("position in the line", lambda c: c.since(c.line_break), number=True, words="last"),
+    Tracker("letters of the word so far", lambda c: c.since(~c.letter), number=True, words="last"),
+    Tracker(
+        "words of the sentence so far",
+        lambda c: c.count_since(c.letter & ~before(c.letter), c.sentence_end),
+        number=True,
+        words="last",
+    ),
+)
+
+
+def track(text: str, vocabulary: Vocabulary) -> dict[Tracker, Array]:
+    """The features of a text that make sense for this vocabulary, each with one value a token."""
+    characters = Characters(text)
+    if vocabulary.kind == "word":
+        ends = np.cumsum([len(word) for words in words_of([text]) for word in words])  # (T,)
+        starts = np.append(0, ends[:-1])
+        values = {t: t.values(characters) for t in TRACKERS if t.words is not None}
+        return {t: np.maximum.reduceat(v, starts) if t.words == "any" else v[ends - 1] for t, v in values.items()}
+    found = {t: t.values(characters) for t in TRACKERS}
+    if vocabulary.kind == "byte":  # each byte of a character has its value
+        sizes = [len(c.encode("utf-8", "surrogatepass")) for c in text]
+        return {t: np.repeat(v, sizes) for t, v in found.items()}
+    return found

@@ -1,0 +1,165 @@
+"""elman train --task …, predict and eval: as a person types them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+QUICK = ["--hidden", "16", "--epochs", "4", "--learning-rate", "0.02", "--warmup", "5"]
+NAMES = "".join(f"{'ab' * (1 + i % 3)}{i % 7}\tA\n{'ba' * (1 + i % 3)}{i % 7}\tB\n" for i in range(40))
+TAGGED = "".join(f"the\tDET\ndog{i}\tNOUN\n\na\tDET\ncat{i}\tNOUN\nsleeps\tVERB\n\n" for i in range(20))
+PAIRS = "".join(f"word {i}\tmot {i}\n" for i in range(60))
+
+
+def elman(*words, cwd, text=None, rc=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "elman", *map(str, words)],
+        check=False,
+        cwd=cwd,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == rc, done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    return done.stdout if rc == 0 else done.stderr
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run of each task, made as the README says."""
+    folder = tmp_path_factory.mktemp("sequences")
+    for name, text in (("names", NAMES), ("tagged", TAGGED), ("pairs", PAIRS)):
+        (folder / f"{name}.tsv").write_text(text)
+    said = {
+        "classify": elman("train", "names.tsv", "--out", "classify", *QUICK, cwd=folder),
+        "tag": elman("train", "tagged.tsv", "--out", "tag", *QUICK, cwd=folder),
+        "translate": elman("train", "pairs.tsv", "--out", "translate", *QUICK, cwd=folder),
+        "generate": elman("train", "names.tsv", "--task", "generate", "--out", "generate", *QUICK, cwd=folder),
+    }
+    return folder, said
+
+
+def test_training_guesses_the_task_and_ends_with_the_next_command(runs):
+    folder, said = runs
+    for task, text in said.items():
+        assert f"examples to {task}" in text
+        assert text.splitlines()[-1] == f"elman predict {task}"
+        assert json.loads((folder / task / "config.json").read_text())["task"] == task
+
+
+def test_predict_classifies_lines(runs):
+    folder, _ = runs
+    assert elman("predict", "classify", cwd=folder, text="abab3\nbaba3\n").split() == ["A", "B"]
+    shares = elman("predict", "classify", "--proba", cwd=folder, text="abab3\n").strip().split("\t")
+    assert shares[0].startswith("A 0.")
+    facts = json.loads(elman("predict", "classify", "--json", "--proba", cwd=folder, text="abab3\tignored\n"))
+    assert facts["input"] == "abab3"
+    assert facts["prediction"] == "A"
+    assert sum(facts["proba"].values()) == pytest.approx(1)
+
+
+def test_predict_reads_a_file_and_an_empty_one_gives_nothing(runs):
+    folder, _ = runs
+    (folder / "new.txt").write_text("abab1\n\nbaba1")
+    assert len(elman("predict", "classify", "new.txt", cwd=folder).splitlines()) == 3
+    assert elman("predict", "classify", cwd=folder, text="") == ""
+
+
+def test_predict_tags_tokens(runs):
+    folder, _ = runs
+    said = elman("predict", "tag", cwd=folder, text="the\ncat1\n\na\ndog2\n")
+    blocks = [[line.split("\t") for line in block.splitlines()] for block in said.strip().split("\n\n")]
+    assert [[token for token, _ in block] for block in blocks] == [["the", "cat1"], ["a", "dog2"]]
+    assert all(block[0][1] == "DET" for block in blocks)
+    facts = [
+        json.loads(line) for line in elman("predict", "tag", "--json", cwd=folder, text="the\ncat1\n").splitlines()
+    ]
+    assert facts == [{"input": ["the", "cat1"], "prediction": facts[0]["prediction"]}]
+
+
+def test_predict_translates_and_generates(runs):
+    folder, _ = runs
+    assert elman("predict", "translate", "--beam", "3", cwd=folder, text="word 3\n").strip()
+    drawn = elman("predict", "generate", "--temperature", "1", "--seed", "3", cwd=folder, text="A\nB\nA\n")
+    assert len(drawn.splitlines()) == 3
+    assert drawn == elman("predict", "generate", "--temperature", "1", "--seed", "3", cwd=folder, text="A\nB\nA\n")
+
+
+def test_eval_gives_the_figures_that_people_expect(runs):
+    folder, _ = runs
+    text = elman("eval", "classify", "names.tsv", cwd=folder)
+    assert "accuracy" in text
+    assert "macro F1" in text
+    assert "said →" in text
+    facts = json.loads(elman("eval", "classify", "names.tsv", "--json", cwd=folder))
+    assert facts["accuracy"] > 0.9
+    assert sum(map(sum, facts["confusion"])) == facts["examples"] == 80
+    assert json.loads(elman("eval", "tag", "tagged.tsv", "--json", cwd=folder))["examples"] == 100
+    told = json.loads(elman("eval", "translate", "pairs.tsv", "--json", cwd=folder))
+    assert set(told) == {"examples", "exact_match", "token_accuracy", "edit_distance"}
+    assert json.loads(elman("eval", "generate", "names.tsv", "--json", cwd=folder))["perplexity"] > 1
+
+
+def test_show_tells_of_any_run(runs):
+    folder, _ = runs
+    for task in ("classify", "tag", "generate", "translate"):
+        assert f"{task}: " in elman("show", task, cwd=folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "says"),
+    [
+        (["train", "bad.tsv", "--task", "classify"], None, "bad.tsv, line 2: expected a tab"),
+        (["train", "names.tsv", "--task", "juggle"], None, "one of lm, classify, tag, generate, translate"),
+        (["train", "names.tsv", "--task", "classify", "--window", "3"], None, "for language models only"),
+        (["train", "missing.tsv", "--task", "tag"], None, "there is no file 'missing.tsv'"),
+        (["train", "--task", "tag"], None, "SOURCE is missing"),
+        (["train", "names.tsv", "--out", "classify"], None, "exists already"),
+        (["eval", "classify", "strange.tsv"], None, "strange.tsv, line 1: expected a label that was seen"),
+        (["eval", "tag", "strange.tsv"], None, "expected a tag that was seen in training, got 'C'"),
+        (["predict", "translate", "--proba"], "x\n", "--proba: expected a run to classify or tag"),
+        (["predict", "generate"], "C\n", "label: expected one of"),
+        (["sample", "classify"], None, "expected a language model, got a run to classify"),
+        (["predict", "nowhere"], "x\n", "There is no run at nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_half_done(runs, words, text, says):
+    folder, _ = runs
+    (folder / "bad.tsv").write_text("good\tpos\nno tab\n")
+    (folder / "strange.tsv").write_text("x\tC\n")
+    before = sorted(path.name for path in folder.iterdir())
+    assert says in elman(*words, cwd=folder, text=text, rc=2)
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_an_interrupted_run_goes_on_to_the_same_model(runs):
+    folder, _ = runs
+    words = [
+        sys.executable,
+        "-m",
+        "elman",
+        "train",
+        "names.tsv",
+        "--hidden",
+        "16",
+        "--steps",
+        "2500",
+        "--save-every",
+        "50",
+    ]
+    subprocess.run([*words, "--out", "whole"], cwd=folder, check=True, capture_output=True, timeout=120)
+    process = subprocess.Popen([*words, "--out", "parts"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until = time.monotonic() + 60
+    while not list(folder.glob("parts/checkpoints/step-*")) and time.monotonic() < until:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode in (130, 0)
+    elman("train", "--resume", "parts", cwd=folder)
+    assert (folder / "parts/model.safetensors").read_bytes() == (folder / "whole/model.safetensors").read_bytes()

@@ -1,0 +1,100 @@
+"""elman steps: all at once, one screen an equation, a page, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elman.look.steps import steps_data
+
+
+def test_without_a_terminal_all_comes_at_once(elman):
+    status, out, err = elman("steps", "hell", "ello")
+    assert (status, err) == (0, "")
+    for step in steps_data("hell", "ello")["steps"]:
+        assert step["here"] in out
+        assert f"{step['lines'][0]['file']}:{step['lines'][0]['line']}" in out
+    assert "39 of 39" in out
+    assert "1.357" in out  # the loss
+
+
+def test_a_run_s_network_is_shown_in_part(elman, run):
+    status, out, err = elman("steps", "the ", "he c", "--run", run)
+    assert (status, err) == (0, "")
+    assert "(16, 16)" in out
+    assert "unit 4" in out
+    assert "unit 5" not in out
+    assert "…" in out
+
+
+def test_a_page_is_written(elman, run):
+    status, out, err = elman("steps", "the ", "he c", "--run", run, "--out", "page.html")
+    assert (status, err) == (0, "")
+    assert "page.html" in out
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "the run run" in page
+    assert sorted(path.name for path in Path().iterdir()) == ["page.html", "run"]
+
+
+def not_a_language_model(run):
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps({**config, "task": "classify"}))
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["hell", "ell"], "the same number of tokens"),
+    (["", ""], "the input is empty"),
+    (["the", "hez", "--run", "run"], "the target has characters that the model does not know: got 'z'"),
+    (["a", "b", "--run", "nowhere"], "There is no run at nowhere"),
+    (["a", "b", "--out", "nowhere/page.html"], "could not be written: No such file or directory"),
+    (["a" * 40, "b" * 40], "at most 32 tokens"),
+])  # fmt: skip
+def test_bad_input_is_refused_in_a_line(elman, run, words, message):
+    status, out, err = elman("steps", *words)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert [path.name for path in Path().iterdir()] == ["run"]
+
+
+def test_a_run_of_another_task_is_refused(elman, run):
+    not_a_language_model(run)
+    status, out, err = elman("steps", "a", "b", "--run", run, "--out", "page.html")
+    assert (status, out) == (2, "")
+    assert "expected a language model" in err
+    assert "classify" in err
+    assert not Path("page.html").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
+def test_in_a_terminal_enter_goes_on_b_goes_back_and_q_leaves():
+    import pty
+
+    master, slave = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "elman", "steps", "hell", "ello"],
+        stdin=slave, stdout=slave, stderr=slave, env=environment, close_fds=True,
+    )  # fmt: skip
+    os.close(slave)
+
+    def read_until(text):
+        seen = b""
+        while text not in seen:
+            seen += os.read(master, 4096)
+        return seen.decode()
+
+    for key, expected in ((b"", "1 of 39"), (b"\n", "2 of 39"), (b"\n", "3 of 39"), (b"b\n", "2 of 39")):
+        os.write(master, key)
+        screen = read_until(b"q leaves: ")
+        assert expected in screen
+        assert screen.count(" of 39") == 1  # one screen an equation
+    os.write(master, b"q\n")
+    assert process.wait(20) == 0
+    os.close(master)

@@ -1,0 +1,159 @@
+"""Whole sequences: ragged arrays, tokens with an unknown, examples from files, and what a bad row says."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elman.data.examples import Examples
+from elman.data.labelled import guess_task, read_rows
+from elman.data.ragged import Ragged
+from elman.data.symbols import EDGE_ID, UNKNOWN_ID, Symbols, kind_of
+from elman.errors import CheckpointError, DataError, EncodingError
+
+TEXTS = st.lists(st.text(max_size=12), min_size=1, max_size=8)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=6), st.data())
+def test_padding_keeps_every_sequence_and_adds_only_zeros(sequences, data):
+    ragged = Ragged.of([np.array(s, np.int64) for s in sequences], np.empty(0, np.int64))
+    rows = np.array(data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=5)))
+    padded = ragged.padded(rows)
+    assert padded.shape == (max(1, *(len(sequences[i]) for i in rows)), len(rows))
+    for column, i in zip(padded.T, rows, strict=True):
+        assert column[: len(sequences[i])].tolist() == sequences[i]
+        assert not column[len(sequences[i]) :].any()
+    assert [s.tolist() for s in ragged.take(rows)] == [sequences[i] for i in rows]
+
+
+@pytest.mark.parametrize("kind", ["char", "byte"])
+@given(texts=TEXTS)
+def test_strings_come_back_from_their_ids(kind, texts):
+    symbols = Symbols.of(texts, kind, max_words=1000, min_count=1)
+    for text in texts:
+        assert symbols.decode(symbols.encode(text)) == (
+            text if kind == "char" else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        )
+
+
+@given(texts=st.lists(st.text("ab ,.!", max_size=12), min_size=1, max_size=8))
+def test_words_come_back_as_a_string_without_outer_space(texts):
+    symbols = Symbols.of(texts, "word", max_words=1000, min_count=1)
+    assert [symbols.decode(symbols.encode(text)) for text in texts] == [text.strip() for text in texts]
+
+
+def test_what_was_never_seen_is_unknown_and_capitals_fall_back_to_small_letters():
+    symbols = Symbols.of([["the", "dog"]], "list", max_words=10, min_count=1)
+    assert symbols.encode(["The", "cat"]).tolist() == [symbols.encode(["the"])[0], UNKNOWN_ID]
+    assert symbols.decode([*symbols.encode(["dog"]), EDGE_ID, 3]) == ["dog"]
+
+
+def test_rare_tokens_are_hidden_more_often_than_common_ones():
+    symbols = Symbols.of(["aaaaaaaaab"], "char", max_words=10, min_count=1)
+    shares = dict(zip(symbols.tokens, symbols.rarity(0.25), strict=True))
+    assert shares["b"] == pytest.approx(0.25 / 1.25)
+    assert shares["a"] == pytest.approx(0.25 / 9.25)
+    assert shares["<unknown>"] == shares["<edge>"] == 0
+
+
+def test_tokens_survive_json_and_damage_is_refused():
+    symbols = Symbols.of(["one two", "two"], "word", max_words=10, min_count=1)
+    again = Symbols.from_json(symbols.to_json())
+    assert (again.tokens, again.counts.tolist(), again.longest) == (symbols.tokens, symbols.counts.tolist(), 2)
+    for damage in ({"kind": "?"}, {"tokens": ["x", "x"]}, {"counts": [1]}, {"longest": None}):
+        with pytest.raises(CheckpointError):
+            Symbols.from_json({**symbols.to_json(), **damage})
+
+
+def test_strings_of_several_words_are_cut_into_words():
+    assert kind_of(["Rossi", "Schmidt"], "auto") == "char"
+    assert kind_of(["a good film", "a bad one"], "auto") == "word"
+    assert kind_of(["a good film"], "byte") == "byte"
+
+
+def test_a_split_is_a_partition_and_examples_survive_a_file():
+    x = Ragged.of([np.arange(i) for i in range(20)], np.empty(0, np.int64))
+    examples = Examples(x, np.arange(20), np.ones(20))
+    train, held = examples.split(0.25, np.random.default_rng(0))
+    assert len(held) == 5
+    assert sorted([*train.y, *held.y]) == list(range(20))
+    again = Examples.from_arrays(examples.arrays())
+    assert [s.tolist() for s in again.x] == [s.tolist() for s in x]
+    with pytest.raises(CheckpointError):
+        Examples.from_arrays(examples.arrays() | {"x.lengths": np.arange(19)})
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path, text, name="data.tsv"):
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(tmp_path / name)
+
+
+def test_each_form_of_file_is_read(tmp_path):
+    rows = read_rows(written(tmp_path, "\ufeffgood\tpos\r\n\r\nbad\tneg\r\n"), "classify")
+    assert (rows.left, rows.right) == (["good", "bad"], ["pos", "neg"])
+    assert rows.places[1].endswith("line 3")
+    rows = read_rows(written(tmp_path, "a\tX\nb\tY\n\n\nc\tX"), "tag")
+    assert (rows.left, rows.right) == ([["a", "b"], ["c"]], [["X", "Y"], ["X"]])
+    rows = read_rows(written(tmp_path, "go on\tva y\n"), "translate")
+    assert (rows.left, rows.right) == (["go on"], ["va y"])
+    folder = tmp_path / "names"
+    folder.mkdir()
+    written(folder, "Rossi\nBianchi\n", "Italian.txt")
+    written(folder, "Kim\n", "Korean.txt")
+    rows = read_rows(str(folder), "generate")
+    assert (rows.left, rows.right) == (["Rossi", "Bianchi", "Kim"], ["Italian", "Italian", "Korean"])
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "says"),
+    [
+        ("classify", "good\tpos\nno tab here\n", "line 2: expected a tab"),
+        ("classify", "good\tpos\nbad\t \n", "line 2.*an empty label"),
+        ("translate", "go\t\n", "line 1.*an empty target"),
+        ("classify", "a\tb\tc\n", "line 1: expected one tab, got 2"),
+        ("tag", "the\tDET\ndog\n", "line 2.*no tab in 'dog'"),
+        ("tag", "the\tDET\n\tNOUN\n", "line 2.*an empty token"),
+        ("tag", "the\tDET\ndog\t\n", "line 2.*an empty tag"),
+        ("classify", "\n\n", "holds no example"),
+    ],
+)
+def test_a_bad_row_is_reported_with_its_line(tmp_path, task, text, says):
+    with pytest.raises(DataError, match=says):
+        read_rows(written(tmp_path, text), task)
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(DataError, match="there is no file"):
+        read_rows(str(tmp_path / "missing"), "classify")
+    with pytest.raises(EncodingError, match=r"data\.tsv is not utf-8"):
+        read_rows(written(tmp_path, b"\xff\tx\n"), "classify")
+    (tmp_path / "one").mkdir()
+    written(tmp_path / "one", "a\n", "only.txt")
+    with pytest.raises(DataError, match="1 files with lines"):
+        read_rows(str(tmp_path / "one"), "classify")
+
+
+@pytest.mark.parametrize(
+    ("text", "task"),
+    [
+        ("It is a truth universally acknowledged\nthat a single man\n", "lm"),
+        ("".join(f"text {i}\t{'pos' if i % 2 else 'neg'}\n" for i in range(40)), "classify"),
+        ("the\tDET\ndog\tNOUN\nbarks\tVERB\n\nit\tPRON\nsleeps\tVERB\n", "tag"),
+        ("".join(f"word {i}\tmot {i}\n" for i in range(40)), "translate"),
+        ("a\tb\nno tab\n", "lm"),
+        ("", "lm"),
+    ],
+)
+def test_the_task_is_guessed_from_the_form_of_the_file(tmp_path, text, task):
+    assert guess_task(written(tmp_path, text)) == task
+
+
+def test_a_folder_of_short_lines_is_for_classes_and_one_of_texts_for_a_language_model(tmp_path):
+    for name, text in (("a.txt", "Rossi\nBianchi\n"), ("b.txt", "Kim\nPark\n")):
+        written(tmp_path, text, name)
+    assert guess_task(str(tmp_path)) == "classify"
+    written(tmp_path, "A long line of prose that goes on and on. " * 20, "c.txt")
+    assert guess_task(str(tmp_path)) == "lm"

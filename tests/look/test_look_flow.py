@@ -1,0 +1,177 @@
+"""Gradient flow equals one backward pass per loss, and for the identity the powers of W_hh; horizons are right."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from look_networks import X, random_network, random_text, scaled_orthogonal
+
+from elman import maths
+from elman.errors import DataError, RangeError
+from elman.look import gradient_flow, memory_horizon, trace
+
+SOFT = (lambda a: a / (1 + np.abs(a)), lambda h: (1 - np.abs(h)) ** 2)  # a pair of one's own
+
+
+def one_backward_a_loss(network, p, x, y, state=None):
+    """∂L[t]/∂h[k] of one layer: the text is cut at k, and d_h0 of the rest is the gradient by h[k]."""
+    W_xh, W_hh = p["layers.0.W_xh"], p["layers.0.W_hh"]
+    h = maths.rnn_forward(x[:, None], state, W_xh, W_hh, p["layers.0.b_h"], activation=network.activation)
+    norms = np.full((len(x), len(x) + 1), np.nan)
+    for t in range(len(x)):
+        _, d_o = maths.cross_entropy(h[t + 1] @ p["head.W_hy"] + p["head.b_y"], y[t : t + 1])
+        direct = np.zeros_like(h[1:])
+        direct[t] = d_o @ p["head.W_hy"].T
+        norms[t, t + 1] = np.linalg.norm(direct[t])
+        for k in range(t + 1):
+            rest = direct[k:], x[k:, None], h[k:], W_xh, W_hh
+            norms[t, k] = np.linalg.norm(maths.rnn_backward(*rest, activation=network.activation).d_h0)
+    return norms
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "identity", SOFT], ids=str)
+@pytest.mark.parametrize("T", [1, 2, 9])
+def test_it_equals_one_backward_pass_per_loss(T, activation):
+    network, p = random_network(T, activation=activation)
+    x, y = random_text(T)
+    flow = gradient_flow(network, p, x, y)
+    np.testing.assert_allclose(flow.d_h[0], one_backward_a_loss(network, p, x, y), rtol=0, atol=1e-10)
+
+
+@given(seed=st.integers(0, 1000), T=st.integers(1, 8), H=st.integers(1, 5), scale=st.floats(0.05, 2))
+@settings(deadline=None, max_examples=25)
+def test_it_equals_one_backward_pass_per_loss_everywhere(seed, T, H, scale):
+    network, p = random_network(seed, H=H, scale=scale)
+    x, y = random_text(T, seed)
+    state = [np.random.default_rng(seed).uniform(-1, 1, (1, H))]
+    flow = gradient_flow(network, p, x, y, state=state)
+    truth = one_backward_a_loss(network, p, x, y, state[0])
+    np.testing.assert_allclose(flow.d_h[0], truth, rtol=1e-10, atol=1e-10)
+
+
+def loss_with_a_nudge(network, p, x, y, layer, k, nudge):
+    """Every L[t], with `nudge` added to h[k] of a layer as soon as it is there: written out, one step at a time."""
+    h = [np.zeros(network.hidden, complex) for _ in range(network.layers)]
+    losses = []
+    for t in range(-1, len(x)):  # at t = -1 the initial states are there
+        read = np.eye(X)[x[t]] if t >= 0 else None
+        for i in range(network.layers):
+            if t >= 0:
+                W_xh, W_hh, b_h = (p[f"layers.{i}.{name}"] for name in ("W_xh", "W_hh", "b_h"))
+                h[i] = np.tanh(read @ W_xh + h[i] @ W_hh + b_h)
+            if (i, t + 1) == (layer, k):
+                h[i] = h[i] + nudge
+            read = h[i]
+        if t >= 0:
+            o = read @ p["head.W_hy"] + p["head.b_y"]
+            losses.append(np.log(np.exp(o).sum()) - o[y[t]])
+    return np.array(losses)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_in_a_stack_every_path_counts(layers):
+    """The judge is a complex step: exact to the last digits, and it knows nothing of a backward pass."""
+    T, H = 6, 4
+    network, p = random_network(layers, H=H, layers=layers)
+    x, y = random_text(T)
+    flow = gradient_flow(network, p, x, y)
+    for layer in range(layers):
+        for k in range(T + 1):
+            nudged = [loss_with_a_nudge(network, p, x, y, layer, k, 1e-30j * e) for e in np.eye(H)]
+            norms = np.linalg.norm(np.imag(nudged) / 1e-30, axis=0)  # (T,)
+            reached = np.arange(T) >= k - 1
+            np.testing.assert_allclose(flow.d_h[layer, reached, k], norms[reached], rtol=0, atol=1e-10)
+            assert np.isnan(flow.d_h[layer, ~reached, k]).all()
+
+
+def test_for_the_identity_it_is_a_power_of_the_recurrent_weights():
+    network, p = random_network(3, activation="identity", scale=0.3)
+    x, y = random_text(12)
+    flow, seen = gradient_flow(network, p, x, y), trace(network, p, x)
+    d_o = maths.softmax(seen.o) - np.eye(X)[y]
+    for t in range(12):
+        for k in range(t + 2):
+            power = np.linalg.matrix_power(p["layers.0.W_hh"].T, t + 1 - k)
+            assert flow.d_h[0, t, k] == pytest.approx(np.linalg.norm(d_o[t] @ p["head.W_hy"].T @ power), abs=1e-10)
+
+
+def test_the_two_factors_of_a_step_lead_from_one_state_to_the_one_before():
+    network, p = random_network()
+    flow = gradient_flow(network, p, *random_text(8))
+    np.testing.assert_allclose(flow.d_h_back[0, :, 1:], flow.d_h[0, :, :-1] + 0 * flow.d_h[0, :, 1:], atol=1e-14)
+    assert np.isnan(flow.d_a[0, :, 0]).all()
+    assert (flow.d_a[0] <= flow.d_h[0] + 1e-15)[np.isfinite(flow.d_a[0])].all()  # tanh only shrinks
+    activation, recurrent = flow.factors()
+    h = trace(network, p, random_text(8)[0]).h[0]
+    assert activation.shape == recurrent.shape == (8,)
+    last = flow.d_a[0, 7, 1] / flow.d_h[0, 7, 1], flow.d_h[0, 7, 0] / flow.d_a[0, 7, 1]
+    assert (activation[-1], recurrent[-1]) == pytest.approx(last)  # of the one loss that goes so far
+    assert ((1 - h[1:] ** 2).min(axis=1).min() <= activation).all()
+
+
+def test_what_is_left_at_a_lag_is_the_mean_against_lag_0_of_the_same_losses():
+    network, p = random_network()
+    flow = gradient_flow(network, p, *random_text(5))
+    left = flow.by_lag()
+    assert left[0] == 1
+    assert left[2] == pytest.approx(
+        sum(flow.d_h[0, t, t - 1] for t in range(1, 5)) / sum(flow.d_h[0, t, t + 1] for t in range(1, 5))
+    )
+    assert left[5] == pytest.approx(flow.d_h[0, 4, 0] / flow.d_h[0, 4, 5])
+
+
+@given(gain=st.floats(0.05, 0.97), seed=st.integers(0, 50))
+@settings(deadline=None, max_examples=30)
+def test_the_horizon_of_a_scaled_orthogonal_network_is_known(gain, seed):
+    exact = math.log(0.01) / math.log(gain)
+    assume(abs(exact - round(exact)) > 1e-3)
+    flow = gradient_flow(*scaled_orthogonal(gain, H=5, seed=seed), *random_text(40, seed))
+    assert memory_horizon(flow) == (math.ceil(exact) if exact <= 40 else None)
+
+
+def test_gain_one_half_is_forgotten_after_seven_steps():
+    assert memory_horizon(gradient_flow(*scaled_orthogonal(0.5), *random_text(20))) == 7
+    assert memory_horizon(gradient_flow(*scaled_orthogonal(0.5), *random_text(6))) is None  # the text ends before
+
+
+def test_a_network_in_single_precision_is_followed_in_double():
+    network, p = random_network()
+    single = p.zeros()
+    single.buffer[:] = p.buffer.astype(np.float32)
+    narrow = type(p)(network.shapes, np.float32)
+    narrow.buffer[:] = p.buffer
+    x, y = random_text(9)
+    np.testing.assert_array_equal(gradient_flow(network, narrow, x, y).d_h, gradient_flow(network, single, x, y).d_h)
+
+
+def test_the_losses_are_those_of_each_step_alone():
+    network, p = random_network()
+    x, y = random_text(7)
+    o, _ = network.forward(p, x[:, None], network.zero_state(1, np.float64))
+    np.testing.assert_allclose(gradient_flow(network, p, x, y).losses, -np.log(maths.softmax(o)[range(7), 0, y]))
+
+
+def test_an_overflowing_gradient_is_no_warning():
+    flow = gradient_flow(*scaled_orthogonal(1e200), *random_text(6))
+    assert not np.isfinite(flow.by_lag()).all()
+
+
+def test_progress_is_told():
+    told = []
+    gradient_flow(*random_network(), *random_text(5), progress=lambda *facts: told.append(facts))
+    assert told == [("following the gradient", lag, 5) for lag in range(6)]
+
+
+def test_bad_texts_are_refused():
+    network, p = random_network()
+    none = np.array([], int)
+    with pytest.raises(DataError, match="at least two tokens"):
+        gradient_flow(network, p, none, none)
+    with pytest.raises(RangeError, match="x: expected ids from 0 to 3"):
+        gradient_flow(network, p, np.array([4]), np.array([0]))
+    with pytest.raises(RangeError, match="y: expected ids from 0 to 3"):
+        gradient_flow(network, p, np.array([0]), np.array([-1]))

@@ -1,0 +1,180 @@
+"""The report in a real browser without a network: light, dark, on a phone; and what it says is what was found."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from look_models import drawn_model, quoting_model
+
+from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
+from elman.errors import DataError
+from elman.look import examine, report_html
+
+NASTY = "</script><script>alert(1)</script><b>bold</b> & \"quoted\" 'so' <!-- \n"
+QUOTING = "“Oh dear,” said Ann. It was late (and cold). “No!” cried Bob, “not now.” They slept.\n" * 5
+METRICS = [{"step": s, "gradient_norm": 3 / s, "gradient_norms": {"head.W_hy": 1 / s}} for s in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """A stack of two layers on a text with a planted unit, from a run folder with metrics."""
+    folder = tmp_path_factory.mktemp("runs") / "planted"
+    quoting_model(QUOTING, layers=2).save(folder)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in METRICS))
+    model = quoting_model(QUOTING).load(folder)
+    return examine(model, model.vocabulary_.encode(QUOTING), steps=60)
+
+
+@pytest.fixture(scope="module")
+def page(seen, tmp_path_factory):
+    path = tmp_path_factory.mktemp("pages") / "report.html"
+    path.write_text(report_html(seen), encoding="utf-8")
+    return path
+
+
+def ready(watched):
+    """The page, once its first figure is drawn: on a phone it is a way down."""
+    watched.page.locator(".figure").first.scroll_into_view_if_needed()
+    watched.page.wait_for_selector(".figure.drawn .main-svg")
+    return watched.page
+
+
+@pytest.mark.parametrize(("options", "ink"), [
+    ({"color_scheme": "light"}, "#283044"),
+    ({"color_scheme": "dark"}, "#d5dbea"),
+    ({"color_scheme": "light", "viewport": {"width": 360, "height": 740}, "has_touch": True}, "#283044"),
+], ids=["light", "dark", "phone"])  # fmt: skip
+def test_it_opens_offline_without_an_error_or_a_request(open_page, page, options, ink):
+    watched = open_page(page.as_uri(), offline=True, **options)
+    there = ready(watched)
+    assert there.locator(".figure.drawn").count() < 15  # those near the reader
+    there.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert there.locator(".figure.drawn .main-svg:first-child").count() == there.locator(".figure").count() == 15
+    assert there.evaluate("document.querySelector('.figure')._fullLayout.font.color") == ink
+    assert there.evaluate("document.documentElement.scrollWidth <= innerWidth")  # nothing sticks out
+    watched.check()
+
+
+def test_the_button_turns_the_light_off_and_on_again(open_page, page):
+    watched = open_page(page.as_uri(), color_scheme="light")
+    there = ready(watched)
+    paper = "getComputedStyle(document.body).backgroundColor"
+    before = there.evaluate(paper)
+    there.get_by_role("button", name="Dark").click()
+    assert there.evaluate(paper) != before
+    assert there.evaluate("document.querySelector('.figure')._fullLayout.font.color") == "#d5dbea"
+    there.get_by_role("button", name="Light").click()
+    assert there.evaluate(paper) == before
+    watched.check()
+
+
+def test_it_says_what_was_found(open_page, page, seen):
+    watched = open_page(page.as_uri())
+    there = ready(watched)
+    said = there.inner_text("main")
+    for v in seen.verdicts:
+        assert v.words in said
+        assert str(v.horizon) in said
+    assert "The first 60 steps of the text are followed" in said
+    assert "∂L[t]/∂h[k-1]  =  ∂L[t]/∂h[k] @ diag(1 − h[k]²) @ W_hh.T" in said
+    assert "3 of 3 logged steps were clipped" not in said
+    assert "2 of 3 logged steps were clipped" in said  # norms 3, 1.5 and 1, of which 1 is allowed
+    assert "inside quotation marks: AUC 1.000" in said
+    matrix = there.evaluate("[...document.querySelector('.figure')._fullData[0].z].map(row => [...row])")
+    top = np.array([[np.nan if z is None else z for z in row] for row in matrix], float)
+    np.testing.assert_allclose(top[:, 1:].diagonal(), np.log10(seen.flow.d_h[-1].diagonal(1)), rtol=1e-5)
+    watched.check()
+
+
+def test_a_letter_that_is_pointed_at_shows_how_far_back_it_looks(open_page, page, seen):
+    watched = open_page(page.as_uri())
+    there = ready(watched)
+    letters = there.locator(".reach .text span")
+    assert letters.count() == 61
+    letters.nth(40).hover()
+    said = there.inner_text(".reach output")
+    assert said.startswith(f"“{seen.tokens[40].replace(' ', '·')}” cost {seen.flow.losses[39]:.2f} nats.")
+    row = seen.flow.d_h[-1, 39, :41]
+    left = row[::-1] / row[-1]
+    assert f"reaches {int(np.argmax(left < 0.01)) - 1} steps back" in said or (left >= 0.01).all()
+    shades = there.evaluate("[...document.querySelectorAll('.reach .text span')].map(s => s.style.backgroundColor)")
+    alphas = [float(re.search(r"([\d.]+)\)$", shade)[1]) if shade else 0.0 for shade in shades]
+    np.testing.assert_allclose(alphas[:40], 0.85 * np.sqrt(row[1:] / row.max()), atol=0.02)
+    assert not any(alphas[40:])
+    there.locator(".reach input").fill("3")
+    assert there.inner_text(".reach output") != said
+    watched.check()
+
+
+def test_no_text_can_break_out_of_the_page(open_page, tmp_path):
+    model = drawn_model(CharVocabulary(NASTY))
+    path = tmp_path / "nasty.html"
+    path.write_text(report_html(examine(model, model.vocabulary_.encode(NASTY))), encoding="utf-8")
+    watched = open_page(path.as_uri())
+    there = ready(watched)
+    assert there.evaluate("document.querySelector('.reach .text').textContent") == NASTY
+    assert there.locator("main b", has_text="bold").count() == 0
+    data = there.locator("[data-from]").count()
+    assert there.locator("script").count() == data + 3  # the templates, Plotly, and our own
+    watched.check()
+
+
+@pytest.mark.parametrize(
+    "vocabulary", [ByteVocabulary(), WordVocabulary(["<unk>", "Oh", " dear", ",", " so"])], ids=repr
+)
+@pytest.mark.parametrize("activation", ["relu", "sigmoid", "identity"])
+def test_any_model_can_be_looked_at(vocabulary, activation):
+    model = drawn_model(vocabulary, activation=activation)
+    seen = examine(model, vocabulary.encode("Oh dear, so so dear", unknown="skip"))
+    html = report_html(seen)
+    assert f"How far back does a {seen.token} look?" in html
+    assert seen.token == {"byte": "byte", "word": "word"}[vocabulary.kind]
+    assert seen.ranking is None  # the text is too short
+    assert seen.history is None
+
+
+@pytest.mark.parametrize("text", ["", "h"])
+def test_two_tokens_are_needed(text):
+    model = drawn_model(CharVocabulary("helo"))
+    with pytest.raises(DataError, match="the text: expected at least two tokens"):
+        examine(model, model.vocabulary_.encode(text) if text else np.array([], int))
+
+
+def test_two_tokens_are_enough():
+    model = drawn_model(CharVocabulary("helo"))
+    seen = examine(model, model.vocabulary_.encode("he"))
+    assert "healthy" in report_html(seen)
+
+
+def test_plain_data_needs_no_plotly_and_figures_name_the_extra():
+    script = """
+import sys
+sys.modules["plotly"] = None
+from elman.look import examine, gradient_flow, rank_units, spectrum, verdict
+assert verdict.__name__ == "verdict"
+try:
+    from elman.look import flow_heatmap
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], check=True, capture_output=True, text=True)
+    assert done.stdout == "MissingExtraError Figures need plotly. Install it: pip install 'elman[look]'\n"
+
+
+def test_every_public_name_is_there():
+    import elman.look
+
+    for name in elman.look.__all__:
+        assert callable(getattr(elman.look, name)), name
+        assert getattr(elman.look, name).__doc__, name
+    assert set(elman.look.__all__) <= set(dir(elman.look))
+    with pytest.raises(AttributeError, match=r"'elman\.look' has no attribute 'nonsense'"):
+        elman.look.nonsense  # noqa: B018
+    modules = {path.stem for path in Path(elman.look.__file__).parent.glob("*.py")}
+    assert not modules & set(elman.look.__all__)  # an import of the module would hide the name

@@ -1,0 +1,253 @@
+"""Steps: the numbers are those of the equations, and each line of code is where the data says it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from look_models import drawn_model
+
+import elman
+from elman import maths
+from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
+from elman.errors import ArgumentError, DataError, ElmanError, NotFittedError, RangeError, RunError, VocabularyError
+from elman.look.equations import ACTIVATIONS, STACKED, equations
+from elman.look.steps import steps, steps_data
+from elman.look.watch import Line, watch
+from elman.maths.cell import rnn_backward, rnn_forward
+from elman.models import LanguageModel
+from elman.training.storage import as_json
+
+PACKAGE = Path(elman.__file__).parent
+NAMES = ["x", "a", "h", "o", "y_hat", "L", "d_o", "d_h", "d_a", "d_W_hy", "d_b_y", "d_W_hh", "d_W_xh", "d_b_h", "d_h0"]
+LINES = [line for name in ACTIVATIONS for e in equations(name).values() for line in e.lines] + list(STACKED.values())
+
+
+@pytest.mark.parametrize("line", dict.fromkeys(LINES), ids=lambda line: line.code)
+def test_every_line_is_where_it_is_said_to_be(line):
+    told = line.to_json()
+    source = (PACKAGE.parent / told["file"]).read_text().splitlines()
+    assert source[told["line"] - 1].split("  #")[0].strip() == told["code"]
+    assert told["file"].startswith("elman/maths/")
+
+
+def test_every_equation_has_a_line():
+    for name in ACTIVATIONS:
+        found = equations(name)
+        assert list(found) == NAMES
+        assert all(equation.lines for equation in found.values())
+    assert set(ACTIVATIONS) == set(maths.ACTIVATIONS)
+
+
+def twice():
+    print(1)
+    print(1)
+
+
+def test_a_line_that_has_drifted_is_an_error():
+    with pytest.raises(ElmanError, match="expected once, got 0 times"):
+        _ = Line(rnn_forward, "a = state @ W_xh").number
+    with pytest.raises(ElmanError, match="got 2 times"):
+        _ = Line(twice, "print(1)").number
+    line = Line(rnn_forward, "h[t + 1, over] = h[before, over]", "h")
+    with pytest.raises(ElmanError, match="did not run"):
+        watch(lambda: rnn_forward(np.zeros((2, 1, 3)), None, np.eye(3), np.eye(3), np.zeros(3)), [line])
+
+
+def test_who_was_watching_before_goes_on_watching():
+    seen = []
+
+    def tracer(frame, event, value):
+        seen.append(frame.f_code.co_name)
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        steps_data("a", "b")
+        after = sys.gettrace()
+        twice()
+    finally:
+        sys.settrace(before)
+    assert after is tracer
+    assert "twice" in seen
+
+
+def found(told, name, layer=None):
+    """The results of an equation by t."""
+    rows = [step for step in told if step.equation.name == name and layer in (None, step.layer)]
+    assert rows, name
+    return [step.result.array for step in sorted(rows, key=lambda step: step.t or 0)]
+
+
+def expected(network, p, x, y):
+    """All of it from the public equations, and d_h and d_a by a loop of their own."""
+    T, out, states, f = len(x), {}, [], maths.ACTIVATIONS[network.activation]
+    entering, cells = x[:, np.newaxis], []
+    for layer in range(network.layers):
+        W_xh, W_hh, b_h = (p[f"layers.{layer}.{name}"] for name in ("W_xh", "W_hh", "b_h"))
+        h = maths.rnn_forward(entering, None, W_xh, W_hh, b_h, activation=network.activation)
+        rows = W_xh[x][:, np.newaxis] if layer == 0 else entering @ W_xh
+        out["a", layer], out["h", layer] = rows + h[:-1] @ W_hh + b_h, h[1:]
+        cells.append((entering, W_xh, W_hh))
+        states.append(h)
+        entering = h[1:]
+    o = maths.output_forward(entering, p["head.W_hy"], p["head.b_y"])
+    out["o", None], out["y_hat", None] = o, maths.softmax(o)
+    out["L", None], d_o = maths.cross_entropy(o, y[:, np.newaxis], normaliser=T)
+    out["d_o", None] = d_o
+    output = maths.output_backward(d_o, entering, p["head.W_hy"])
+    out["d_W_hy", None], out["d_b_y", None], direct = output
+    for layer in reversed(range(network.layers)):
+        entering, W_xh, W_hh = cells[layer]
+        h, d_h, d_a, later = states[layer], np.empty_like(direct), np.empty_like(direct), np.zeros_like(direct[0])
+        for t in reversed(range(T)):
+            d_h[t] = direct[t] + later
+            d_a[t] = f.derivative(h[t + 1]) * d_h[t]
+            later = d_a[t] @ W_hh.T
+        out["d_h", layer], out["d_a", layer] = d_h, d_a
+        d = maths.rnn_backward(direct, entering, h, W_xh, W_hh, activation=network.activation)
+        for name in ("d_W_xh", "d_W_hh", "d_b_h", "d_h0"):
+            out[name, layer] = getattr(d, name)
+        direct = d.d_x
+    return out
+
+
+WORD = st.text(st.sampled_from("helo"), min_size=1, max_size=6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(WORD.flatmap(lambda word: st.tuples(st.just(word), st.text(st.sampled_from("helo"), min_size=len(word),
+       max_size=len(word)))), st.sampled_from(sorted(ACTIVATIONS)), st.integers(1, 3))  # fmt: skip
+def test_numbers_are_those_of_the_equations(words, activation, layers):
+    model = drawn_model(CharVocabulary("helo"), hidden=5, layers=layers, activation=activation)
+    x, y = (model.vocabulary_.encode(word).astype(np.int64) for word in words)
+    told = steps(model.network_, model.parameters_, x, y)
+    for (name, layer), value in expected(model.network_, model.parameters_, x, y).items():
+        value = np.asarray(value)
+        of_all_steps = name in ("L", "d_W_hy", "d_b_y", "d_W_xh", "d_W_hh", "d_b_h", "d_h0")
+        got = found(told, name, layer)
+        np.testing.assert_allclose(got[0] if of_all_steps else np.stack(got), value, rtol=1e-12, atol=1e-14)
+    np.testing.assert_array_equal(np.concatenate(found(told, "x"))[np.arange(len(x)), x], 1)
+    gradients = model.parameters_.zeros()
+    state = model.network_.zero_state(1, np.float64)
+    model.network_.loss_and_gradients(
+        model.parameters_, x[:, np.newaxis], y[:, np.newaxis], state, gradients, normaliser=len(x)
+    )
+    np.testing.assert_allclose(found(told, "d_W_hh", 0)[0], gradients["layers.0.W_hh"], atol=1e-12)
+    for step in told:
+        assert step.result.array.ndim == len(step.result.axes)
+        parts = [value.array for value in step.operands]
+        right = {
+            "a": lambda p: p[2] + p[3] + p[4], "h": lambda p: maths.ACTIVATIONS[activation].function(p[0]),
+            "o": lambda p: p[0] @ p[1] + p[2], "y_hat": lambda p: maths.softmax(p[0]), "L": lambda p: p[1].mean(),
+            "d_o": lambda p: (p[0] - p[1]) / len(x), "d_h": lambda p: p[0] + p[1], "d_a": lambda p: p[0] * p[1],
+            "d_W_hy": lambda p: p[0].T @ p[1], "d_b_y": lambda p: p[0].sum(axis=0), "d_W_hh": lambda p: p[0].T @ p[1],
+            "d_W_xh": lambda p: p[0].T @ p[1], "d_b_h": lambda p: p[0].sum(axis=0), "d_h0": lambda p: p[0] @ p[1].T,
+        }  # fmt: skip
+        if step.equation.name != "x":  # the operands that are shown make the result
+            np.testing.assert_allclose(right[step.equation.name](parts), step.result.array, atol=1e-12)
+
+
+def test_hell_to_ello_is_plain_data_in_the_order_of_the_equations():
+    data = steps_data("hell", "ello")
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert data["tokens"] == [["h", "e"], ["e", "l"], ["l", "l"], ["l", "o"]]
+    assert data["network"] == {"source": "seed 0", "layers": 1, "hidden": 3, "outputs": 4, "activation": "tanh"}
+    symbols = [step["symbol"] for step in data["steps"]]
+    forward = [s.format(t, t + 1) for t in range(4) for s in ("x[{0}]", "a[{0}]", "h[{1}]", "o[{0}]", "y_hat[{0}]")]
+    backward = [s.format(t, t + 1) for t in (3, 2, 1, 0) for s in ("d_o[{0}]", "d_h[{1}]", "d_a[{0}]")]
+    assert symbols == [*forward, "L", *backward, "d_W_hy", "d_b_y", "d_W_hh", "d_W_xh", "d_b_h", "d_h[0]"]
+    assert list(dict.fromkeys(step["phase"] for step in data["steps"])) == ["forward", "loss", "backward", "gradients"]
+    by_symbol = {step["symbol"]: step for step in data["steps"]}
+    assert by_symbol["a[2]"]["here"] == "a[2] = x[2] @ W_xh + h[2] @ W_hh + b_h"
+    assert by_symbol["d_h[4]"]["here"] == "d_h[4] = d_o[3] @ W_hy.T + 0"
+    assert by_symbol["d_h[3]"]["here"] == "d_h[3] = d_o[2] @ W_hy.T + d_a[3] @ W_hh.T"
+    assert by_symbol["d_a[0]"]["operands"][0]["name"] == "(1 - h[1]²)"
+    assert by_symbol["d_W_hy"]["result"]["shape"] == [3, 4]
+    assert steps_data("hell", "ello") == data
+    line = by_symbol["d_h[3]"]["lines"][-1]
+    assert (line["code"], line["function"]) == ("d_h = d_h_direct[t] + d_h_next", "rnn_backward")
+
+
+def test_of_a_big_network_a_part_is_shown_and_all_is_there():
+    model = drawn_model(ByteVocabulary(), hidden=20)
+    whole, part = (steps_data("hell", "ello", model=model, shown=shown) for shown in (None, 6))
+    assert len(whole["axes"]["H"]["indices"]) == 20
+    units, tokens = part["axes"]["H"]["indices"], part["axes"]["Y"]["indices"]
+    assert units == [0, 1, 2, 3, 4, 5]
+    assert set(b"helo") < set(tokens)
+    assert len(tokens) == 6
+    for one, other in zip(part["steps"], whole["steps"], strict=True):
+        assert one["result"]["shape"] == other["result"]["shape"]
+        if one["name"] == "d_W_hy":
+            np.testing.assert_array_equal(
+                one["result"]["values"], np.array(other["result"]["values"])[units][:, tokens]
+            )
+
+
+def test_a_stack_names_its_layers_and_their_lines():
+    data = steps_data("hell", "ello", model=drawn_model(CharVocabulary("helo"), layers=2))
+    upper = next(step for step in data["steps"] if step["name"] == "a" and step["layer"] == 1)
+    assert upper["lines"][0]["function"] == "input_forward"
+    lower = next(step for step in data["steps"] if step["name"] == "d_h" and step["layer"] == 0 and step["t"] == 1)
+    assert lower["here"] == "d_h[2] = d_x[1] of layer 1 + d_a[2] @ W_hh.T"
+    assert lower["lines"][0]["function"] == "input_backward"
+
+
+def test_numbers_that_json_does_not_know_are_null():
+    model = drawn_model(CharVocabulary("helo"), activation="identity")
+    model.parameters_["layers.0.W_hh"][...] = 1e300
+    data = steps_data("hell", "ello", model=model)
+    (said,) = [step["result"]["values"] for step in data["steps"] if step["symbol"] == "y_hat[3]"]
+    assert None in said[0]
+    json.dumps(data, allow_nan=False)
+
+
+def test_words_are_tokens_too():
+    data = steps_data("the cat", " cat sat", model=drawn_model(WordVocabulary(["<unk>", "the", " cat"])))
+    assert data["tokens"] == [["the", " cat"], [" cat", "<unk>"]]
+
+
+@pytest.mark.parametrize(("input", "target", "error", "message"), [
+    ("hell", "ell", ArgumentError, "the same number of tokens.*got 4 and 3"),
+    ("", "", DataError, "the input is empty"),
+    ("h", "", DataError, "the target is empty"),
+    ("a" * 33, "b" * 33, RangeError, "at most 32 tokens, got 33"),
+])  # fmt: skip
+def test_texts_that_do_not_fit_are_refused(input, target, error, message):
+    with pytest.raises(error, match=message):
+        steps_data(input, target)
+
+
+def test_a_run_is_stepped_through_and_its_limits_are_told(tmp_path):
+    drawn_model(CharVocabulary("helo")).save(tmp_path / "run")
+    model = LanguageModel.load(tmp_path / "run")
+    data = steps_data("hell", "ello", model=model)
+    assert data["network"]["source"] == "the run run"
+    assert data["network"]["hidden"] == 12
+    with pytest.raises(VocabularyError, match="the target has characters that the model does not know: got 'ß'"):
+        steps_data("hell", "elß!"[:3] + "o", model=model)
+    with pytest.raises(NotFittedError):
+        steps_data("a", "b", model=LanguageModel())
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    (tmp_path / "run" / "config.json").write_bytes(as_json({**config, "task": "classifier"}))
+    with pytest.raises(RunError, match=r"expected a language model, got .*classifier"):
+        LanguageModel.load(tmp_path / "run")
+
+
+def test_watching_changes_nothing():
+    rng = np.random.default_rng(0)
+    x, W_xh, W_hh = rng.standard_normal((3, 1, 2)), rng.standard_normal((2, 4)), rng.standard_normal((4, 4))
+    h = rnn_forward(x, None, W_xh, W_hh, np.zeros(4))
+    d_h_direct = rng.standard_normal((3, 1, 4))
+    line = Line(rnn_backward, "d_h = d_h_direct[t] + d_h_next", "d_h")
+    watched, (kept,) = watch(lambda: rnn_backward(d_h_direct, x, h, W_xh, W_hh), [line])
+    for one, other in zip(watched, rnn_backward(d_h_direct, x, h, W_xh, W_hh), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert len(kept) == 3
+    np.testing.assert_array_equal(kept[0], d_h_direct[2])
