@@ -113,7 +113,9 @@ def test_every_module_says_what_it_is_for(path):
 
 def test_pickle_is_nowhere():
     modules = {name.split(".")[0] for path in SOURCES for name in imported(path)}
-    assert not modules & {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "torch", "jax", "pandas"}
+    assert not modules & {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "jax", "pandas"}
+    # PyTorch's own files are opened by PyTorch, and by one module, which is told to load weights only
+    assert {path.name for path in SOURCES if "torch" in imported(path)} == {"torch_pt.py"}
 
 
 def test_benchmarks_are_no_tests():

@@ -23,13 +23,15 @@ def to_bytes(arrays: Mapping[str, Array]) -> bytes:
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
-def read_arrays(path: Path, expected: Wanted | None = None, *, finite: bool = True) -> dict[str, Array]:
+def read_arrays(
+    path: Path, expected: Wanted | None = None, *, finite: bool = True, most_header: int = MOST_HEADER
+) -> dict[str, Array]:
     """The arrays in a file: just the ones that are expected, if that is given, and no NaN unless asked for."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
-    _check_header(path, data)
+    _check_header(path, data, most_header)
     try:
         arrays = load(data)
     except (SafetensorError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
@@ -50,9 +52,9 @@ def read_arrays(path: Path, expected: Wanted | None = None, *, finite: bool = Tr
     return {name: array.copy() for name, array in arrays.items()}  # load gives read-only views
 
 
-def _check_header(path: Path, data: bytes) -> None:
+def _check_header(path: Path, data: bytes, most: int) -> None:
     size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or size > min(MOST_HEADER, len(data) - 8):
+    if len(data) < 8 or size > min(most, len(data) - 8):
         raise CheckpointError(f"{path} is damaged: its header does not fit", do="Use another checkpoint or a backup.")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -23,12 +23,16 @@ class TensorBoard:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
-            self.writer = self._new_writer()  # not sooner: the run's folder must not exist before the run
+            # not sooner: the run's folder must not exist before the run; the step, because a file is named after the
+            # second in which it is made, and a run that goes on at once must not replace its first one
+            self.writer = self._new_writer(filename_suffix=f".{event.step}")
         elif isinstance(event, Stepped) and event.logged:
             for name in SCALARS:
                 value = getattr(event, name)
                 if value is not None:
                     self.writer.add_scalar(name, value, event.step)
+            for name, norm in (event.gradient_norms or {}).items():
+                self.writer.add_scalar(f"gradient_norms/{name}", norm, event.step)
             if event.sample is not None:
                 self.writer.add_text("sample", event.sample, event.step)
         elif isinstance(event, Finished):

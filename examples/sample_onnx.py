@@ -1,0 +1,49 @@
+"""Write with a model that elman export made, with onnxruntime and NumPy alone: the file holds all that is needed.
+
+elman export runs/pride-and-prejudice --to onnx
+python examples/sample_onnx.py pride-and-prejudice.onnx "It is a truth" 300 0.7
+"""
+
+import codecs
+import json
+import re
+import sys
+
+import numpy as np
+import onnxruntime
+
+path, prompt = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "\n"
+length = int(sys.argv[3]) if len(sys.argv) > 3 else 300
+temperature = float(sys.argv[4]) if len(sys.argv) > 4 else 0.8  # 0 takes the likeliest
+
+session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["elman"])["vocabulary"]
+kind, tokens = vocabulary["kind"], vocabulary.get("tokens", range(256))
+if kind == "byte":
+    ids = list(prompt.encode())
+else:
+    pieces = re.findall(r" ?\w{1,64}| ?[^\w\s]|\s", prompt) if kind == "word" else list(prompt)
+    if strange := set(pieces) - set(tokens):
+        raise SystemExit(f"the model does not know {sorted(strange)}")
+    ids = [tokens.index(piece) for piece in pieces]
+
+decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may have several bytes
+rng = np.random.default_rng(0)
+layers, _, hidden = session.get_inputs()[1].shape
+h = np.zeros((layers, 1, hidden), np.float32)
+x = np.array(ids)[:, np.newaxis]  # (T, B): first the whole prompt, then one token at a time
+
+sys.stdout.write(prompt)
+for _ in range(length):
+    logits, h = session.run(["logits", "h_n"], {"x": x, "h0": h})
+    o = logits[-1, 0].astype(np.float64)
+    if kind == "word":
+        o[0] = -np.inf  # <unk> is never written
+    if temperature:
+        o = (o - o.max()) / temperature
+        token = int(rng.choice(len(o), p=np.exp(o) / np.exp(o).sum()))
+    else:
+        token = int(o.argmax())
+    sys.stdout.write(decoder.decode(bytes([token])) if kind == "byte" else tokens[token])
+    x = np.array([[token]])
+print()

@@ -1,0 +1,41 @@
+"""elman card: a model card for a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from elman.cli.say import console, errors
+
+
+@dataclass(frozen=True)
+class Card:
+    """Write README.md into a run folder: what the model is, how good, a sample, how to use it. The layout is that of a
+    Hugging Face model card; the folder is then ready to be uploaded. A README.md that you wrote yourself stays.
+
+    For instance:
+        elman card runs/pride-and-prejudice
+        elman card runs/pride-and-prejudice --seed 7 --length 300
+    """
+
+    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
+    seed: int = 0  # of the sample
+    length: int = 500  # of the sample, in tokens
+    temperature: float = 0.8  # of the sample
+    force: bool = False  # replace a README.md or curve.svg that elman card has not made
+
+    def run(self) -> int:
+        from elman.exchange.card import write_card
+
+        with errors.rich.status(f"measuring {self.run_folder}"):
+            options = {"seed": self.seed, "length": self.length, "temperature": self.temperature}
+            written = write_card(self.run_folder, **options, force=self.force)  # type: ignore[arg-type]
+        console.print(f"Written: {' and '.join(map(str, written))}.", markup=False)
+        if (self.run_folder / "checkpoints").is_dir():
+            console.print("Before you give the folder away: checkpoints/ is needed only to train on.")
+        for name in ("corpus.safetensors", "examples.safetensors"):
+            if (self.run_folder / name).exists():
+                console.print(f"{name} is what it learned from: leave it out unless you may share it.")
+        return 0

@@ -1,0 +1,68 @@
+"""elman export: a trained model as a file for other tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import tyro
+
+from elman.cli.say import console, errors
+from elman.errors import ArgumentError, RunError
+
+if TYPE_CHECKING:
+    from elman.exchange.portable import Wrote
+
+ENDINGS = {"onnx": ".onnx", "torch": ".safetensors", "html": ".html", "npz": ".npz"}
+
+OURS = ("config.json", "vocabulary.json", "model.safetensors", "metrics.jsonl", "corpus.safetensors")  # never replaced
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a trained model as a file for other tools.
+
+    onnx is for ONNX runtimes, torch a state dict for PyTorch's nn.RNN and nn.Linear, html one page that writes in a
+    browser, npz plain arrays for NumPy.
+
+    For instance:
+        elman export runs/pride-and-prejudice --to onnx
+        elman export runs/pride-and-prejudice --to html --precision int8 --out austen.html
+    """
+
+    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
+    to: Literal["onnx", "torch", "html", "npz"]  # the kind of file
+    out: Path | None = None  # the file (default: the run's name, here)
+    force: bool = False  # replace the file if it exists
+    precision: Literal["float32", "float16", "int8"] = "float32"  # html: of the weights in the page
+
+    def run(self) -> int:
+        from elman.training.run import Run
+
+        if self.precision != "float32" and self.to != "html":
+            raise ArgumentError("--precision", expected="--to html", got=f"--to {self.to}")
+        run = Run(self.run_folder)
+        out = self.out or Path(run.path.resolve().name + ENDINGS[self.to])
+        if out.name in OURS and out.resolve().parent == run.path.resolve():
+            raise RunError(f"{out} belongs to the run", do="Choose another --out.")
+        with errors.rich.status(f"writing {out}"):
+            wrote = self._write(out)
+        if self.to == "onnx" and run.config["config"]["network"]["precision"] == "float64":
+            console.print("Rounded to float32: ONNX runtimes have no recurrent layer in float64.")
+        for path in wrote.paths:
+            console.print(f"{path}, {path.stat().st_size / 1024:,.0f} KB", markup=False)
+        console.print(wrote.what, markup=False)
+        return 0
+
+    def _write(self, out: Path) -> Wrote:
+        from elman.exchange import write_npz, write_onnx, write_torch
+        from elman.exchange.portable import Wrote
+
+        if self.to == "html":
+            from elman.exchange.html import write_html
+
+            write_html(self.run_folder, out, precision=self.precision, force=self.force)
+            return Wrote([out], "Open it in a browser: it writes without a network.")
+        write = {"onnx": write_onnx, "torch": write_torch, "npz": write_npz}[self.to]
+        return write(self.run_folder, out, force=self.force)

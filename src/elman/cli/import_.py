@@ -1,0 +1,57 @@
+"""elman import: a model from elsewhere as a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Literal
+
+import tyro
+
+from elman.cli.say import console, errors
+from elman.errors import ArgumentError
+
+ENDINGS = {".onnx": "onnx", ".safetensors": "torch", ".pt": "torch", ".pth": "torch"}
+
+
+@dataclass(frozen=True)
+class Import:
+    """Make a run from a model of PyTorch's or from an ONNX file: a language model with nn.RNN, or the operator RNN.
+
+    A file that elman export wrote comes back to the bit. Any other needs --vocabulary: a vocabulary.json, a JSON list
+    of characters or a text with each once, in the order of their ids, or the training text if they were sorted.
+
+    For instance:
+        elman import novel.safetensors --out runs/again
+        elman import theirs.pt --from torch --vocabulary letters.json --activation relu --out runs/theirs
+    """
+
+    file: tyro.conf.Positional[Path]  # a state dict (.safetensors, .pt) or an ONNX file
+    out: Path  # the run folder
+    from_: Literal["torch", "onnx"] | None = None  # what wrote it (default: as its name ends)
+    vocabulary: Path | None = None  # what its tokens are, where the file does not say so
+    activation: Literal["tanh", "relu"] | None = None  # of nn.RNN, where the file does not say so (default: tanh)
+    force: bool = False  # replace the run folder if it exists
+
+    def run(self) -> int:
+        from elman.exchange import read_onnx, read_torch, to_run
+        from elman.training.run import refuse_existing
+
+        kind = self.from_ or ENDINGS.get(self.file.suffix)
+        if kind is None:
+            raise ArgumentError(f"{self.file}", expected="a name that ends in .safetensors, .pt or .onnx, or --from")
+        if not self.force:
+            refuse_existing(self.out)
+        with errors.rich.status(f"reading {self.file}"):
+            if kind == "torch":
+                model = read_torch(self.file, activation=self.activation, vocabulary=self.vocabulary)
+            elif self.activation is not None:
+                raise ArgumentError("--activation", expected="--from torch", got="an ONNX file, which names its own")
+            else:
+                model = read_onnx(self.file, vocabulary=self.vocabulary)
+            to_run(model, self.out, force=self.force)
+        network = model.config.network
+        console.print(f"{self.out}: {network.layers} × {network.hidden} {network.activation}. Use it:", markup=False)
+        console.print(f"elman {'sample' if model.task == 'lm' else 'show'} {quote(str(self.out))}", markup=False)
+        return 0

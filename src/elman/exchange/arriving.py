@@ -1,0 +1,81 @@
+"""A language model of other makers, whose file does not say what its tokens are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elman.config import Config
+from elman.data import CharVocabulary, Vocabulary, vocabulary_from_json
+from elman.errors import ArgumentError, CheckpointError, VocabularyError
+from elman.exchange.portable import Portable, fitting
+from elman.maths.arrays import Array
+
+
+def named(path: Path, parameters: Mapping[str, Array], activation: str, vocabulary: Path | None) -> Portable:
+    """The model with its tokens in the order of our ids."""
+    hidden, tokens = parameters["head.W_hy"].shape
+    if vocabulary is None:
+        raise CheckpointError(
+            f"{path} does not say which of its {tokens} tokens is which",
+            do="Say --vocabulary FILE: a vocabulary.json, a JSON list of characters or a text with each once, "
+            "in the order of their ids, or the training text if they were sorted.",
+        )
+    ours, order = read_vocabulary(vocabulary, tokens)
+    p = dict(parameters)
+    if len(p["layers.0.W_xh"]) == tokens:  # else fitting says so
+        p["layers.0.W_xh"] = p["layers.0.W_xh"][list(order)]
+    p["head.W_hy"], p["head.b_y"] = p["head.W_hy"][:, list(order)], p["head.b_y"][list(order)]
+    layers = sum(name.endswith("W_hh") for name in p)
+    config = Config().with_options(hidden=hidden, layers=layers, activation=activation, tokens=ours.kind)
+    return fitting(path, p, config, ours)
+
+
+def refuse_options(path: Path, **given: object) -> None:
+    """Of a file that says all itself."""
+    if said := [f"--{name}" for name, value in given.items() if value is not None]:
+        raise ArgumentError(f"{path} says itself what it is", got=", ".join(said), do=f"Leave {said[0]} out.")
+
+
+def read_vocabulary(path: Path, tokens: int) -> tuple[Vocabulary, Sequence[int]]:
+    """The vocabulary in a file, and for each of its ids the id that the model knows it by."""
+    try:
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError:
+        raise VocabularyError(f"{path} is not UTF-8 text") from None
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if isinstance(value, dict) and "kind" in value:
+        vocabulary = vocabulary_from_json(value)
+        return vocabulary, range(_as_many(path, vocabulary.tokens, tokens))
+    if isinstance(value, dict):  # character to id
+        ids = {i: token for token, i in value.items() if isinstance(i, int)}
+        if sorted(ids) != list(range(len(value))):
+            raise VocabularyError(f"{path}", expected="each character with its id, from 0", got="other numbers")
+        found: Sequence[Any] = [ids[i] for i in range(len(ids))]
+    else:
+        found = value if isinstance(value, list) else _characters(text, tokens)
+    _as_many(path, found, tokens)
+    if not all(isinstance(token, str) and len(token) == 1 for token in found) or len(set(found)) < tokens:
+        raise VocabularyError(f"{path}", expected="different characters", do="Words need a vocabulary.json of Elman's.")
+    return CharVocabulary(found), np.argsort([ord(token) for token in found]).tolist()
+
+
+def _as_many(path: Path, found: Sequence[Any], tokens: int) -> int:
+    if len(found) != tokens:
+        raise VocabularyError(f"{path}", expected=f"{tokens} tokens, as the model has", got=len(found))
+    return tokens
+
+
+def _characters(text: str, tokens: int) -> Sequence[str]:
+    """Each once is the order of the ids, with or without a new line at the end; a longer text is read as sorted."""
+    for candidate in (text, text.removesuffix("\n"), text.removesuffix("\r\n")):
+        if len(candidate) == len(set(candidate)) == tokens:
+            return candidate
+    return sorted(set(text))

@@ -1,0 +1,215 @@
+"""A language model from an ONNX file: operators RNN, one above the other, and a linear output. Nothing is guessed.
+
+The graph is walked from the logits back to the token ids. On the way only what is listed here may stand; any other
+operator is named and refused, because without it the model would be another one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elman.errors import CheckpointError
+from elman.exchange.arriving import named, refuse_options
+from elman.exchange.onnx_graph import import_onnx
+from elman.exchange.onnx_layers import ACTIVATIONS
+from elman.exchange.portable import KEY, Portable, fitting, read_facts
+from elman.exchange.torch_names import merged
+from elman.maths.arrays import Array
+from elman.models.sequence_run import Terms
+
+LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # the same numbers, elsewhere
+STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # a part of them: how a layer gets its own state
+AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}
+PARTS = {"RNN", "MatMul", "Gemm", "Add", "OneHot"}  # each of these must be on the way
+NAMES = {theirs: ours for ours, theirs in ACTIVATIONS.items()}
+
+
+def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
+    onnx = import_onnx()
+    data = path.read_bytes()
+    try:
+        model = onnx.load_from_string(data)
+        if any(weight.data_location == weight.EXTERNAL for weight in model.graph.initializer):
+            raise CheckpointError(f"{path} keeps its weights in another file", do="Save it as one file.")
+        onnx.checker.check_model(model)
+        walk = Walk(path, model.graph, onnx)
+    except CheckpointError:
+        raise
+    except Exception as error:  # of many kinds: a file may hold anything
+        why = str(error).partition("\n")[0][:200] or "it is empty"
+        raise CheckpointError(f"{path} is no ONNX file: {why}") from None
+    facts = {entry.key: entry.value for entry in model.metadata_props}.get(KEY)
+    if facts is None:
+        return named(path, *walk.parameters(), vocabulary)
+    refuse_options(path, vocabulary=vocabulary)
+    config, terms = read_facts(path, facts)
+    if isinstance(terms, Terms):
+        do = "Export the run with --to torch: from there it comes back."
+        raise CheckpointError(f"{path}", expected="a language model", got=f"a model to {terms.task}", do=do)
+    parameters, activation = walk.parameters()
+    if activation != config.network.activation:
+        raise CheckpointError(f"{path} is damaged", expected=config.network.activation, got=activation)
+    return fitting(path, parameters, config, terms)
+
+
+class Walk:
+    """The graph by its values: who makes each, and which are constants."""
+
+    def __init__(self, path: Path, graph: Any, onnx: Any) -> None:
+        self.path, self.graph = path, graph
+        self.maker = {name: node for node in graph.node for name in node.output if name}
+        self.attributes = {
+            node.output[0]: {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} for node in graph.node
+        }
+        self.constants: dict[str, Array] = {w.name: onnx.numpy_helper.to_array(w) for w in graph.initializer}
+        for node in graph.node:
+            if node.op_type == "Constant" and "value" in self.attributes[node.output[0]]:
+                value = self.attributes[node.output[0]]["value"]
+                self.constants[node.output[0]] = onnx.numpy_helper.to_array(value)
+        self.inputs = {value.name for value in graph.input} - set(self.constants)
+        self.passed: list[Any] = []  # the nodes that were understood
+
+    def parameters(self) -> tuple[dict[str, Array], str]:
+        """Of the whole network, and its activation."""
+        operators = {node.op_type for node in self.graph.node}
+        if strange := sorted(operators - STATE - AROUND - PARTS):
+            raise self._refused("operators RNN and a linear output", ", ".join(strange))
+        W_hy, b_y, value = self._head()
+        layers: list[dict[str, Array]] = []  # the last one first
+        activations = set()
+        while (rnn := self._made_by(value, "RNN")) is not None:
+            layer, activation = self._layer(rnn)
+            layers.append(layer)
+            activations.add(activation)
+            value = self._back(rnn.input[0], LAYOUT)
+            if self._made_by(value, "RNN") is not None:
+                self._back(rnn.input[0], LAYOUT, keep_time=True)
+        if not layers:
+            raise self._refused("an operator RNN before the linear output", "another input")
+        if len(activations) > 1:
+            raise self._refused("one activation in all layers", ", ".join(sorted(activations)))
+        table = self._table(value)
+        if table is not None:  # a token's row, times W_xh, is its row of the W_xh that we keep
+            if table.shape[1:] != layers[-1]["W_xh"].shape[:1]:
+                raise self._refused("rows as wide as the first layer's input", table.shape)
+            layers[-1]["W_xh"] = table @ layers[-1]["W_xh"]
+        if unused := [node for node in self.graph.node if node.op_type in PARTS and node not in self.passed]:
+            raise self._refused("one way from the tokens to the logits", f"{unused[0].op_type} beside it")
+        p = {f"layers.{i}.{name}": array for i, layer in enumerate(reversed(layers)) for name, array in layer.items()}
+        return p | {"head.W_hy": W_hy, "head.b_y": b_y}, activations.pop()
+
+    def _head(self) -> tuple[Array, Array, str]:
+        """W_hy, b_y, and the value that they are applied to."""
+        ends = [self._back(output.name, LAYOUT) for output in self.graph.output]
+        ends = [end for end in ends if end in self.maker and self.maker[end].op_type in ("Add", "MatMul", "Gemm")]
+        if len(ends) != 1:
+            raise self._refused("one output that is linear in the states", len(ends))
+        value, bias = ends[0], None
+        if (add := self._made_by(value, "Add")) is not None:
+            constant = [name for name in add.input if name in self.constants]
+            rest = [name for name in add.input if name not in self.constants]
+            if len(constant) != 1:
+                raise self._refused("a constant b_y", f"Add of {len(constant)} constants")
+            bias, value = self.constants[constant[0]], self._back(rest[0], LAYOUT)
+        node = self._made_by(value, "MatMul")
+        if node is None:
+            node = self._made_by(value, "Gemm")
+        if node is None:
+            raise self._refused("MatMul or Gemm", "another operator before Add")
+        W = self._constant(node, 1, 2)
+        if node.op_type == "Gemm":
+            a = self.attributes[node.output[0]]
+            if a.get("transA", 0) or a.get("alpha", 1.0) != 1 or a.get("beta", 1.0) != 1 or bias is not None:
+                raise self._refused("Gemm that is h @ W_hy + b_y", f"{sorted(a)}")
+            W = W.T if a.get("transB", 0) else W
+            bias = self._constant(node, 2, 1) if len(node.input) > 2 and node.input[2] else None
+        b_y = np.zeros(W.shape[1], W.dtype) if bias is None else bias
+        if b_y.shape != W.shape[1:]:
+            raise self._refused(f"b_y of shape {W.shape[1:]}", b_y.shape)
+        return W, b_y, self._back(node.input[0], LAYOUT)
+
+    def _layer(self, node: Any) -> tuple[dict[str, Array], str]:
+        """The parameters of one operator RNN, and its activation."""
+        a = self.attributes[node.output[0]]
+        direction = a.get("direction", b"forward").decode("utf-8", "replace")
+        if direction != "forward":
+            raise self._refused("a network that reads forwards, which a language model must", direction)
+        if "clip" in a:
+            raise self._refused("RNN without clip", a["clip"])
+        W, R = self._constant(node, 1, 3)[0], self._constant(node, 2, 3)[0]  # (H, X), (H, H)
+        H = len(R)
+        B = self._constant(node, 3, 2)[0] if len(node.input) > 3 and node.input[3] else np.zeros(2 * H, R.dtype)
+        if len(B) != 2 * H:
+            raise self._refused(f"biases of shape (1, {2 * H})", f"(1, {len(B)})")
+        if len(node.input) > 5 and node.input[5]:
+            self._check_start(node.input[5])
+        name = a.get("activations", [b"Tanh"])[0].decode("utf-8", "replace")
+        slope = (a.get("activation_alpha"), a.get("activation_beta"))
+        if name not in NAMES or (name == "Affine" and slope != ([1.0], [0.0])):
+            raise self._refused(f"an activation of {', '.join(NAMES)} (1 · a + 0)", name)
+        return {"W_xh": W.T, "W_hh": R.T, "b_h": merged(B[:H], B[H:])}, NAMES[name]
+
+    def _table(self, value: str) -> Array | None:
+        """The rows that the tokens stand for; None where they are one-hot."""
+        gather, one_hot = self._made_by(value, "Gather"), self._made_by(value, "OneHot")
+        if gather is not None:
+            table = self._constant(gather, 0, 2)
+            if self.attributes[value].get("axis", 0) != 0:
+                raise self._refused("Gather of rows", "of columns")
+            value = self._back(gather.input[1], LAYOUT | {"Cast"})
+        elif one_hot is not None:
+            values, axis = self._constant(one_hot, 2, 1), self.attributes[value].get("axis", -1)
+            if not np.array_equal(values, [0, 1]) or axis not in (-1, 2):
+                raise self._refused("OneHot of 0 and 1 along the last axis", f"{values} along {axis}")
+            table, value = None, self._back(one_hot.input[0], LAYOUT | {"Cast"})
+        else:
+            table = None
+        if value not in self.inputs:
+            node = self.maker.get(value)
+            raise self._refused("an input of tokens", node.op_type if node else f"a constant, {value}")
+        return table
+
+    def _check_start(self, value: str) -> None:
+        """The initial state is an input, or zeros: a language model has no other."""
+        value = self._back(value, STATE)
+        node = self.maker.get(value)
+        zeros = node is not None and node.op_type == "ConstantOfShape" and not self._filled(value)
+        if value in self.constants:
+            zeros = not self.constants[value].any()
+        if value not in self.inputs and not zeros:
+            raise self._refused("an initial state of zeros, or one that is an input", "one of its own")
+
+    def _filled(self, value: str) -> bool:
+        filling = self.attributes[value].get("value")
+        return filling is not None and any(filling.raw_data) | any(filling.float_data)
+
+    def _back(self, value: str, through: set[str], *, keep_time: bool = False) -> str:
+        """The value from which this one comes by operators of these kinds alone."""
+        while (node := self.maker.get(value)) is not None and node.op_type in through:
+            if node.op_type == "Gather" and node.input[0] in self.constants:
+                break  # rows of a table: the numbers begin here
+            if keep_time and node.op_type == "Transpose" and self.attributes[value].get("perm", [1])[0] != 0:
+                raise self._refused("layers that read the same time", "Transpose of time between them")
+            value = node.input[0]
+        return value
+
+    def _made_by(self, value: str, operator: str) -> Any:
+        """The node that makes this value as its first output, if it is of this kind."""
+        node = self.maker.get(value)
+        if node is None or node.op_type != operator or node.output[0] != value:
+            return None
+        self.passed.append(node)
+        return node
+
+    def _constant(self, node: Any, index: int, rank: int) -> Array:
+        array = self.constants.get(node.input[index])
+        if array is None or array.ndim != rank or (rank == 3 and len(array) != 1):
+            what = f"input {index} of {node.op_type}"
+            raise self._refused(f"{what} as a constant with {rank} axes", "none" if array is None else array.shape)
+        return array
+
+    def _refused(self, expected: str, got: object) -> CheckpointError:
+        return CheckpointError(f"{self.path}", expected=expected, got=got)

@@ -1,0 +1,147 @@
+// The network. Float32Array rounds what is stored in it, and a product of two such numbers is exact in a double: so each
+// sum below is the chain of fused multiply-adds that Elman's compiled code computes, to the bit.
+const f4 = Math.fround;
+const TERMS = [5040, 720, 120, 24, 6, 2, 1].map(n => f4(1 / n));
+
+function tanh(x) { // (e^2|x| - 1) / (e^2|x| + 1), by the same polynomial as Elman's
+  const size = f4(2 * Math.min(Math.abs(x), f4(9.02)));
+  const n = f4(size * f4(1.4426950408889634) + 12582912) - 12582912;
+  const r = f4(f4(size - n * 0.693359375) - n * f4(-2.1219444e-4));
+  const scale = 1 << n, p = TERMS.reduce((p, c) => f4(p * r + c));
+  const e = f4(scale * f4(p * r) + f4(scale - 1)), t = f4(e / f4(e + 2));
+  return x < 0 ? -t : t;
+}
+
+const ACTIVATIONS = {
+  tanh,
+  relu: a => a < 0 ? 0 : a,
+  sigmoid: a => tanh(f4(a / 2)) / 2 + 0.5,
+  identity: a => a,
+};
+
+function half(bits) { // a float16
+  const sign = bits & 0x8000 ? -1 : 1, exponent = bits >> 10 & 31, rest = bits & 1023;
+  return sign * (exponent ? (1 + rest / 1024) * 2 ** (exponent - 15) : rest * 2 ** -24);
+}
+
+function addProduct(x, W, out) { // out += x @ W
+  const N = out.length;
+  for (let k = 0, at = 0; k < x.length; k++, at += N) {
+    const x_k = x[k];
+    for (let j = 0; j < N; j++) out[j] += x_k * W[at + j];
+  }
+}
+
+class Network {
+  constructor(facts, bytes) {
+    let at = 0;
+    const take = (Kind, n) => new Kind(bytes.buffer.slice(at, at += n * Kind.BYTES_PER_ELEMENT));
+    const read = shape => {
+      const columns = shape.at(-1), n = shape.reduce((a, b) => a * b);
+      if (facts.precision === "float16") return Float32Array.from(take(Uint16Array, n), half);
+      if (facts.precision === "float32" || shape.length === 1) return take(Float32Array, n);
+      const scales = take(Float32Array, columns); // int8: one for each column
+      return Float32Array.from(take(Int8Array, n), (q, i) => q * scales[i % columns]);
+    };
+    this.p = Object.fromEntries(Object.entries(facts.arrays).map(([name, shape]) => [name, read(shape)]));
+    this.f = ACTIVATIONS[facts.activation];
+    this.h = Array.from({ length: facts.layers }, () => new Float32Array(facts.hidden));
+    this.a = new Float32Array(facts.hidden);
+    this.o = new Float32Array(this.p["head.b_y"].length);
+  }
+  reset() { for (const h of this.h) h.fill(0); }
+  step(token) {
+    const { p, a, o, f } = this;
+    this.h.forEach((h, layer) => {
+      const [W_xh, W_hh, b_h] = ["W_xh", "W_hh", "b_h"].map(name => p[`layers.${layer}.${name}`]);
+      // a[t] = x[t] @ W_xh + h[t] @ W_hh + b_h, where a token stands for its row of W_xh
+      a.set(b_h);
+      if (layer) addProduct(this.h[layer - 1], W_xh, a);
+      else for (let j = 0; j < a.length; j++) a[j] += W_xh[token * a.length + j];
+      addProduct(h, W_hh, a);
+      // h[t+1] = f(a[t])
+      for (let j = 0; j < a.length; j++) h[j] = f(a[j]);
+    });
+    // o[t] = h[t+1] @ W_hy + b_y
+    o.set(p["head.b_y"]);
+    addProduct(this.h.at(-1), p["head.W_hy"], o);
+  }
+}
+
+// y_hat = softmax(o), not yet divided by its sum
+function likelihoods(o, sharpness) {
+  const top = o.reduce((a, b) => Math.max(a, b));
+  return Float64Array.from(o, o_j => Math.exp((o_j - top) * sharpness));
+}
+
+const sum = numbers => numbers.reduce((a, b) => a + b, 0);
+
+// the token at u on the line on which each token's stretch is its probability; temperature 0: the likeliest
+function choose(o, u, temperature, top_p) {
+  if (temperature === 0) return o.indexOf(o.reduce((a, b) => Math.max(a, b)));
+  const y_hat = likelihoods(o, 1 / temperature);
+  if (top_p < 1) {
+    const order = [...o.keys()].sort((i, j) => o[j] - o[i]), goal = top_p * (1 - 1e-12) * sum(y_hat);
+    let reached = 0, keep = 0;
+    while (keep < order.length && (keep === 0 || reached < goal)) reached += y_hat[order[keep++]];
+    for (const j of order.slice(keep)) y_hat[j] = 0;
+  }
+  const goal = u * sum(y_hat);
+  let reached = 0, last = 0;
+  for (let j = 0; j < y_hat.length && reached <= goal; j++)
+    if (y_hat[j] > 0) { last = j; reached += y_hat[j]; }
+  return last;
+}
+
+// -log y_hat[token] in nats, of the model itself: at temperature 1
+function surprise(o, token) {
+  const y_hat = likelihoods(o, 1);
+  return Math.log(sum(y_hat) / y_hat[token]);
+}
+
+class Unknown extends Error {
+  constructor(tokens) { super(); this.tokens = [...new Set(tokens)]; }
+}
+
+class Vocabulary {
+  constructor({ tokens, vocabulary }) {
+    this.kind = tokens;
+    this.tokens = vocabulary;
+    this.ids = new Map(vocabulary?.map((token, id) => [token, id]));
+    this.size = vocabulary?.length ?? 256;
+  }
+  encode(text) {
+    if (this.kind === "byte") return [...new TextEncoder().encode(text)];
+    // Python's \w and \s, spelled out
+    const word = / ?[\p{L}\p{N}_]{1,64}| ?[^\p{L}\p{N}_\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|./gsu;
+    const found = this.kind === "word" ? text.match(word) ?? [] : [...text];
+    const strange = found.filter(token => !this.ids.has(token));
+    if (strange.length) throw new Unknown(strange);
+    return found.map(token => this.ids.get(token));
+  }
+  decoder() { // ids to text, one at a time: a byte may be part of a character only
+    const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+    if (this.kind === "byte") return id => utf8.decode(Uint8Array.of(id), { stream: true });
+    return id => this.tokens[id];
+  }
+}
+
+// pieces of text and their surprise, without end; the prompt is not among them
+function* write(network, vocabulary, { prompt, seed, temperature, top_p }) {
+  const random = new Random(seed), decode = vocabulary.decoder();
+  const banned = vocabulary.kind === "word" && vocabulary.size > 1 ? 1 : 0; // a word model never writes <unk>, its id 0
+  const line = vocabulary.kind === "byte" ? 10 : vocabulary.ids.get("\n");
+  let ids = vocabulary.encode(prompt);
+  network.reset();
+  if (!ids.length && line === undefined) { // no prompt and no new line to begin after: a token is drawn
+    ids = [banned + random.below(vocabulary.size - banned)];
+    yield [decode(ids[0]), Math.log(vocabulary.size - banned)];
+  }
+  for (const id of ids.length ? ids : [line]) network.step(id);
+  for (;;) {
+    if (banned) network.o[0] = -Infinity;
+    const token = choose(network.o, random.uniform(), temperature, top_p);
+    yield [decode(token), surprise(network.o, token)];
+    network.step(token);
+  }
+}

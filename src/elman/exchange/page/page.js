@@ -1,0 +1,111 @@
+const at = id => document.getElementById(id);
+const facts = JSON.parse(at("facts").textContent), vocabulary = new Vocabulary(facts);
+let network, current; // the text that is being written, if any
+
+const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
+
+function unpacked(text) { // base 85: five digits are four bytes
+  const values = new Uint8Array(128), whole = text.padEnd(Math.ceil(text.length / 5) * 5, "~");
+  [...DIGITS].forEach((digit, value) => { values[digit.charCodeAt()] = value; });
+  const bytes = new DataView(new ArrayBuffer(whole.length / 5 * 4));
+  for (let i = 0, n = 0; i < whole.length; i++) {
+    n = n * 85 + values[whole.charCodeAt(i)];
+    if (i % 5 === 4) { bytes.setUint32((i - 4) / 5 * 4, n); n = 0; }
+  }
+  return bytes.buffer.slice(0, bytes.byteLength - (whole.length - text.length));
+}
+
+async function load() {
+  const packed = unpacked(at("weights").textContent);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  network = new Network(facts, new Uint8Array(await new Response(stream).arrayBuffer()));
+}
+
+function busy(is) {
+  at("text").setAttribute("aria-busy", is);
+  at("stop").disabled = !is;
+}
+
+function stop() {
+  current = undefined;
+  busy(false);
+}
+
+function shown(tokens) {
+  return tokens.slice(0, 10).map(token => JSON.stringify(token)).join(", ") + (tokens.length > 10 ? " …" : "");
+}
+
+function known(prompt) { // or a message
+  try {
+    vocabulary.encode(prompt);
+    at("message").textContent = "";
+    return true;
+  } catch (error) {
+    if (!(error instanceof Unknown)) throw error;
+    at("message").textContent = `The model does not know ${shown(error.tokens)}: not in the text that it learned from.`;
+    at("prompt").focus();
+    return false;
+  }
+}
+
+function piece(text, surprise) {
+  const element = document.createElement("i");
+  element.textContent = text;
+  element.title = `probability ${Math.exp(-surprise).toPrecision(2)}, ${surprise.toFixed(2)} nats`;
+  element.style.setProperty("--s", Math.min(surprise / 9, 0.7).toFixed(2));
+  return element;
+}
+
+async function begin() {
+  const [temperature, top_p, length] = ["temperature", "top_p", "length"].map(id => at(id).valueAsNumber);
+  const prompt = at("prompt").value, seed = BigInt(at("seed").value), out = at("text");
+  if (!known(prompt)) return;
+  const mine = current = write(network, vocabulary, { prompt, seed, temperature, top_p }), began = performance.now();
+  const first = Object.assign(document.createElement("b"), { textContent: prompt });
+  out.replaceChildren(...prompt ? [first] : []);
+  busy(true);
+  let count = 0, total = 0, waiting = 0;
+  while (count < length && mine === current) {
+    const part = document.createDocumentFragment(), pause = performance.now() + 12;
+    for (; count < length && performance.now() < pause; count++) {
+      const [text, surprise] = mine.next().value;
+      total += surprise;
+      waiting += surprise; // of the bytes of a character that is not whole yet
+      if (!text) continue;
+      part.append(piece(text, waiting));
+      waiting = 0;
+    }
+    out.append(part);
+    at("status").textContent = `${count} ${facts.units}`;
+    await new Promise(requestAnimationFrame);
+  }
+  if (current && mine !== current) return; // another has begun
+  const seconds = ((performance.now() - began) / 1000).toFixed(1), mean = (total / count || 0).toFixed(2);
+  at("status").textContent = `${count} ${facts.units} in ${seconds} s. Surprise: ${mean} nats each on average.`;
+  stop();
+}
+
+function start() {
+  if (network && at("form").reportValidity()) begin();
+}
+
+at("form").addEventListener("submit", event => { event.preventDefault(); start(); });
+at("stop").addEventListener("click", stop);
+at("another").addEventListener("click", () => {
+  at("seed").value = Math.floor(Math.random() * 1e6);
+  start();
+});
+at("shade").addEventListener("change", event => at("text").classList.toggle("shaded", event.target.checked));
+for (const id of ["temperature", "top_p"]) {
+  const show = () => { document.querySelector(`[for=${id}]`).value = at(id).valueAsNumber.toFixed(2); };
+  at(id).addEventListener("input", show);
+  show();
+}
+addEventListener("keydown", event => {
+  if (event.key === "Escape") stop();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) start();
+});
+load().then(begin, () => {
+  busy(false);
+  at("status").textContent = "The model could not be opened: the file is damaged, or the browser is from before 2023.";
+});

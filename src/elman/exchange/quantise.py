@@ -1,0 +1,52 @@
+"""Weights in fewer bytes: float32, float16, or int8 with one scale for each column."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from elman.errors import RunError, UnknownNameError
+from elman.maths.arrays import Array
+from elman.network import Parameters
+
+Precision = Literal["float32", "float16", "int8"]
+
+
+class Stored(NamedTuple):
+    """Weights as bytes, array after array, and as a reader gets them back."""
+
+    data: bytes
+    parameters: Parameters  # float32
+
+
+def store(p: Parameters, precision: Precision) -> Stored:
+    """A matrix in int8 is its scales, then its entries row by row; vectors are few and stay float32 there."""
+    if precision not in get_args(Precision):
+        raise UnknownNameError("precision", expected=f"one of {', '.join(get_args(Precision))}", got=repr(precision))
+    back = Parameters(p.shapes, np.float32)
+    parts = []
+    for name, array in p.items():
+        if precision == "int8" and array.ndim == 2:
+            scales, q = quantise(array)
+            parts += [scales, q]
+            back[name][...] = q * scales
+        else:
+            parts.append(_rounded(name, array, "float16" if precision == "float16" else "float32"))
+            back[name][...] = parts[-1]
+    return Stored(b"".join(part.astype(part.dtype.newbyteorder("<")).tobytes() for part in parts), back)
+
+
+def quantise(W: Array) -> tuple[Array, Array]:
+    """Scales (N,) in float32 and whole numbers q (K, N) from -127 to 127: W is about q * scales."""
+    scales = (np.abs(W).max(axis=0) / 127).astype(np.float32)  # (N,)
+    scales[scales == 0] = 1  # a column of zeros, or of next to nothing
+    return scales, np.clip(np.rint(W / scales), -127, 127).astype(np.int8)
+
+
+def _rounded(name: str, array: Array, dtype: str) -> Array:
+    with np.errstate(over="ignore"):
+        rounded = array.astype(dtype)
+    if not np.isfinite(rounded).all():
+        raise RunError(f"{name} has numbers that are too large for {dtype}", do="Take another --precision.")
+    return rounded

@@ -1,0 +1,78 @@
+"""State dicts of other makers: any module with one nn.RNN and one nn.Linear, whatever it calls them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from elman.errors import CheckpointError
+from elman.exchange.torch_names import merged
+from elman.maths.arrays import Array
+
+CELL = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
+GATES = {3: "GRU", 4: "LSTM"}  # weight_hh is so many times as high as wide
+
+
+def from_foreign(path: Path, state: Mapping[str, Array]) -> dict[str, Array]:
+    """Our parameters of a language model.
+
+    An embedding is multiplied out: a token's row of it, times W_xh, is the token's row of the W_xh that comes back.
+    """
+    cells = {name: match for name in state if (match := CELL.fullmatch(name))}
+    if not cells:
+        raise _refused(path, "the weights of nn.RNN (rnn.weight_ih_l0, …)", _few(state))
+    if len(parts := sorted({match[1] for match in cells.values()})) > 1:
+        raise _refused(path, "one nn.RNN", ", ".join(parts))
+    if any(match[5] for match in cells.values()):
+        raise _refused(path, "a network that reads forwards, which a language model must", "both directions")
+    p: dict[str, Array] = {}
+    hidden = 0
+    for layer in range(len({match[4] for match in cells.values()})):
+        ih, hh = (state.get(f"{parts[0]}weight_{part}_l{layer}") for part in ("ih", "hh"))
+        if ih is None or hh is None or ih.ndim != 2 or hh.ndim != 2:
+            raise _refused(path, f"weight_ih_l{layer} and weight_hh_l{layer}", _few(cells))
+        if hh.shape[0] != hh.shape[1]:
+            gates = GATES.get(hh.shape[0] // max(1, hh.shape[1]), "another cell")
+            raise _refused(path, "nn.RNN", f"{gates}: {parts[0]}weight_hh_l{layer} of shape {hh.shape}")
+        p[f"layers.{layer}.W_xh"], p[f"layers.{layer}.W_hh"] = ih.T, hh.T
+        hidden, none = len(hh), np.zeros(len(hh), hh.dtype)
+        biases = [state.get(f"{parts[0]}bias_{part}_l{layer}", none) for part in ("ih", "hh")]
+        if any(bias.shape != none.shape for bias in biases):
+            raise _refused(path, f"biases of shape {none.shape}", ", ".join(str(bias.shape) for bias in biases))
+        p[f"layers.{layer}.b_h"] = merged(*biases)
+    embedding, W_hy, b_y = _head(path, {name: array for name, array in state.items() if name not in cells}, hidden)
+    p["head.W_hy"], p["head.b_y"] = W_hy.T, b_y
+    if embedding is not None:
+        if embedding.shape[1:] != p["layers.0.W_xh"].shape[:1]:
+            shapes = f"{embedding.shape} before {p['layers.0.W_xh'].shape}"
+            raise _refused(path, "an embedding as wide as the first layer's input", shapes)
+        p["layers.0.W_xh"] = embedding @ p["layers.0.W_xh"]  # (V, H)
+    return p
+
+
+def _head(path: Path, rest: Mapping[str, Array], hidden: int) -> tuple[Array | None, Array, Array]:
+    """The embedding, if there is one, and weight and bias of nn.Linear: the only others that there may be."""
+    embeddings = [name for name, array in rest.items() if array.ndim == 2 and "emb" in name.lower()]
+    heads = [name for name, array in rest.items() if array.ndim == 2 and name not in embeddings]
+    if len(heads) != 1 or len(embeddings) > 1 or rest[heads[0]].shape[1] != hidden:
+        raise _refused(path, f"beside nn.RNN one nn.Linear that reads {hidden} numbers", _few(rest) or "nothing")
+    W_hy = rest[heads[0]]
+    bias = heads[0].removesuffix("weight") + "bias"
+    if strange := sorted(set(rest) - {*embeddings, *heads, bias}):
+        raise _refused(path, "nothing beside nn.Embedding, nn.RNN and nn.Linear", _few(strange))
+    b_y = rest.get(bias, np.zeros(len(W_hy), W_hy.dtype))
+    if b_y.shape != W_hy.shape[:1]:
+        raise _refused(path, f"{bias} of shape {W_hy.shape[:1]}", str(b_y.shape))
+    return (rest[embeddings[0]] if embeddings else None), W_hy, b_y
+
+
+def _few(names: Iterable[str]) -> str:
+    names = list(names)
+    return ", ".join(names[:6]) + ", …" * (len(names) > 6)
+
+
+def _refused(path: Path, expected: str, got: str) -> CheckpointError:
+    return CheckpointError(f"{path}", expected=expected, got=got)

@@ -1,0 +1,39 @@
+"""Files of torch.save, which are pickles: torch opens them, told to load weights only. No other module imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from elman.errors import CheckpointError, MissingExtraError
+from elman.maths.arrays import Array
+
+
+def read_pt(path: Path) -> dict[str, Array]:
+    """The tensors of a state dict, alone in the file or one level down, beside an optimiser for instance."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingExtraError(
+            f"{path} is a pickle, which only PyTorch opens safely",
+            do="Install it: pip install torch. Or save with safetensors.torch.save_file(model.state_dict(), FILE).",
+        ) from None
+    try:
+        loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # of many kinds: a file may hold anything
+        why = str(error).partition("\n")[0][:200] or "it is empty"
+        raise CheckpointError(
+            f"{path} is no file of weights alone: {why}", do="Save model.state_dict(), not the model."
+        ) from None
+    for candidate in (loaded, *(loaded.values() if isinstance(loaded, Mapping) else ())):
+        if isinstance(candidate, Mapping) and candidate and all(map(torch.is_tensor, candidate.values())):
+            return {str(name): _array(tensor) for name, tensor in candidate.items()}
+    raise CheckpointError(f"{path}", expected="a state dict", got=type(loaded).__name__)
+
+
+def _array(tensor: Any) -> Array:
+    array: Array = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy(force=True)
+    return array

@@ -1,0 +1,135 @@
+"""PyTorch as the judge of what we write for it and read from it. Run by scripts/crosscheck."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from elman.config import Config
+from elman.data import CharVocabulary
+from elman.errors import CheckpointError
+from elman.exchange import read_torch, to_run, write_torch
+from elman.exchange.portable import Portable
+from elman.exchange.torch_names import to_torch
+from elman.models import LanguageModel
+from elman.models.language_task import new_network
+from elman.network.encoder import Encoder
+from elman.network.parameters import Parameters
+from elman.network.reader import Reader
+
+LETTERS = "abcdefg\n"
+V, H, T, B = len(LETTERS), 6, 9, 3
+TOLERANCE = 1e-6
+
+
+class Module(nn.Module):
+    """What the README shows."""
+
+    def __init__(self, tokens, hidden, layers, nonlinearity="tanh"):
+        super().__init__()
+        self.rnn = nn.RNN(tokens, hidden, layers, nonlinearity=nonlinearity)
+        self.linear = nn.Linear(hidden, tokens)
+
+    def forward(self, x, h=None):
+        x = nn.functional.one_hot(x, self.linear.out_features).to(self.linear.weight.dtype)
+        outputs, h = self.rnn(x, h)
+        return self.linear(outputs), h
+
+
+def random_run(path, **options):
+    config, vocabulary = Config().with_options(hidden=H, **options), CharVocabulary(LETTERS)
+    network = new_network(config.network, V)
+    p = Parameters(network.shapes, np.dtype(config.network.precision))
+    p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
+    return to_run(Portable(p, config, vocabulary), path).path
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_torch_loads_it_strictly_and_computes_the_same(tmp_path, activation, layers, precision):
+    run = random_run(tmp_path / "run", activation=activation, layers=layers, precision=precision)
+    write_torch(run, tmp_path / "model.safetensors")
+    module = Module(V, H, layers, activation).to(getattr(torch, precision))
+    module.load_state_dict(load_file(tmp_path / "model.safetensors"))
+    rng = np.random.default_rng(1)
+    x, h0 = rng.integers(V, size=(T, B)), rng.standard_normal((layers, B, H)).astype(precision)
+    with torch.no_grad():
+        logits, h_n = module(torch.tensor(x), torch.tensor(h0))
+    model = LanguageModel.load(run)
+    o, state = model.network_.forward(model.parameters_, x, list(h0))
+    np.testing.assert_allclose(logits.numpy(), o, rtol=TOLERANCE, atol=TOLERANCE)
+    np.testing.assert_allclose(h_n.numpy(), np.stack(state), rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def test_both_directions_and_an_embedding():
+    """A tagger: the parts embedding, rnn and linear."""
+    encoder = Encoder(V, H, 2, both_ways=True, embedding=3)
+    network = Reader(encoder, 4, pooling="none")
+    p = Parameters(network.shapes, np.float32)
+    p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
+    module = nn.ModuleDict({
+        "embedding": nn.Embedding(V, 3),
+        "rnn": nn.RNN(3, H, 2, bidirectional=True),
+        "linear": nn.Linear(2 * H, 4),
+    })  # fmt: skip
+    state = to_torch(p, "tanh")
+    module.load_state_dict({name: torch.tensor(np.ascontiguousarray(array)) for name, array in state.items()})
+    x = np.random.default_rng(1).integers(V, size=(T, B))
+    with torch.no_grad():
+        theirs = module["linear"](module["rnn"](module["embedding"](torch.tensor(x)))[0])
+    np.testing.assert_allclose(theirs.numpy(), network.forward(p, x), rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"epoch": 3, "model": s}], ids=["alone", "wrapped"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_pt_file_of_torch_s_own_weights_computes_the_same_here(tmp_path, wrap, dtype):
+    torch.manual_seed(0)
+    module = Module(V, H, 2).to(dtype)
+    torch.save(wrap(module.state_dict()), tmp_path / "x.pt")
+    (tmp_path / "letters.json").write_text(json.dumps(list(LETTERS)))
+    run = to_run(read_torch(tmp_path / "x.pt", vocabulary=tmp_path / "letters.json"), tmp_path / "run")
+    model = LanguageModel.load(run.path)
+    text = "abgf\ncc"
+    ids = torch.tensor([[LETTERS.index(c)] for c in text])
+    with torch.no_grad():
+        logits, _ = module.to(torch.float64 if dtype is torch.float64 else torch.float32)(ids)
+    o, _ = model.writer.read(model.vocabulary_.encode(text))
+    theirs = {c: logits[-1, 0, i].item() for i, c in enumerate(LETTERS)}
+    for c, ours in zip(model.vocabulary_.tokens, o, strict=True):
+        assert abs(ours - theirs[c]) < TOLERANCE
+
+
+def test_there_through_torch_and_back_to_the_bit(tmp_path):
+    run = random_run(tmp_path / "run", layers=2)
+    write_torch(run, tmp_path / "model.safetensors")
+    module = Module(V, H, 2)
+    module.load_state_dict(load_file(tmp_path / "model.safetensors"))
+    torch.save(module.state_dict(), tmp_path / "x.pt")
+    back = read_torch(tmp_path / "x.pt", vocabulary=run / "vocabulary.json")
+    for name, array in LanguageModel.load(run).parameters_.items():
+        assert np.ascontiguousarray(back.parameters[name]).tobytes() == array.tobytes()
+
+
+class Evil:
+    def __reduce__(self):
+        return (open, ("opened", "w"))
+
+
+@pytest.mark.parametrize("content", [Evil(), nn.Linear(2, 2), {"a": 1}, [1]], ids=["code", "module", "numbers", "list"])
+def test_a_pickle_of_anything_else_is_refused_unrun(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    torch.save(content, "x.pt")
+    with pytest.raises(CheckpointError, match=r"x\.pt"):
+        read_torch(tmp_path / "x.pt")
+    assert not (tmp_path / "opened").exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"<html>", b"PK\x03\x04 cut"])
+def test_an_empty_or_foreign_pt_file_is_refused(tmp_path, data):
+    (tmp_path / "x.pt").write_bytes(data)
+    with pytest.raises(CheckpointError, match="is no file of weights alone"):
+        read_torch(tmp_path / "x.pt")

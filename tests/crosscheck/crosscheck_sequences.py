@@ -1,0 +1,61 @@
+"""A PyTorch twin as the judge of training: every shape of network learns the same from the same numbers.
+
+The twin has PyTorch's own layers, packed sequences, autograd and Adam (benchmarks/twin.py). Run by scripts/crosscheck.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from twin import both_curves, prepared
+
+from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
+
+N, STEPS = 60, 50
+SMALL = {"hidden": 12, "batch": 16, "epochs": 20, "learning_rate": 1e-2, "warmup": 5, "precision": "float64"}
+PLAIN = SMALL | {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "rare": 0.0, "random_state": 0}
+
+
+def texts(letters, shortest=1, longest=9):
+    rng = np.random.default_rng(len(letters))
+    return ["".join(rng.choice(list(letters), rng.integers(shortest, longest))) for _ in range(N)]
+
+
+def numbers():
+    """(T, 3) each, of any T."""
+    rng = np.random.default_rng(3)
+    return [rng.standard_normal((rng.integers(1, 9), 3)) for _ in range(N)]
+
+
+WORDS, OTHERS = texts("abcdef"), texts("uvwxyz")
+FIRST = [word[0] for word in WORDS]
+TAGS = [[letter.upper() for letter in word] for word in WORDS]
+SUMS = np.array([x.sum(axis=0)[:2] for x in numbers()])
+CASES = {
+    "classify": (SequenceClassifier, WORDS, FIRST, {}),
+    "classify, mean": (SequenceClassifier, WORDS, FIRST, {"pooling": "mean", "both_ways": True, "layers": 2}),
+    "classify, max": (SequenceClassifier, numbers(), FIRST, {"pooling": "max"}),
+    "regress": (SequenceRegressor, numbers(), SUMS, {"activation": "relu", "initial": "identity"}),
+    "tag": (SequenceTagger, WORDS, TAGS, {"both_ways": False, "embedding": 0}),
+    "tag, both ways": (SequenceTagger, WORDS, TAGS, {"both_ways": True, "embedding": 5, "layers": 2}),
+    "generate": (SequenceGenerator, FIRST, WORDS, {"layers": 2}),
+    "generate, numbers": (SequenceGenerator, SUMS, WORDS, {"embedding": 5}),
+    "translate": (Seq2Seq, WORDS, OTHERS, {"embedding": 5, "layers": 2}),
+    "translate, both ways": (Seq2Seq, numbers(), OTHERS, {"both_ways": True, "embedding": 0}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_learns_as_its_twin_does(agree, name):
+    kind, X, y, options = CASES[name]
+    known = kind().get_params()
+    model = kind(**{option: value for option, value in (PLAIN | options).items() if option in known})
+    ours, theirs, _ = both_curves(*prepared(model, X, y), STEPS)
+    assert len(ours) == len(theirs) == STEPS
+    assert ours[-1] < 0.9 * ours[0]
+    agree(losses=(np.array(ours), torch.tensor(theirs, dtype=torch.float64)))

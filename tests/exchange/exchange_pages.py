@@ -1,0 +1,41 @@
+"""Small trained runs of every kind, and a page as a person uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from elman.models import LanguageModel
+
+ENGLISH = "The cat sat on the mat, and the dog sat on the log. Who sat on the cat?\n" * 40 + "A zebra did it.\n"
+ACCENTS = "Voilà: l'été à Škofja Loka, «привет» — 日本語, naïve café 🙂.\n" * 40
+SMALL = {"hidden": 24, "batch": 4, "window": 16, "steps": 60, "warmup": 0, "learning_rate": 0.02}
+RUNS: dict[str, tuple[str, dict[str, Any]]] = {
+    "one layer": (ENGLISH, {}),
+    "two layers": (ENGLISH, {"layers": 2}),
+    "bytes": (ACCENTS, {"tokens": "byte"}),
+    "characters": (ACCENTS, {"layers": 3}),
+    "words": (ENGLISH, {"tokens": "word"}),
+    "relu": (ENGLISH, {"activation": "relu", "layers": 2}),
+    "sigmoid": (ENGLISH, {"activation": "sigmoid"}),
+    "identity": (ENGLISH, {"activation": "identity"}),
+    "no new line": (ENGLISH.replace("\n", " "), {}),
+}
+
+
+def train(kind: str, folder: Path) -> Path:
+    """A run of this kind on a file beside it."""
+    text, options = RUNS[kind]
+    (folder / "text.txt").write_text(text, encoding="utf-8")
+    LanguageModel(**SMALL | options, validate_every=20, log_every=5).fit(folder / "text.txt", out=folder / "run")
+    return folder / "run"
+
+
+def write_on(page: Any, *, length: int = 200, **fields: object) -> str:
+    """Fill in the form, press the button, wait, and read the text."""
+    for name, value in {"length": length, **fields}.items():
+        page.evaluate(f"document.getElementById('{name}').value = {str(value)!r}")
+    page.click("#write")
+    page.wait_for_selector("#text[aria-busy=false]")
+    text: str = page.evaluate("document.getElementById('text').textContent")
+    return text

@@ -1,0 +1,52 @@
+"""Models with random weights in run folders, and onnxruntime as the judge of what leaves them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from elman.config import Config
+from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
+from elman.exchange.portable import Portable, to_run
+from elman.models.language_task import new_network
+
+VOCABULARIES = {
+    "char": CharVocabulary("abcdefgh .\né"),
+    "byte": ByteVocabulary(),
+    "word": WordVocabulary(["<unk>", "\n", " and", " the", " cat", "the"]),
+}
+
+
+def random_model(kind="char", **options) -> Portable:
+    """With weights that make every token depend on what came before."""
+    vocabulary = VOCABULARIES[kind]
+    config = Config().with_options(**{"hidden": 12, "layers": 2, "tokens": kind, **options})
+    network = new_network(config.network, len(vocabulary))
+    dtype = np.dtype(config.network.precision)
+    rng = np.random.default_rng(0)
+    p = network.initial(rng, recurrent="orthogonal", gain=0.9, input_gain=1.0, dtype=dtype)
+    for name in p:
+        if p[name].ndim == 1:
+            p[name][...] = 0.3 * rng.standard_normal(p[name].shape)
+    p["head.W_hy"][...] *= 4
+    return Portable(p, config, vocabulary)
+
+
+def random_run(path: Path, kind="char", **options) -> Path:
+    return to_run(random_model(kind, **options), path).path
+
+
+def session(data: bytes | Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    data = data.read_bytes() if isinstance(data, Path) else data
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def check_onnx(data: bytes) -> None:
+    model = onnx.load_from_string(data)
+    onnx.checker.check_model(model, full_check=True)
+    assert (model.ir_version, model.opset_import[0].version) == (10, 22)

@@ -1,0 +1,297 @@
+"""ONNX files of other makers: what they compute is what we then compute, or they are refused with the reason."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from exchange_tools import random_model, random_run, session
+from onnx import TensorProto, helper, numpy_helper
+
+from elman.errors import CheckpointError, ElmanError
+from elman.exchange import read_onnx, to_run, write_onnx
+from elman.models import LanguageModel
+
+V, E, H, T = 5, 3, 4, 6
+
+
+@pytest.fixture
+def letters(tmp_path):
+    (tmp_path / "letters.json").write_text(json.dumps(list("abcde")))
+    return tmp_path / "letters.json"
+
+
+class Maker:
+    """A graph by hand, as another tool would write it."""
+
+    def __init__(self):
+        self.nodes, self.weights, self.rng = [], [], np.random.default_rng(0)
+        self.inputs = [("x", TensorProto.INT64, ["T", "B"])]
+        self.outputs = [("y", TensorProto.FLOAT, [None] * 3)]
+
+    def weight(self, *shape, value=None, dtype=np.float32):
+        array = 0.5 * self.rng.standard_normal(shape) if value is None else np.asarray(value)
+        self.weights.append(numpy_helper.from_array(array.astype(dtype), f"w{len(self.weights)}"))
+        return self.weights[-1].name
+
+    def whole(self, *numbers):
+        return self.weight(value=numbers, dtype=np.int64)
+
+    def node(self, operator, *inputs, out=None, **attributes):
+        out = out or [f"n{len(self.nodes)}"]
+        self.nodes.append(helper.make_node(operator, inputs, out, **attributes))
+        return out[0]
+
+    def rnn(self, x, inputs, *, operator="RNN", gates=1, start="", D=1, **attributes):
+        W, R = self.weight(D, gates * H, inputs), self.weight(D, gates * H, H)
+        B = self.weight(D, 2 * gates * H)
+        y = self.node(operator, x, W, R, B, "", start, hidden_size=H, **attributes)
+        return self.node("Squeeze", y, self.whole(1)) if D == 1 else y
+
+    def head(self, h):
+        return self.node("Add", self.node("MatMul", h, self.weight(H, V)), self.weight(V))
+
+    def tokens(self):
+        return self.node("Gather", self.weight(V, E), "x")
+
+    def save(self, path, y):
+        self.node("Identity", y, out=["y"])
+        graph = helper.make_graph(
+            self.nodes,
+            "theirs",
+            [helper.make_tensor_value_info(*value) for value in self.inputs],
+            [helper.make_tensor_value_info(*value) for value in self.outputs],
+            self.weights,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+        onnx.save(model, path)
+        return path
+
+
+def embedded(m):
+    return m.head(m.rnn(m.rnn(m.tokens(), E), H))
+
+
+def one_hot(m):
+    hot = m.node("OneHot", "x", m.weight(value=V, dtype=np.int64), m.weight(value=[0, 1]))
+    return m.head(m.rnn(hot, V, activations=["Relu"]))
+
+
+def gemm(m):
+    h = m.rnn(m.tokens(), E, activations=["Sigmoid"])
+    flat = m.node("Reshape", h, m.whole(-1, H))
+    m.outputs = [("y", TensorProto.FLOAT, [None] * 2)]
+    return m.node("Gemm", flat, m.weight(V, H), m.weight(V), transB=1)
+
+
+def batch_first(m):
+    m.inputs = [("x", TensorProto.INT64, ["B", "T"])]
+    x = m.node("Transpose", m.tokens(), perm=[1, 0, 2])
+    return m.node("Transpose", m.head(m.rnn(x, E)), perm=[1, 0, 2])
+
+
+def no_biases(m):
+    x = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H)
+    return m.node("MatMul", m.node("Squeeze", x, m.whole(1)), m.weight(H, V))
+
+
+def zero_start(m):
+    zeros = m.node("ConstantOfShape", m.whole(1, 1, H))
+    return m.head(m.rnn(m.tokens(), E, start=m.node("Identity", zeros)))
+
+
+def numbers(m):
+    m.inputs = [("x", TensorProto.FLOAT, ["T", "B", V])]
+    return m.head(m.rnn("x", V))
+
+
+@pytest.mark.parametrize("make", [embedded, one_hot, gemm, batch_first, no_biases, zero_start, numbers])
+def test_a_plain_file_of_another_maker_computes_the_same_here(tmp_path, letters, make):
+    maker = Maker()
+    path = maker.save(tmp_path / "theirs.onnx", make(maker))
+    run = to_run(read_onnx(path, vocabulary=letters), tmp_path / "run")
+    ids = np.random.default_rng(1).integers(V, size=(T, 1))
+    fed = {batch_first: ids.T, numbers: np.eye(V, dtype=np.float32)[ids]}.get(make, ids)
+    (theirs,) = session(path).run(None, {"x": fed})
+    model = LanguageModel.load(run.path)
+    ours, _ = model.network_.forward(model.parameters_, ids, model.network_.zero_state(1, np.dtype(np.float32)))
+    np.testing.assert_allclose(ours.reshape(T, V), theirs.reshape(T, V), rtol=1e-5, atol=1e-5)
+
+
+def test_our_own_file_without_its_facts_needs_a_vocabulary(tmp_path):
+    write_onnx(random_run(tmp_path / "run"), tmp_path / "model.onnx")
+    model = onnx.load(tmp_path / "model.onnx")
+    del model.metadata_props[:]
+    onnx.save(model, tmp_path / "bare.onnx")
+    with pytest.raises(CheckpointError, match="which of its 12 tokens is which"):
+        read_onnx(tmp_path / "bare.onnx")
+    back = read_onnx(tmp_path / "bare.onnx", vocabulary=tmp_path / "run" / "vocabulary.json")
+    assert all(np.array_equal(back.parameters[name], array) for name, array in random_model().parameters.items())
+
+
+# -- refused ----------------------------------------------------------------------------------------------------------
+
+
+def lstm(m):
+    return m.head(m.rnn(m.tokens(), E, operator="LSTM", gates=4))
+
+
+def softmax(m):
+    return m.node("Softmax", embedded(m))
+
+
+def elementwise(m):
+    return m.head(m.node("Mul", m.rnn(m.tokens(), E), m.weight(H)))
+
+
+def both_ways(m):
+    y = m.node("Squeeze", m.node("ReduceSum", m.rnn(m.tokens(), E, D=2, direction="bidirectional"), m.whole(1)))
+    return m.head(y)
+
+
+def backwards(m):
+    return m.head(m.rnn(m.tokens(), E, direction="reverse"))
+
+
+def own_start(m):
+    row = m.weight(1, 1, H)
+    return m.head(m.rnn(m.tokens(), E, start=m.node("Expand", row, m.whole(1, 1, 1))))
+
+
+def filled_start(m):
+    ones = m.node("ConstantOfShape", m.whole(1, 1, H), value=helper.make_tensor("v", TensorProto.FLOAT, [1], [1.0]))
+    return m.head(m.rnn(m.tokens(), E, start=ones))
+
+
+def started_by_another(m):
+    first = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H, out=["Y", "Y_h"])
+    return m.head(m.rnn(m.node("Squeeze", first, m.whole(1)), H, start="Y_h"))
+
+
+def time_and_batch_swapped(m):
+    return m.head(m.rnn(m.node("Transpose", m.rnn(m.tokens(), E), perm=[1, 0, 2]), H))
+
+
+def two_heads(m):
+    m.outputs.append(("z", TensorProto.FLOAT, [None] * 3))
+    h = m.rnn(m.tokens(), E)
+    m.node("MatMul", h, m.weight(H, V), out=["z"])
+    return m.head(h)
+
+
+def two_linear(m):
+    h = m.node("MatMul", m.rnn(m.tokens(), E), m.weight(H, H))
+    return m.head(h)
+
+
+def residual(m):
+    m.outputs.append(("z", TensorProto.FLOAT, [None] * 3))
+    h = m.rnn(m.tokens(), E)
+    m.node("Squeeze", m.rnn(m.tokens(), E), out=["z"])
+    return m.head(h)
+
+
+def no_rnn(m):
+    return m.node("Add", m.node("MatMul", m.tokens(), m.weight(E, V)), m.weight(V))
+
+
+def computed_weights(m):
+    m.inputs.append(("W", TensorProto.FLOAT, [1, H, E]))
+    y = m.node("RNN", m.tokens(), "W", m.weight(1, H, H), hidden_size=H)
+    return m.head(m.node("Squeeze", y, m.whole(1)))
+
+
+def scaled_gemm(m):
+    flat = m.node("Reshape", m.rnn(m.tokens(), E), m.whole(-1, H))
+    return m.node("Gemm", flat, m.weight(H, V), m.weight(V), alpha=2.0)
+
+
+def two_activations(m):
+    return m.head(m.rnn(m.rnn(m.tokens(), E), H, activations=["Relu"]))
+
+
+def half_hot(m):
+    hot = m.node("OneHot", "x", m.weight(value=V, dtype=np.int64), m.weight(value=[0.5, 1]))
+    return m.head(m.rnn(hot, V))
+
+
+REFUSED = {
+    lstm: "expected operators RNN and a linear output, got LSTM",
+    softmax: "got Softmax",
+    elementwise: "got Mul",
+    both_ways: "got ReduceSum",
+    backwards: "reads forwards.*got reverse",
+    own_start: "an initial state of zeros",
+    filled_start: "an initial state of zeros",
+    started_by_another: "an initial state of zeros",
+    time_and_batch_swapped: "Transpose of time",
+    two_heads: "one output that is linear in the states, got 2",
+    two_linear: "an operator RNN before the linear output",
+    residual: "one way from the tokens to the logits, got RNN beside it",
+    no_rnn: "an operator RNN before the linear output",
+    computed_weights: "input 1 of RNN as a constant",
+    scaled_gemm: "Gemm that is",
+    two_activations: "one activation in all layers, got relu, tanh",
+    half_hot: "OneHot of 0 and 1",
+    lambda m: m.head(m.rnn(m.tokens(), E, direction=b"\xff")): "reads forwards",
+    lambda m: m.head(m.rnn(m.tokens(), E, clip=1.0)): "RNN without clip",
+    lambda m: m.head(m.rnn(m.tokens(), E, activations=["Softsign"])): "an activation of Tanh.*got Softsign",
+    lambda m: m.head(m.rnn(m.tokens(), E, activations=["Affine"], activation_alpha=[2.0], activation_beta=[0.0])): (
+        "got Affine"
+    ),
+    lambda m: m.head(m.rnn(m.node("Gather", m.weight(E, V), "x", axis=1), E)): "Gather of rows",
+    lambda m: m.head(m.rnn(m.node("Gather", m.weight(V, E), m.weight(value=[[1]], dtype=np.int64)), E)): (
+        "an input of tokens, got a constant"
+    ),
+}
+
+
+@pytest.mark.parametrize("make", REFUSED)
+def test_what_would_be_another_model_is_refused(tmp_path, letters, make):
+    maker = Maker()
+    path = maker.save(tmp_path / "theirs.onnx", make(maker))
+    with pytest.raises(CheckpointError, match=REFUSED[make]):
+        read_onnx(path, vocabulary=letters)
+
+
+@pytest.mark.parametrize("data", [b"", b"<html><body>" * 20, b"\x00" * 100])
+def test_an_empty_or_foreign_file_is_refused(tmp_path, data):
+    (tmp_path / "x.onnx").write_bytes(data)
+    with pytest.raises(CheckpointError, match="is no ONNX file"):
+        read_onnx(tmp_path / "x.onnx")
+
+
+def test_weights_in_another_file_are_refused_unread(tmp_path):
+    maker = Maker()
+    model = onnx.load(maker.save(tmp_path / "x.onnx", embedded(maker)))
+    onnx.save(model, tmp_path / "y.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    with pytest.raises(CheckpointError, match="keeps its weights in another file"):
+        read_onnx(tmp_path / "y.onnx")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_damaged_file_is_refused_or_read_whole(tmp_path, seed):
+    """Bytes are changed or cut at random: an error of ours, or a model, and nothing else."""
+    write_onnx(random_run(tmp_path / "run", layers=1), tmp_path / "model.onnx")
+    data, rng = bytearray((tmp_path / "model.onnx").read_bytes()), np.random.default_rng(seed)
+    for _ in range(5):
+        data[rng.integers(len(data))] = rng.integers(256)
+    if seed % 4 == 0:
+        del data[rng.integers(len(data)) :]
+    (tmp_path / "model.onnx").write_bytes(data)
+    try:
+        model = read_onnx(tmp_path / "model.onnx")
+    except ElmanError:
+        return
+    assert to_run(model, tmp_path / "back").path.is_dir()
+
+
+def test_without_onnx_the_install_line_is_said(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    run = random_run(tmp_path / "run")
+    with pytest.raises(ImportError, match=r"pip install 'elman\[onnx\]'"):
+        write_onnx(run, tmp_path / "model.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -1,0 +1,164 @@
+"""Models of whole sequences, trained for a moment: what onnxruntime says of raw inputs is what the model says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from exchange_tools import check_onnx, session
+
+from elman.errors import CheckpointError, RunError
+from elman.exchange import read_onnx, read_torch, to_run, write_npz, write_onnx, write_torch
+from elman.models.classifier import SequenceClassifier, SequenceRegressor
+from elman.models.generator import SequenceGenerator
+from elman.models.loading import load_model
+from elman.models.seq2seq import Seq2Seq
+from elman.models.tagger import SequenceTagger
+
+NAMES = ["Rossi", "Bianchi", "Conti", "Schmidt", "Schulz", "Bauer"]
+KINDS = ["Italian"] * 3 + ["German"] * 3
+SMALL = {"hidden": 7, "steps": 4, "batch": 3, "random_state": 0}
+rng = np.random.default_rng(0)
+SERIES = [5e8 + 30 * rng.standard_normal((T, 2)) for T in (3, 6, 1, 5, 4, 2)]
+
+MODELS = {
+    "classify": lambda: SequenceClassifier(**SMALL, both_ways=True, pooling="last", layers=2).fit(NAMES, KINDS),
+    "classify mean": lambda: SequenceClassifier(**SMALL, pooling="mean", embedding=3).fit(NAMES, KINDS),
+    "classify numbers": lambda: SequenceClassifier(**SMALL, pooling="max", activation="relu").fit(SERIES, KINDS),
+    "regress": lambda: SequenceRegressor(**SMALL, learned_state=True).fit(SERIES, [1e6 + 10 * len(s) for s in SERIES]),
+    "regress two": lambda: SequenceRegressor(**SMALL).fit(NAMES, [[len(n), -len(n)] for n in NAMES]),
+    "tag": lambda: SequenceTagger(**SMALL, dropout=0.3).fit(NAMES, [["vc"[c in "nt"] for c in n] for n in NAMES]),
+    "generate": lambda: SequenceGenerator(**SMALL, layers=2).fit(KINDS, NAMES),
+    "generate numbers": lambda: SequenceGenerator(**SMALL, embedding=2).fit(np.arange(12.0).reshape(6, 2) ** 3, NAMES),
+    "translate": lambda: Seq2Seq(**SMALL, layers=2).fit(NAMES, KINDS),
+    "translate both ways": lambda: Seq2Seq(**SMALL, both_ways=True, learned_state=True).fit(NAMES, KINDS),
+    "translate forwards": lambda: Seq2Seq(**SMALL, reverse_source=False, activation="relu").fit(NAMES, KINDS),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return {name: make().save(folder / name.replace(" ", "-")) for name, make in MODELS.items()}
+
+
+def padded(model, X):
+    """As somebody with the file alone would: ids or numbers, time-major, and the lengths."""
+    x = model.fitted_.terms.inputs
+    rows = [x.symbols.encode(sequence) for sequence in X] if hasattr(x, "symbols") else [np.asarray(s) for s in X]
+    lengths = np.array([len(row) for row in rows])
+    batch = np.zeros((lengths.max(), len(rows), *rows[0].shape[1:]), np.float64 if rows[0].ndim == 2 else np.int64)
+    for i, row in enumerate(rows):
+        batch[: len(row), i] = row
+    return {"x": batch, "lengths": lengths}
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("classify", "regress", "tag"))])
+def test_a_file_judges_as_the_model_does(tmp_path, runs, name):
+    model, out = load_model(runs[name]), tmp_path / "model.onnx"
+    wrote = write_onnx(runs[name], out)
+    assert wrote.paths == [out]
+    check_onnx(out.read_bytes())
+    X = SERIES if name in ("classify numbers", "regress") else [*NAMES, "Xü", ""]
+    (said,) = session(out).run(None, padded(model, X))
+    if name.startswith("tag"):
+        for i, y_hat in enumerate(model.predict_proba(X)):
+            np.testing.assert_allclose(softmax(said[: len(y_hat), i]), y_hat, rtol=1e-5, atol=1e-5)
+    elif name.startswith("regress"):
+        np.testing.assert_allclose(np.squeeze(said), model.predict(X), rtol=0, atol=1e-3 if name == "regress" else 1e-5)
+    else:
+        np.testing.assert_allclose(softmax(said), model.predict_proba(X), rtol=1e-5, atol=1e-5)
+
+
+def softmax(o):
+    e = np.exp(o - o.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("generate", "translate"))])
+def test_two_files_write_as_the_model_does(tmp_path, runs, name):
+    model, out = load_model(runs[name]), tmp_path / "model.onnx"
+    wrote = write_onnx(runs[name], out)
+    assert [path.name for path in wrote.paths] == ["model.encoder.onnx", "model.decoder.onnx"]
+    assert "h0" in wrote.what
+    for path in wrote.paths:
+        check_onnx(path.read_bytes())
+    encoder, decoder = map(session, wrote.paths)
+    if name == "generate":
+        X = ["German", "Italian"]
+        fed = {"x": model.fitted_.terms.inputs.encode(X)}
+    elif name == "generate numbers":
+        X = np.array([[1.0, 50.0], [400.0, -3.0]])
+        fed = {"x": X}
+    else:
+        X = [*NAMES, "Xü"]
+        fed = padded(model, X)
+    (h,) = encoder.run(None, fed)
+    facts = json.loads(decoder.get_modelmeta().custom_metadata_map["elman"])
+    tokens = ["<unknown>", "<edge>", *facts["vocabulary"]["targets"]["symbols"]["tokens"]]
+    told, ids = [""] * len(X), np.ones((1, len(X)), np.int64)  # the edge begins and ends
+    done = np.zeros(len(X), bool)
+    for _ in range(12):
+        logits, h = decoder.run(None, {"x": ids, "h0": h})
+        logits[..., 0] = -np.inf  # the unknown is never written
+        ids = logits.argmax(axis=2)
+        done |= ids[0] == 1
+        told = [text if over else text + tokens[i] for text, over, i in zip(told, done, ids[0], strict=True)]
+    assert told == model.predict(X, limit=12)
+    assert any(told)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_torch_weights_come_back_to_the_bit(tmp_path, runs, name):
+    write_torch(runs[name], tmp_path / "model.safetensors")
+    back = to_run(read_torch(tmp_path / "model.safetensors"), tmp_path / "back").path
+    before, after = load_model(runs[name]), load_model(back)
+    assert type(after) is type(before)
+    assert after.fitted_.config == before.fitted_.config
+    assert after.fitted_.terms.to_json() == before.fitted_.terms.to_json()
+    assert after.fitted_.parameters.buffer.tobytes() == before.fitted_.parameters.buffer.tobytes()
+    X = {"generate": ["German"], "generate numbers": [[1.0, 2.0]]}.get(name, SERIES if "numbers" in name else NAMES)
+    if name == "regress":
+        X = SERIES
+    assert np.array_equal(after.predict(X), before.predict(X)) or after.predict(X) == before.predict(X)
+
+
+def test_npz_holds_them_too(tmp_path, runs):
+    write_npz(runs["translate"], tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
+        assert json.loads(str(file["elman"]))["task"] == "translate"
+        assert set(file) - {"elman"} == set(load_model(runs["translate"]).fitted_.parameters)
+
+
+def test_onnx_comes_back_for_language_models_only(tmp_path, runs):
+    write_onnx(runs["tag"], tmp_path / "model.onnx")
+    with pytest.raises(CheckpointError, match=r"expected a language model, got a model to tag\..*--to torch"):
+        read_onnx(tmp_path / "model.onnx")
+
+
+def test_of_two_files_none_is_written_where_one_exists(tmp_path, runs):
+    (tmp_path / "model.decoder.onnx").write_text("mine")
+    with pytest.raises(RunError, match=r"model\.decoder\.onnx exists already"):
+        write_onnx(runs["translate"], tmp_path / "model.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.decoder.onnx"]
+    write_onnx(runs["translate"], tmp_path / "model.onnx", force=True)
+    check_onnx((tmp_path / "model.decoder.onnx").read_bytes())
+
+
+@pytest.mark.parametrize(("changed", "why"), [
+    ({"task": "classify"}, "expected a model to tag, got 'classify'"),
+    ({"config": {}}, "config"),
+    ({"vocabulary": {"task": "tag"}}, "damaged"),
+])  # fmt: skip
+def test_facts_that_contradict_are_refused(tmp_path, runs, changed, why):
+    from safetensors import safe_open
+    from safetensors.numpy import load_file, save_file
+
+    path = tmp_path / "model.safetensors"
+    write_torch(runs["tag"], path)
+    with safe_open(path, "numpy") as file:
+        facts = {**json.loads(file.metadata()["elman"]), **changed}
+    save_file(load_file(path), path, {"elman": json.dumps(facts)})
+    with pytest.raises(CheckpointError, match=why):
+        read_torch(path)

@@ -1,0 +1,339 @@
+"""PyTorch's weights, to and from, without PyTorch (which itself judges them in tests/crosscheck)."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from exchange_tools import VOCABULARIES, random_model, random_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from elman.data import CharVocabulary
+from elman.errors import ArgumentError, CheckpointError, VocabularyError
+from elman.exchange import read_torch, to_run, write_npz, write_torch
+from elman.exchange.torch_names import from_torch, to_torch
+from elman.models import LanguageModel
+from elman.network.encoder import Encoder
+from elman.network.parameters import Parameters
+
+H, V, E = 4, 5, 3
+
+
+def foreign(layers=1, embedding=False, bias=True, prefix="model.rnn.", dtype=np.float32):
+    """What somebody's own module would save: both biases in use, other names."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape):
+        return rng.standard_normal(shape).astype(dtype)
+
+    state = {}
+    for layer in range(layers):
+        state[f"{prefix}weight_ih_l{layer}"] = normal(H, H if layer else E if embedding else V)
+        state[f"{prefix}weight_hh_l{layer}"] = normal(H, H)
+        if bias:
+            state[f"{prefix}bias_ih_l{layer}"], state[f"{prefix}bias_hh_l{layer}"] = normal(H), normal(H)
+    state["model.out.weight"] = normal(V, H)
+    if bias:
+        state["model.out.bias"] = normal(V)
+    if embedding:
+        state["model.emb.weight"] = normal(V, E)
+    return state
+
+
+def saved(path, state, **metadata):
+    save_file({name: np.ascontiguousarray(array) for name, array in state.items()}, path, metadata or None)
+    return path
+
+
+@pytest.fixture
+def letters(tmp_path):
+    (tmp_path / "letters.json").write_text(json.dumps(list("abcde")))
+    return tmp_path / "letters.json"
+
+
+# -- out and back -----------------------------------------------------------------------------------------------------
+
+
+def test_names_and_shapes_are_those_of_nn_rnn_and_nn_linear():
+    encoder = Encoder(5, 4, 2, both_ways=True, embedding=3)
+    p = Parameters(encoder.shapes | {"head.W_hy": (8, 6), "head.b_y": (6,)}, np.float32)
+    shapes = {name: array.shape for name, array in to_torch(p, "tanh").items()}
+    ends = {f"_l{layer}{end}": layer for layer in (0, 1) for end in ("", "_reverse")}
+    expected = {"embedding.weight": (5, 3), "linear.weight": (6, 8), "linear.bias": (6,)}
+    for end, layer in ends.items():
+        expected |= {f"rnn.weight_ih{end}": (4, 8 if layer else 3), f"rnn.weight_hh{end}": (4, 4)}
+        expected |= {f"rnn.bias_ih{end}": (4,), f"rnn.bias_hh{end}": (4,)}
+    assert shapes == expected
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize(("activation", "layers"), [("tanh", 1), ("relu", 3)])
+def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers, precision):
+    before = random_model(kind, activation=activation, layers=layers, precision=precision, dropout=0.2, seed=5)
+    before.parameters["layers.0.b_h"][:2] = -0.0  # whose sign a sum with 0 would lose
+    run = to_run(before, tmp_path / "run")
+    write_torch(run.path, tmp_path / "model.safetensors")
+    to_run(read_torch(tmp_path / "model.safetensors"), tmp_path / "back")
+    after = LanguageModel.load(tmp_path / "back")
+    assert after.config_ == before.config
+    assert after.vocabulary_ == before.terms
+    assert after.parameters_.buffer.tobytes() == before.parameters.buffer.tobytes()
+
+
+def test_the_file_holds_no_more_than_a_state_dict_and_what_it_says(tmp_path):
+    run = random_run(tmp_path / "run", layers=1)
+    write_torch(run, tmp_path / "model.safetensors")
+    state, p = load_file(tmp_path / "model.safetensors"), LanguageModel.load(run).parameters_
+    np.testing.assert_array_equal(state["rnn.weight_hh_l0"], p["layers.0.W_hh"].T)
+    np.testing.assert_array_equal(state["rnn.bias_ih_l0"], p["layers.0.b_h"])
+    assert not state["rnn.bias_hh_l0"].any()
+    names = {f"rnn.{part}_{side}_l0" for part in ("weight", "bias") for side in ("ih", "hh")}
+    assert set(state) == names | {"linear.weight", "linear.bias"}
+    with safe_open(tmp_path / "model.safetensors", "numpy") as file:
+        assert json.loads(file.metadata()["elman"])["vocabulary"] == VOCABULARIES["char"].to_json()
+    write_torch(run, tmp_path / "again.safetensors")
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
+def test_an_activation_that_torch_does_not_know_is_refused(tmp_path, activation):
+    run = random_run(tmp_path / "run", activation=activation)
+    with pytest.raises(ArgumentError, match=f"expected tanh or relu, got '{activation}'.*--to onnx"):
+        write_torch(run, tmp_path / "model.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_function_of_your_own_is_refused():
+    with pytest.raises(ArgumentError, match="a function of your own"):
+        to_torch(random_model().parameters, (np.sin, np.cos))
+
+
+def test_a_vocabulary_of_many_long_words_fits(tmp_path):
+    from elman.data import WordVocabulary
+
+    words = WordVocabulary(["<unk>", *(f" слово-{i:06}-" + "я" * 30 for i in range(20_000))])
+    model = random_model("word", hidden=1, layers=1)
+    p = {"layers.0.W_xh": np.ones((20_001, 1), np.float32), "head.W_hy": np.ones((1, 20_001), np.float32)}
+    p |= {"layers.0.W_hh": np.ones((1, 1), np.float32), "layers.0.b_h": np.ones(1, np.float32)}
+    p |= {"head.b_y": np.ones(20_001, np.float32)}
+    to_run(model._replace(parameters=p, terms=words), tmp_path / "run")
+    write_torch(tmp_path / "run", tmp_path / "model.safetensors")
+    assert read_torch(tmp_path / "model.safetensors").terms == words
+
+
+# -- somebody else's --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("embedding", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_foreign_module_computes_the_same_here(tmp_path, letters, layers, embedding, bias):
+    state = foreign(layers, embedding, bias, dtype=np.float64)
+    model = read_torch(saved(tmp_path / "x.safetensors", state), activation="relu", vocabulary=letters)
+    run = to_run(model, tmp_path / "run")
+    loaded = LanguageModel.load(run.path)
+    assert loaded.config_.network.activation == "relu"
+    assert loaded.config_.network.precision == "float64"
+
+    x, h = [0, 3, 4, 1], np.zeros((layers, H))
+    for token in x:  # nn.RNN as its documentation defines it
+        value = state["model.emb.weight"][token] if embedding else np.eye(V)[token]
+        for k in range(layers):
+            a = state[f"model.rnn.weight_ih_l{k}"] @ value + state[f"model.rnn.weight_hh_l{k}"] @ h[k]
+            if bias:
+                a = a + state[f"model.rnn.bias_ih_l{k}"] + state[f"model.rnn.bias_hh_l{k}"]
+            value = h[k] = np.maximum(a, 0)
+    o = state["model.out.weight"] @ value + (state["model.out.bias"] if bias else 0)
+    ours, _ = loaded.writer.read(x)
+    np.testing.assert_allclose(ours, o, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("text", [
+    json.dumps(list("dbeac")), json.dumps({c: i for i, c in enumerate("dbeac")}), "dbeac", "dbeac\n", "dbeac\r\n",
+])  # fmt: skip
+def test_tokens_in_another_order_are_put_in_ours(tmp_path, text):
+    (tmp_path / "letters").write_bytes(text.encode())
+    state = foreign()
+    model = read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=tmp_path / "letters")
+    assert model.terms == CharVocabulary("abcde")
+    for ours, letter in enumerate("abcde"):
+        theirs = "dbeac".index(letter)
+        np.testing.assert_array_equal(
+            model.parameters["layers.0.W_xh"][ours], state["model.rnn.weight_ih_l0"][:, theirs]
+        )
+        np.testing.assert_array_equal(model.parameters["head.W_hy"][:, ours], state["model.out.weight"][theirs])
+        assert model.parameters["head.b_y"][ours] == state["model.out.bias"][theirs]
+
+
+def test_a_training_text_gives_its_characters_sorted(tmp_path):
+    (tmp_path / "novel.txt").write_text("deadbeef cafe".replace("f", "b").replace(" ", ""))
+    model = read_torch(saved(tmp_path / "x.safetensors", foreign()), vocabulary=tmp_path / "novel.txt")
+    assert model.terms == CharVocabulary("abcde")
+    np.testing.assert_array_equal(model.parameters["head.W_hy"], foreign()["model.out.weight"].T)
+
+
+def test_a_vocabulary_of_a_run_is_taken(tmp_path):
+    vocabulary = VOCABULARIES["word"]
+    state = foreign()
+    for name in ("model.out.weight", "model.out.bias"):
+        state[name] = np.concatenate([state[name], state[name][:1]])
+    state["model.rnn.weight_ih_l0"] = np.ones((H, 6), np.float32)
+    (tmp_path / "vocabulary.json").write_text(json.dumps(vocabulary.to_json()))
+    model = read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=tmp_path / "vocabulary.json")
+    assert model.terms == vocabulary
+    assert model.config.data.tokens == "word"
+
+
+def test_half_precision_becomes_single(tmp_path, letters):
+    state = foreign(dtype=np.float16)
+    run = to_run(read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=letters), tmp_path / "run")
+    p = LanguageModel.load(run.path).parameters_
+    assert p.buffer.dtype == np.float32
+    np.testing.assert_array_equal(p["head.b_y"], state["model.out.bias"].astype(np.float32))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 4), st.booleans())
+def test_names_come_back(layers, relu):
+    p = random_model(layers=layers).parameters
+    back = from_torch("file", to_torch(p, "relu" if relu else "tanh"), p.shapes)
+    assert set(back) == set(p)
+    assert all(np.array_equal(back[name], p[name]) for name in p)
+
+
+# -- refused ----------------------------------------------------------------------------------------------------------
+
+
+def without(state, name):
+    return {key: array for key, array in state.items() if key != name}
+
+
+def reversed_too(state):
+    names = [name for name in state if "_l0" in name]
+    return {**state, **{f"{name}_reverse": state[name] for name in names}}
+
+
+REFUSED = {
+    "lstm": ({**foreign(), "model.rnn.weight_hh_l0": np.ones((4 * H, H), np.float32)}, "LSTM"),
+    "gru": ({**foreign(), "model.rnn.weight_hh_l0": np.ones((3 * H, H), np.float32)}, "GRU"),
+    "no rnn": ({"conv.weight": np.ones((3, 3), np.float32)}, r"expected the weights of nn\.RNN.*got conv\.weight"),
+    "both ways": (reversed_too(foreign()), "both directions"),
+    "two": ({**foreign(), **foreign(prefix="model.second.")}, r"expected one nn\.RNN"),
+    "no head": (without(without(foreign(), "model.out.weight"), "model.out.bias"), r"one nn\.Linear.*got nothing"),
+    "two heads": ({**foreign(), "other.weight": np.ones((V, H), np.float32)}, r"one nn\.Linear"),
+    "more": ({**foreign(), "norm.scale": np.ones(H, np.float32)}, r"got norm\.scale"),
+    "a bias too long": ({**foreign(), "model.rnn.bias_hh_l0": np.ones(9, np.float32)}, "biases of shape"),
+    "a head's bias too long": ({**foreign(), "model.out.bias": np.ones(9, np.float32)}, r"model\.out\.bias of shape"),
+    "a gap": ({**foreign(2), "model.rnn.weight_ih_l3": np.ones((H, H), np.float32)}, "weight_ih_l2"),
+    "nan": ({**foreign(), "model.out.bias": np.full(V, np.nan, np.float32)}, "NaN"),
+    "whole numbers": ({**foreign(), "model.out.bias": np.ones(V, np.int32)}, "got I32"),
+    "an embedding too wide": ({**foreign(), "emb.weight": np.ones((V, 9), np.float32)}, "an embedding as wide"),
+    "other tokens": ({**foreign(), "model.rnn.weight_ih_l0": np.ones((H, 9), np.float32)}, r"W_xh: expected shape"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_language_model_is_refused(tmp_path, letters, case):
+    state, why = REFUSED[case]
+    with pytest.raises(CheckpointError, match=why):
+        read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=letters)
+
+
+@pytest.mark.parametrize("data", [b"", b"<html>", b"\x00" * 64, b"\x02" + b"\x00" * 7 + b"[]", b"\xff" * 20])
+def test_an_empty_or_foreign_file_is_refused(tmp_path, data):
+    (tmp_path / "x.safetensors").write_bytes(data)
+    with pytest.raises(CheckpointError, match="is no safetensors file"):
+        read_torch(tmp_path / "x.safetensors")
+
+
+def test_a_cut_file_is_refused(tmp_path, letters):
+    path = saved(tmp_path / "x.safetensors", foreign())
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(CheckpointError, match="is damaged"):
+        read_torch(path, vocabulary=letters)
+
+
+def test_without_a_vocabulary_it_says_what_to_do(tmp_path):
+    with pytest.raises(CheckpointError, match=r"which of its 5 tokens is which\. Say --vocabulary FILE"):
+        read_torch(saved(tmp_path / "x.safetensors", foreign()))
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ('["a", "b"]', "expected 5 tokens, as the model has, got 2"),
+    ('["a", "b", "c", "d", "the"]', r"different characters.*vocabulary\.json"),
+    ('["a", "b", "c", "d", "a"]', "different characters"),
+    ('["a", "b", "c", "d", 5]', "different characters"),
+    ('{"a": 0, "b": 1, "c": 2, "d": 3, "e": 5}', "each character with its id"),
+    ('{"a": 0, "b": 1, "c": 2, "d": 3, "e": "4"}', "each character with its id"),
+    ("abcdef", "got 6"),
+])  # fmt: skip
+def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path, text, why):
+    (tmp_path / "letters").write_text(text)
+    with pytest.raises(VocabularyError, match=why):
+        read_torch(saved(tmp_path / "x.safetensors", foreign()), vocabulary=tmp_path / "letters")
+
+
+def test_a_vocabulary_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "letters").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(VocabularyError, match="not UTF-8"):
+        read_torch(saved(tmp_path / "x.safetensors", foreign()), vocabulary=tmp_path / "letters")
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    ({"activation": "relu"}, "got --activation. Leave --activation out"), ({"vocabulary": "x"}, "got --vocabulary"),
+])  # fmt: skip
+def test_what_a_file_says_itself_is_not_said_otherwise(tmp_path, options, why):
+    write_torch(random_run(tmp_path / "run"), tmp_path / "model.safetensors")
+    with pytest.raises(ArgumentError, match=why):
+        read_torch(tmp_path / "model.safetensors", **options)
+
+
+@pytest.mark.parametrize(("facts", "why"), [
+    ("{", "not JSON"), ("[]", "format 1, got list"), ('{"format": 9}', "got 9"),
+    ('{"format": 1, "task": "tag"}', "what goes into a run and out of it is damaged"),
+    ('{"format": 1, "task": "lm"}', "config: expected an object"),
+])  # fmt: skip
+def test_damaged_facts_are_refused(tmp_path, facts, why):
+    with pytest.raises(CheckpointError, match=why):
+        read_torch(saved(tmp_path / "x.safetensors", foreign(), elman=facts))
+
+
+def test_facts_of_another_network_are_refused(tmp_path):
+    state = to_torch(random_model(layers=1).parameters, "tanh")
+    for facts, why in (
+        (random_model(layers=2).facts(), "expected 10 tensors, got a difference in"),
+        (random_model(layers=1, hidden=9).facts(), r"rnn\.weight_ih_l0: expected shape \(9, 12\), got \(12, 12\)"),
+    ):
+        with pytest.raises(CheckpointError, match=why):
+            read_torch(saved(tmp_path / "x.safetensors", state, elman=facts))
+
+
+def test_a_pickle_needs_torch(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    (tmp_path / "x.pt").write_bytes(b"PK")
+    with pytest.raises(ImportError, match="pip install torch"):
+        read_torch(tmp_path / "x.pt")
+
+
+# -- plain arrays -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_npz_is_read_by_numpy_alone(tmp_path, precision):
+    run = random_run(tmp_path / "run", "word", precision=precision)
+    write_npz(run, tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
+        arrays = dict(file)
+    facts = json.loads(str(arrays.pop("elman")))
+    model = LanguageModel.load(run)
+    assert facts["vocabulary"]["tokens"] == list(model.vocabulary_.tokens)
+    assert facts["config"]["network"]["hidden"] == 12
+    assert set(arrays) == set(model.parameters_)
+    for name, array in arrays.items():
+        assert array.tobytes() == model.parameters_[name].tobytes()
+        assert array.dtype == precision
