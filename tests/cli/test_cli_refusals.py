@@ -41,7 +41,7 @@ def files(text):
     Path("nul.txt").write_bytes(b"text\0text" * 50)
     Path("latin.txt").write_bytes("Café. ".encode("latin-1") * 50)
     Path("folder").mkdir()
-    Path("folder/inside.txt").write_text("x")
+    Path("folder/inside.md").write_text("x")
 
 
 @pytest.mark.parametrize(("words", "message"), [
@@ -54,7 +54,7 @@ def files(text):
     (["latin.txt"], "not utf-8: byte 3 .*--encoding latin-1"),
     (["missing.txt"], "no file and no corpus named 'missing.txt'"),
     (["./missing.txt"], "there is no file 'missing.txt'"),
-    (["folder"], "'folder' is a folder.* Name a file in it"),
+    (["folder"], "'folder' is a folder without texts.* Name a file in it"),
     (["cat.txt/below"], "Not a directory"),
     (["prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
     (["pyhton-docs"], r"Did you mean python-docs\?"),

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from elman.data import cache as cache_module
-from elman.data import corpus, open_corpus
+from elman.data import open_corpus
+from elman.data.encoding import Encoding
 from elman.data.vocabulary import CharVocabulary
 from elman.errors import DataError
 
@@ -26,8 +27,8 @@ def file(tmp_path: Path) -> Path:
 def encodings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows with every encoding of a text."""
     done: list[str] = []
-    real = corpus._encode
-    monkeypatch.setattr(corpus, "_encode", lambda source, *rest: done.append(source.shown) or real(source, *rest))
+    real = Encoding.write
+    monkeypatch.setattr(Encoding, "write", lambda self, out: done.append(self.shown) or real(self, out))
     return done
 
 

@@ -155,6 +155,7 @@ def test_missing_empty_and_unreadable_files_are_refused(tmp_path: Path, monkeypa
     def denied(self: Path, mode: str) -> None:
         raise PermissionError(13, "Permission denied")
 
+    (tmp_path / "secret").touch()
     monkeypatch.setattr(Path, "open", denied)  # root, who runs tests in containers, is never denied anything
     with pytest.raises(DataError, match="cannot be read: Permission denied"):
         open_corpus(tmp_path / "secret")

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elman.data import gutenberg
-from elman.data.gutenberg import Boilerplate
-from elman.data.reading import codec_name, decoded
+from elman.data.decoding import codec_name, decoded
+from elman.data.gutenberg import Boilerplate, removal_note
 from elman.errors import EncodingError, UnknownNameError
 
 texts = st.text(st.sampled_from("a\r\né€😀 "), max_size=40)
@@ -99,14 +99,14 @@ def test_header_and_footer_go_with_the_blank_lines_around_the_text(body: str, si
     if text:
         assert whole[boilerplate.before :].startswith(text)
         assert len(whole) == boilerplate.before + len(text) + boilerplate.after
-        assert f"{boilerplate.before:,} characters before" in str(boilerplate.note())
+        assert f"{boilerplate.before:,} characters before" in str(removal_note([boilerplate]))
 
 
 @given(st.text(st.sampled_from("a \n*"), max_size=80), st.integers(1, 90))
 def test_without_a_start_line_nothing_goes(body: str, size: int) -> None:
     text, boilerplate = strip(body + "\n" + FOOTER, size)
     assert text == body + "\n" + FOOTER
-    assert boilerplate.note() is None
+    assert removal_note([boilerplate]) is None
 
 
 @pytest.mark.parametrize("size", [1, 10, 1000])

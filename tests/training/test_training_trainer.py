@@ -23,7 +23,8 @@ from elman.training import Event, Finished, RolledBack, Saved, Started, Stepped,
 from elman.training.arrays import read_arrays
 from elman.training.run import Run
 
-KEYS = ["step", "epoch", "loss", "validation_loss", "gradient_norm", "learning_rate", "tokens_per_second", "seconds"]
+KEYS = ["step", "epoch", "loss", "validation_loss", "gradient_norm", "gradient_norms", "learning_rate",
+        "tokens_per_second", "seconds"]  # fmt: skip
 
 
 class Descent:
@@ -399,6 +400,39 @@ def test_the_loss_of_a_row_is_the_mean_since_the_row_before() -> None:
     assert logged == [(3, 1.01), (6, 1.04), (8, 1.065)]
 
 
+@pytest.mark.parametrize("clip", [{"clip_norm": 1e-3}, {"clip_norm": 0.0, "clip_value": 1e-6}])
+def test_a_row_tells_the_length_of_every_gradient_before_it_was_clipped(
+    clip: dict[str, float], text: Path, tmp_path: Path
+) -> None:
+    trainer = new_trainer(text, precision="float64", layers=2, **clip)
+    d = trainer.task.parameters.zeros()
+    trainer.task.add_gradients(d, 0)
+    events: list[Event] = []
+    start(text, tmp_path / "run", [events.append], precision="float64", layers=2, log_every=1, steps=2, **clip)
+    expected = {name: float(np.linalg.norm(part)) for name, part in d.items()}
+    assert rows(tmp_path / "run")[0]["gradient_norms"] == pytest.approx(expected, rel=1e-12)
+    assert len(set(expected.values())) == 8
+
+
+def test_lengths_of_gradients_are_measured_where_a_row_is_written_and_nowhere_else(text: Path, tmp_path: Path) -> None:
+    events: list[Event] = []
+    start(text, tmp_path / "run", [events.append], sample_every=9)
+    assert all((e.gradient_norms is not None) == e.logged for e in stepped(events))
+    for e in stepped(events):
+        if e.gradient_norms is not None:
+            assert math.hypot(*e.gradient_norms.values()) == pytest.approx(e.gradient_norm, rel=1e-6)
+
+
+def test_a_length_that_is_not_finite_becomes_null_too(tmp_path: Path) -> None:
+    class Steep(Descent):
+        def add_gradients(self, gradients: Parameters, step: int) -> float:
+            gradients.buffer[:] = math.inf
+            return 1.0
+
+    run_of(Steep(), 1, Run.create(tmp_path / "run", {}, {}), clip_value=1.0)
+    assert [row["gradient_norms"] for row in rows(tmp_path / "run")] == [{"p": None}]
+
+
 def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", {}, {})
     run_of(Descent(validations=[math.nan, math.inf, 1.0]), 6, run)
@@ -431,8 +465,14 @@ def test_tensorboard_files_hold_the_scalars_of_every_row(text: Path, tmp_path: P
             samples += value.tag.startswith("sample")
         data = data[16 + size :]
     got = rows(tmp_path / "run")
-    assert set(found) == {"loss", "validation_loss", "gradient_norm", "learning_rate", "tokens_per_second"}
+    each = {f"gradient_norms/{name}" for name in got[0]["gradient_norms"]}
+    assert set(found) == {"loss", "validation_loss", "gradient_norm", "learning_rate", "tokens_per_second"} | each
     for name, values in found.items():
-        expected = {row["step"]: row[name] for row in got if row[name] is not None}
+        value_of = {row["step"]: row["gradient_norms"] | row for row in got}
+        expected = {
+            step: row[name.removeprefix("gradient_norms/")]
+            for step, row in value_of.items()
+            if row[name.removeprefix("gradient_norms/")] is not None
+        }
         assert values == pytest.approx(expected, rel=1e-6)
     assert samples == 2

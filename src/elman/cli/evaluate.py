@@ -16,14 +16,15 @@ from elman.cli.say import console
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure a model on a text: as one lane, from a zero state, every token but the first predicted.
+    """Measure a model: a language model on a text, as one lane, from a zero state, every token but the first predicted;
+    a model of sequences on a file in the form that it was trained on.
 
     For instance:
         elman eval runs/pride-and-prejudice other.txt --json
     """
 
     run_folder: tyro.conf.Positional[Path]  # a run made by elman train
-    source: tyro.conf.Positional[str]  # a file, - or a name
+    source: tyro.conf.Positional[str]  # a file, a folder of texts, a pattern, - or a name
     encoding: str | None = None  # of the text (default: as in training)
     unknown: Literal["error", "skip"] = "error"  # characters that the model does not know
     json: bool = False  # print the figures as JSON
@@ -33,7 +34,12 @@ class Evaluate:
         from elman.models import LanguageModel
         from elman.models.evaluation import evaluation
         from elman.models.language_run import config_of
+        from elman.training.run import Run
 
+        if Run(self.run_folder).config.get("task") != "lm":
+            from elman.cli.evaluate_sequences import evaluate_sequences
+
+            return evaluate_sequences(self.run_folder, self.source, encoding=self.encoding, as_json=self.json)
         model = LanguageModel.load(self.run_folder)
         say_if_compiling("_forward")
         assert model.run_ is not None

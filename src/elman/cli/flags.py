@@ -12,12 +12,19 @@ from typing import Annotated, Any, Union, get_args, get_type_hints
 
 import tyro
 
-NAMES: dict[str, Any] = {"learning_rate": {"aliases": ("--lr",)}, "run_folder": {"metavar": "RUN"}}
-TEXTS = ("--prompt", "--stop")  # whose value may begin with a dash
+NAMES: dict[str, Any] = {
+    "learning_rate": {"aliases": ("--lr",)},
+    "run_folder": {"metavar": "RUN"},
+    "run_folders": {"metavar": "[RUN …]"},
+    "from_": {"name": "from"},
+    "trained": {"name": "run", "metavar": "RUN"},
+}
+TEXTS = ("--prompt", "--stop", "--text")  # whose value may begin with a dash
 
 
 def parse(command: Any, name: str, words: list[str]) -> Any:
     """The command with the values that the words give it."""
+    command = command.chosen(words) if hasattr(command, "chosen") else command
     if {"-h", "--help"} & set(words):
         print(_laid_out(command.__doc__), end="\n\n")
     _annotate(command)
@@ -51,7 +58,7 @@ def _annotate(kind: Any) -> None:
 
 
 def _hint(default: str) -> str:
-    return "" if default in ("None", "False", "''") else f"(default: {default})"
+    return "" if default in ("None", "False", "''", "") else f"(default: {default})"
 
 
 def _joined(words: list[str]) -> list[str]:

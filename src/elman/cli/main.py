@@ -9,16 +9,24 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import NoReturn
 
-from elman.cli.say import errors
+from elman.cli.say import errors, reason
 from elman.errors import ElmanError
 
 #            command: where it is, what it does
 COMMANDS = {
-    "train": ("elman.cli.train:Train", "train a language model on a text, or go on with a run"),
+    "train": ("elman.cli.train:Train", "train a model on a text or on examples, or go on with a run"),
+    "sweep": ("elman.cli.sweep:Sweep", "many short trainings, to find the choices that suit a text"),
     "sample": ("elman.cli.sample:Sample", "write with a trained model"),
-    "eval": ("elman.cli.evaluate:Evaluate", "measure a model on a text"),
+    "predict": ("elman.cli.predict:Predict", "classify, tag, translate or generate with a trained model"),
+    "eval": ("elman.cli.evaluate:Evaluate", "measure a model on a text or on examples"),
     "show": ("elman.cli.show:Show", "what a run is and how it went"),
+    "look": ("elman.cli.look:Look", "see how a model reads a text: gradient flow, spectra, units"),
+    "serve": ("elman.cli.serve:Serve", "trained models over HTTP, and a page to see them on"),
     "data": ("elman.cli.data:Data", "the texts that Elman knows by name"),
+    "export": ("elman.cli.export:Export", "a trained model as a file for other tools"),
+    "import": ("elman.cli.import_:Import", "a model from elsewhere as a run"),
+    "steps": ("elman.cli.steps:Steps", "every equation with its numbers, and the line of code that is it"),
+    "card": ("elman.cli.card:Card", "a model card for a run, ready to be uploaded"),
     "gradcheck": ("elman.cli.gradcheck:Gradcheck", "every gradient against numbers"),
 }
 
@@ -46,12 +54,8 @@ def attempt(words: list[str]) -> int:
         return 130
     except BrokenPipeError:
         raise
-    except ElmanError as error:
-        return refuse(str(error))
-    except OSError as error:
-        return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except MemoryError as error:
-        return refuse(f"not enough memory: {error}. Take a smaller --hidden, --batch or --window.")
+    except (ElmanError, OSError, MemoryError) as error:
+        return refuse(reason(error))
 
 
 def refuse(why: str) -> int:
@@ -76,8 +80,16 @@ def run(words: list[str]) -> int:
     from elman.cli.flags import parse  # takes a while to import, and --version does not need it
 
     module, kind = COMMANDS[name][0].split(":")
-    status: int = parse(getattr(import_module(module), kind), name, rest).run()
-    return status
+
+    def command() -> int:
+        status: int = parse(getattr(import_module(module), kind), name, rest).run()
+        return status
+
+    if name == "train":  # perhaps one of many processes
+        from elman.cli.ranks import as_a_rank
+
+        return as_a_rank(command)
+    return command()
 
 
 def overview() -> str:

@@ -23,8 +23,8 @@ class Predict:
     FILE, or with -, standard input is read. What follows a tab is ignored.
 
     For instance:
-        echo Bianchi | elman predict runs/names --proba
         elman predict runs/names surnames.txt --json
+        elman predict runs/names - --proba
     """
 
     run_folder: tyro.conf.Positional[Path]  # a run made by elman train --task …

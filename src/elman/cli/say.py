@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from elman.errors import ElmanError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -31,6 +33,11 @@ class _Lazy:
 
         return OurConsole(highlight=False, soft_wrap=True, **self._options)
 
+    def change(self, **options: Any) -> None:
+        """For whatever is printed from now on."""
+        self._options |= options
+        self.__dict__.pop("rich", None)
+
     def print(self, *objects: object, **options: Any) -> None:
         self.rich.print(*objects, **options)
 
@@ -41,6 +48,15 @@ class _Lazy:
 
 console = _Lazy()
 errors = _Lazy(stderr=True)
+
+
+def reason(error: Exception) -> str:
+    """What an error that is no bug says to a person."""
+    if isinstance(error, OSError) and not isinstance(error, ElmanError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    if isinstance(error, MemoryError):
+        return f"not enough memory: {error}. Take a smaller --hidden, --batch or --window."
+    return str(error)
 
 
 def track(items: Sequence[T], what: str) -> Iterable[T]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import tyro
 from elman.cli.compiling import say_if_compiling
 from elman.cli.ending import farewell, free_folder, only_the_budget
 from elman.cli.progress import TrainingReport
+from elman.cli.ranks import LastWords
 from elman.cli.say import console, errors
 from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, TrainingConfig, check
 from elman.errors import ArgumentError
@@ -64,9 +66,11 @@ class TrainSequences:
 
     def run(self) -> int:
         from elman.network.pool import set_threads
+        from elman.training.distributed import world
 
-        if self.threads is not None:
-            set_threads(self.threads)
+        threads = self.threads or (None if os.environ.get("ELMAN_THREADS") else world().threads)
+        if threads is not None:
+            set_threads(threads)
         say_if_compiling("_forward")
         return self._start() if self.resume is None else self._resume(self.resume)
 
@@ -116,11 +120,16 @@ class TrainSequences:
         return farewell(path, fitted.finished, **_words(fitted.terms.task))
 
     def _also(self, out: Path) -> list[Listener]:
-        if not self.tensorboard:
-            return []
-        from elman.training.tensorboard import TensorBoard
+        from elman.training.distributed import Ranks, world
 
-        return [TensorBoard(out / "tensorboard")]
+        here, also = world(), list[Listener]()
+        if isinstance(here, Ranks):
+            also.append(LastWords(here))
+        if self.tensorboard:
+            from elman.training.tensorboard import TensorBoard
+
+            also.append(TensorBoard(out / "tensorboard"))
+        return also
 
     def _say(self, name: str, X: list[Any], y: list[Any], out: Path) -> None:
         network, held = self.network, round(self.data.validation * len(X))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -19,6 +20,9 @@ import numpy as np
 
 from elman.errors import DataError
 from elman.maths.arrays import Array
+
+if sys.platform != "win32":
+    import fcntl
 
 MONTH = 30 * 24 * 3600.0  # seconds
 
@@ -66,6 +70,16 @@ def load(key: str) -> tuple[Array, Facts] | None:
     return found
 
 
+def load_or_store(
+    key: str, write: Callable[[BinaryIO], Facts], waiting: Callable[[], None] = lambda: None
+) -> tuple[Array, Facts]:
+    """The entry, made if need be, by one process at a time; `waiting` is called if another one is at it."""
+    if found := load(key):
+        return found
+    with _lock(cache_folder() / "locks" / key, waiting):
+        return load(key) or store(key, write)
+
+
 def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
     """A new entry; where the cache cannot be written, a temporary file that vanishes with the process."""
     folder = cache_folder() / "encoded"
@@ -99,3 +113,20 @@ def prune(folder: Path, age: float = MONTH) -> None:
 
 def _mapped(file: Path | BinaryIO, facts: Facts) -> Array:
     return np.memmap(file, np.dtype(facts["dtype"]), mode="r", shape=(facts["count"],))  # an error if cut off
+
+
+@contextlib.contextmanager
+def _lock(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Held until the block ends or the process dies; where there are no locks, or no place for one, work is doubled."""
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            prune(path.parent)
+            file = opened.enter_context(path.open("ab"))
+            if sys.platform != "win32":
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    waiting()
+                    fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 REACH = 1 << 16  # characters within which the START line must begin
@@ -17,21 +17,12 @@ _END_LENGTH = len("\n*** END OF THIS PROJECT GUTENBERG")
 class Boilerplate:
     """Removes all up to and including the START line, all from the END line on, and the blank lines around the rest.
 
-    A text without a START line near its beginning passes unchanged. `note` says afterwards what was removed.
+    A text without a START line near its beginning passes unchanged.
     """
 
     def __init__(self) -> None:
         self.before = 0  # characters removed before the text
         self.after = 0  # and after it
-
-    def note(self) -> str | None:
-        """A sentence for the user, if anything was removed."""
-        if not self.before:
-            return None
-        return (
-            f"Project Gutenberg's own words were removed: {self.before:,} characters before the text and"
-            f" {self.after:,} after it (--keep-boilerplate keeps them)."
-        )
 
     def remove(self, chunks: Iterable[str]) -> Iterator[str]:
         """The text without them."""
@@ -75,3 +66,16 @@ class Boilerplate:
         self.after = len(held) - len(last)
         if last := last if begun else last.lstrip("\n"):
             yield last
+
+
+def removal_note(files: Sequence[Boilerplate]) -> str | None:
+    """A sentence for the user, if anything was removed."""
+    marked = [file for file in files if file.before]
+    if not marked:
+        return None
+    before, after = sum(file.before for file in marked), sum(file.after for file in marked)
+    where = f" from {len(marked)} of {len(files)} files" if len(files) > 1 else ""
+    return (
+        f"Project Gutenberg's own words were removed{where}: {before:,} characters before the text and"
+        f" {after:,} after it (--keep-boilerplate keeps them)."
+    )

@@ -39,9 +39,9 @@ def fitting_batch(n_ids: int, batch: int, window: int) -> int:
 
 
 class LaneStream:
-    """Window after window, epoch after epoch, without end."""
+    """Window after window, epoch after epoch, without end; only the given lanes of the batch are read."""
 
-    def __init__(self, ids: Array, *, batch: int, window: int) -> None:
+    def __init__(self, ids: Array, *, batch: int, window: int, lanes: slice = slice(None)) -> None:
         if ids.ndim != 1:
             raise ShapeError("ids", expected="(N,)", got=ids.shape)
         if ids.dtype.kind not in "iu":
@@ -54,8 +54,8 @@ class LaneStream:
             )
         length = (len(ids) - 1) // batch
         used, ids = batch * length, np.asarray(ids)
-        self._x = ids[:used].reshape(batch, length)  # views: only what a window shows is read from a file
-        self._y = ids[1 : used + 1].reshape(batch, length)
+        self._x = ids[:used].reshape(batch, length)[lanes]  # views: only what a window shows is read from a file
+        self._y = ids[1 : used + 1].reshape(batch, length)[lanes]
         self._steps = window
         self.windows_per_epoch = length // window
         self.tokens_per_epoch = self.windows_per_epoch * window * batch

@@ -124,15 +124,7 @@ class CharVocabulary(Vocabulary):
     @classmethod
     def of(cls, chunks: Iterable[str]) -> CharVocabulary:
         """The characters of a text."""
-        present = np.zeros(MAX_TOKENS, bool)
-        seen = b""  # of ASCII
-        for text in chunks:
-            if text.isascii():
-                seen += bytes(set(text.encode().translate(None, seen)))  # the fastest way to find what is new
-            else:
-                present[_code_points(text)] = True
-        present[list(seen)] = True
-        return cls(map(chr, np.flatnonzero(present).tolist()))
+        return cls(seen_in(chunks)[0])
 
     @cached_property
     def _ids(self) -> Array:
@@ -170,6 +162,20 @@ class CharVocabulary(Vocabulary):
                 got=few(dict.fromkeys(strange)),
                 do="Say --unknown skip (unknown='skip') to leave them out.",
             )
+
+
+def seen_in(chunks: Iterable[str]) -> tuple[set[str], int]:
+    """The characters of a text, and how many they are."""
+    present, count = np.zeros(MAX_TOKENS, bool), 0
+    seen = b""  # of ASCII
+    for text in chunks:
+        count += len(text)
+        if text.isascii():
+            seen += bytes(set(text.encode().translate(None, seen)))  # the fastest way to find what is new
+        else:
+            present[_code_points(text)] = True
+    present[list(seen)] = True
+    return set(map(chr, np.flatnonzero(present).tolist())), count
 
 
 def _code_points(text: str) -> Array:

@@ -30,6 +30,24 @@ def words_of(chunks: Iterable[str]) -> Iterator[list[str]]:
     yield _WORD.findall(rest)
 
 
+def count_words(chunks: Iterable[str]) -> Counter[str]:
+    """How often each word is seen."""
+    counts: Counter[str] = Counter()
+    for words in words_of(chunks):
+        counts = add_counts(counts, words)
+    return counts
+
+
+def add_counts(counts: dict[str, int], words: Iterable[str]) -> Counter[str]:
+    """The counts with these words, or these counts of words, added; the rarest are forgotten if there are too many."""
+    counts = counts if isinstance(counts, Counter) else Counter(counts)
+    counts.update(words)
+    while len(counts) > COUNTED_WORDS:
+        rarest = min(counts.values())
+        counts = Counter({word: count for word, count in counts.items() if count > rarest})
+    return counts
+
+
 class WordVocabulary(Vocabulary):
     """Words and marks, each with the space before it, and white characters; id 0 is `<unk>`."""
 
@@ -52,15 +70,14 @@ class WordVocabulary(Vocabulary):
         Past half a million different words the rarest are forgotten while counting, so that memory does not grow with
         the text. A word of a large text may then be missing although it was seen min_count times; frequent ones stay.
         """
+        return cls.most_frequent(count_words(chunks), max_words, min_count)
+
+    @classmethod
+    def most_frequent(cls, counts: dict[str, int], max_words: int, min_count: int) -> WordVocabulary:
+        """The same from words that are counted already."""
         if at_least_one("max_words", max_words) >= MAX_TOKENS:
             raise RangeError("max_words", expected=f"less than {MAX_TOKENS}", got=max_words)
         at_least_one("min_count", min_count)
-        counts: Counter[str] = Counter()
-        for words in words_of(chunks):
-            counts.update(words)
-            while len(counts) > COUNTED_WORDS:
-                rarest = min(counts.values())
-                counts = Counter({word: count for word, count in counts.items() if count > rarest})
         ranked = sorted((-count, word) for word, count in counts.items() if count >= min_count)
         return cls([UNK, *(word for _, word in ranked[:max_words])])
 

@@ -14,7 +14,7 @@ import numpy as np
 from elman.errors import DataError
 from elman.maths.arrays import Array
 from elman.maths.loss import surprise
-from elman.network import Network, Parameters
+from elman.network import Network, Parameters, State
 
 CHUNK = 1024  # tokens; only speed and memory depend on it
 
@@ -31,9 +31,15 @@ def token_losses(network: Network, p: Parameters, ids: Array) -> Iterator[Array]
     """-log y_hat of each token but the first, in nats, chunk by chunk."""
     state = network.zero_state(1, p.buffer.dtype)
     for start in range(0, len(ids) - 1, CHUNK):
-        part = np.asarray(ids[start : start + CHUNK + 1], np.int64)
-        o, state = network.forward(p, part[:-1, np.newaxis], state)  # (T, 1, Y)
-        yield surprise(o[:, 0], part[1:])
+        losses, state = chunk_losses(network, p, ids[start : start + CHUNK + 1], state)
+        yield losses
+
+
+def chunk_losses(network: Network, p: Parameters, ids: Array, state: State) -> tuple[Array, State]:
+    """The same of one chunk, from this state on, and the state after it."""
+    ids = np.asarray(ids, np.int64)
+    o, state = network.forward(p, ids[:-1, np.newaxis], state)  # (T, 1, Y)
+    return surprise(o[:, 0], ids[1:]), state
 
 
 def mean_loss(network: Network, p: Parameters, ids: Array) -> float:

@@ -15,11 +15,13 @@ import numpy as np
 from elman.config import Config, from_json, to_json
 from elman.data import Corpus, Split, Vocabulary, corpus_from_text, fitting_batch, open_corpus, vocabulary_from_json
 from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError
+from elman.maths.arrays import Array
 from elman.models.language_task import LanguageTask, new_network, new_parameters
 from elman.models.sampling import Writer
 from elman.network import Network, Parameters
 from elman.training.arrays import read_arrays, to_bytes
-from elman.training.environment import environment
+from elman.training.distributed import world
+from elman.training.environment import environment, versions
 from elman.training.events import Finished, Listener, Stepped
 from elman.training.run import Run
 from elman.training.storage import as_json, read_json, write_file
@@ -27,6 +29,7 @@ from elman.training.trainer import Trainer
 
 DEFAULT_EPOCHS = 15
 SAMPLE_LENGTH = 200
+MOST_JUDGED = 200_000  # tokens: some seconds each time
 CORPUS = "corpus.safetensors"  # the ids of a text that cannot be read again
 
 
@@ -45,6 +48,17 @@ class Preparation(NamedTuple):
     batch: int  # lanes: fewer than asked for where the text is short
     config: Config
 
+    @property
+    def judged(self) -> Array:
+        """What training is judged by: of a large held-out part its beginning; elman eval judges all of a text."""
+        return self.split.validation[:MOST_JUDGED]
+
+    def facts(self) -> dict[str, object]:
+        """What must be the same on all ranks that train together."""
+        options = {f"--{name.replace('_', '-')}": value for name, value in self.config.options().items()}
+        text = {"the text (sha256)": self.corpus.sha256, "the vocabulary's size": len(self.corpus.vocabulary)}
+        return {**versions(), **options, **text}
+
     def task(self) -> LanguageTask:
         c = self.config
         network = new_network(c.network, len(self.corpus.vocabulary))
@@ -54,7 +68,7 @@ class Preparation(NamedTuple):
             network,
             parameters,
             self.split.train,
-            self.split.validation,
+            self.judged,
             batch=self.batch,
             dropout=c.network.dropout,
             config=c.training,
@@ -86,14 +100,15 @@ def start(
     stopping: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Train from the beginning; with `out` into a run folder that can be resumed."""
-    corpus, config = prepared.corpus, prepared.config
+    corpus, config, here = prepared.corpus, prepared.config, world()
+    here.agree(prepared.facts())
     task = prepared.task()
     steps = budget(prepared, task)
     run = None
-    if out is not None:
+    if out is not None and here.rank == 0:
         files = {"vocabulary.json": as_json(corpus.vocabulary.to_json())}
         facts = config_json(config, corpus, steps=steps, batch=prepared.batch)
-        if not Path(corpus.source).is_file():  # standard input, a pipe or a text in memory: it cannot be read again
+        if not corpus.files:  # standard input, a pipe or a text in memory: it cannot be read again
             files[CORPUS] = to_bytes({"ids": np.asarray(corpus.ids)})
             facts["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
         run = Run.create(out, facts, files, force=force)
@@ -110,8 +125,9 @@ def resume(
     stopping: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Go on with a run where its newest whole checkpoint left it; only the budget may change."""
-    run = Run(path)
-    prepared, steps = reopen(run)
+    run, here = Run(path), world()
+    prepared, steps = here.in_turn(lambda: reopen(run))
+    here.agree(prepared.facts() | {"the number of steps": steps})
     task = prepared.task()
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
     if given:
@@ -122,8 +138,8 @@ def resume(
         # the rest of config.json says what the run began with, and stays
         changed = {"steps": steps, "config": to_json(prepared.config)}
     config = prepared.config.training
-    with run.lock():
-        if given:
+    with run.lock() if here.rank == 0 else nullcontext():
+        if given and here.rank == 0:
             write_file(path / "config.json", as_json({**run.config, **changed}))
         finished = Trainer(task, config, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
     return Trained(task.network, task.parameters, prepared.corpus.vocabulary, finished)
@@ -144,7 +160,8 @@ def reopen(run: Run) -> tuple[Preparation, int]:
 
 def config_of(run: Run) -> Config:
     if run.config.get("task") != "lm":
-        raise RunError(f"{run.path}", expected="a language model", got=repr(run.config.get("task")))
+        got = f"a run to {run.config.get('task')}"
+        raise RunError(f"{run.path}", expected="a language model", got=got, do="elman predict uses other runs.")
     return from_json(run.config.get("config"))
 
 
@@ -170,13 +187,16 @@ def corpus_of(run: Run) -> Corpus:
         return Corpus(ids, vocabulary, recorded["name"], recorded["source"], recorded["sha256"], characters, 0, ())
     if recorded["source"] in ("", "-"):
         raise RunError(f"{run.path} does not hold the text that it was trained on")
+    files = recorded.get("files", [recorded["source"]])
+    if not isinstance(files, list) or not files or not all(isinstance(file, str) for file in files):
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: files of the text", expected="a list of paths")
     changed = RunError(
         f"The text of {run.path} has changed since the run began ({recorded['source']})",
         do="Bring the old text back, or start a new run.",
     )
     try:
         corpus = open_corpus(
-            Path(recorded["source"]),
+            list(map(Path, files)),
             tokens=data.tokens,
             encoding=data.encoding,
             keep_boilerplate=data.keep_boilerplate,
@@ -222,25 +242,30 @@ def seconds_a_step(prepared: Preparation, measured: float = 1.5) -> float:
 
     enough = lambda: sum(times) > measured or len(times) > 1000  # noqa: E731
     Trainer(task, c, steps=1 << 40, listeners=[tick], stopping=enough).train()
-    return sorted(times)[len(times) // 2] + validation / prepared.config.training.validate_every
+    step = sorted(times)[len(times) // 2] if times else 0.0  # only rank 0 is told of the steps
+    return world().first(step + validation / prepared.config.training.validate_every)
 
 
 def config_json(config: Config, corpus: Corpus | None, **facts: int) -> dict[str, Any]:
     """What config.json says, besides its format."""
-    known = corpus and {
-        "name": corpus.name,
-        "source": corpus.source,
-        "sha256": corpus.sha256,
-        "tokens": len(corpus.ids),
-        "characters": corpus.characters,
-    }
+    known: dict[str, Any] | None = None
+    if corpus is not None:
+        known = {
+            "name": corpus.name,
+            "source": corpus.source,
+            "sha256": corpus.sha256,
+            "tokens": len(corpus.ids),
+            "characters": corpus.characters,
+        }
+        if len(corpus.files) > 1:
+            known["files"] = list(corpus.files)
     return {"task": "lm", **facts, "config": to_json(config), "corpus": known, "environment": environment()}
 
 
 def load(path: Path) -> tuple[Run, Network, Parameters, Vocabulary]:
     """The best model of a run, ready to use."""
     run = Run(path)
-    vocabulary, config = vocabulary_of(run), config_of(run)
+    config, vocabulary = config_of(run), vocabulary_of(run)
     network = new_network(config.network, len(vocabulary))
     dtype = np.dtype(config.network.precision)
     arrays = run.read_model({name: (shape, dtype) for name, shape in network.shapes.items()})

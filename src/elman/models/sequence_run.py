@@ -28,7 +28,8 @@ from elman.network.reader import Reader
 from elman.network.shape import Dropout, Shape
 from elman.network.teller import Teller
 from elman.training.arrays import read_arrays, to_bytes
-from elman.training.environment import environment
+from elman.training.distributed import world
+from elman.training.environment import environment, versions
 from elman.training.events import Finished, Listener, Stepped
 from elman.training.run import Run
 from elman.training.storage import as_json, read_json, write_file
@@ -136,10 +137,12 @@ def start(
     sample: Callable[[int], str] | None = None,
 ) -> Fitted:
     """Train from the beginning; with `out` into a run folder that can be resumed."""
+    here = world()
+    here.agree(shared_facts(fitted, examples))
     task = new_task(fitted, examples, sample)
     steps = budget(fitted, examples, task)
     run = None
-    if out is not None:
+    if out is not None and here.rank == 0:
         files = {"vocabulary.json": as_json(fitted.terms.to_json()), EXAMPLES: to_bytes(examples.arrays())}
         sha256 = hashlib.sha256(files[EXAMPLES]).hexdigest()
         facts = {**config_json(fitted), "steps": steps, "data": {**(source or {}), "sha256": sha256}}
@@ -158,7 +161,7 @@ def resume(
     stopping: Callable[[], bool] = lambda: False,
 ) -> Fitted:
     """Go on with a run where its newest whole checkpoint left it; only the budget may change."""
-    run = Run(path)
+    run, here = Run(path), world()
     steps, config = run.config.get("steps"), config_of(run)
     if not isinstance(steps, int) or steps < 1:
         raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
@@ -169,14 +172,22 @@ def resume(
         fitted.config = config = config.with_options(**(none | given))
         checkpoint = run.newest() if "seconds" in given else None  # so many seconds more
         steps = (checkpoint.step if checkpoint else 0) + budget(fitted, examples, new_task(fitted, examples))
-    with run.lock():
-        if given:
+    here.agree(shared_facts(fitted, examples) | {"the number of steps": steps})
+    with run.lock() if here.rank == 0 else nullcontext():
+        if given and here.rank == 0:
             write_file(path / "config.json", as_json({**run.config, "steps": steps, "config": to_json(config)}))
         task = new_task(fitted, examples)
         fitted.finished = Trainer(
             task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping
         ).train()
     return fitted
+
+
+def shared_facts(fitted: Fitted, examples: Examples) -> dict[str, object]:
+    """What must be the same on all ranks that train together."""
+    sha256 = hashlib.sha256(to_bytes(examples.arrays())).hexdigest()
+    options = {f"--{name.replace('_', '-')}": value for name, value in fitted.config.options().items()}
+    return {**versions(), **options, "the examples (sha256)": sha256}
 
 
 def load(path: Path) -> tuple[Run, Fitted]:
@@ -254,4 +265,5 @@ def seconds_a_step(fitted: Fitted, examples: Examples, measured: float = 1.5) ->
         return time.perf_counter() - began > measured or steps > 1000
 
     Trainer(task, quiet, steps=1 << 40, listeners=[tick], stopping=enough).train()
-    return (time.perf_counter() - began) / max(steps, 1) + validation / training.validate_every
+    step = (time.perf_counter() - began) / max(steps, 1)
+    return world().first(step + validation / training.validate_every)

@@ -1,7 +1,7 @@
 """A model of whole sequences in training: batches of rows of like length, gradients, validation.
 
 The batches of an epoch follow from the seed and its number, the dropout of a step from the seed and the step: there is
-no position in the data that a checkpoint would have to keep.
+no position in the data that a checkpoint would have to keep. Ranks that train together each take some rows of a batch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from elman.data.symbols import UNKNOWN_ID
 from elman.maths.arrays import Array
 from elman.network import Parameters
 from elman.network.shape import Batch, Dropout, Shape
+from elman.training import distributed
 from elman.training.task import generator
 
 BUCKET = 16  # batches whose rows are sorted by length together: close lengths, yet other neighbours in each epoch
@@ -40,6 +41,7 @@ class SequenceTask:
     ) -> None:
         self.network, self.parameters, self.train, self.held_out = network, parameters, train, validation
         self.config, self.dropout, self.rarity, self._sample = config, dropout, rarity, sample
+        self.world = distributed.world()
         self.batches = -(-len(train) // config.batch)  # of an epoch
         self.steps_per_epoch = self.batches / config.accumulate
         self.ignorance = ignorance
@@ -57,9 +59,11 @@ class SequenceTask:
             rng = generator(self.config.seed, "dropout", number)
             batch = batch._replace(x=self._hidden(batch, rng))
             masks = self.network.draw(rng, batch, self.dropout, self.parameters.buffer.dtype)
-            loss += self.network.loss_and_gradients(
-                self.parameters, batch, gradients, normaliser=normaliser, masks=masks
-            )
+            own = self.world.share(len(batch.weights))  # drawn for all, so that ranks change nothing
+            if own.start < own.stop:
+                loss += self.network.loss_and_gradients(
+                    self.parameters, batch, gradients, normaliser=normaliser, masks=masks, rows=own
+                )
         return loss
 
     def _batch(self, number: int) -> Batch:

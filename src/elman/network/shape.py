@@ -123,10 +123,12 @@ class Shape(ABC):
         *,
         normaliser: float,
         masks: Drawn = (None, None),
+        rows: slice | None = None,  # all of them, or those that are this process's
     ) -> float:
         self.check(batch)
-        jobs, works = [], []
-        for number, rows in enumerate(batch_slices(len(batch.weights))):
+        all_rows, jobs, works = rows or slice(0, len(batch.weights)), [], []
+        for number, cut in enumerate(batch_slices(all_rows.stop - all_rows.start)):
+            rows = slice(all_rows.start + cut.start, all_rows.start + cut.stop)
             key = number, p.buffer.dtype.itemsize
             if key not in self._work:
                 self._work[key] = p.zeros()

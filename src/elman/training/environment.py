@@ -13,14 +13,17 @@ def environment() -> dict[str, Any]:
     from llvmlite import binding
 
     return {
-        "elman": version("elman"),
-        **{name: version(name) for name in ("numpy", "scipy", "numba", "llvmlite")},
-        "python": platform.python_version(),
-        "kernels": KERNELS,
+        **versions(),
         "cpu": binding.get_host_cpu_name(),
         "vector_bytes": _vector_bytes(),
         "features": sorted(name for name, present in binding.get_host_cpu_features().items() if present),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of the software alone."""
+    names = ("elman", "numpy", "scipy", "numba", "llvmlite")
+    return {**{name: version(name) for name in names}, "python": platform.python_version(), "kernels": KERNELS}
 
 
 def _vector_bytes() -> int | None:

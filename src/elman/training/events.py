@@ -23,13 +23,14 @@ class Stepped:
     step: int
     epoch: float
     loss: float
-    gradient_norm: float
+    gradient_norm: float  # before it was clipped
     learning_rate: float
     tokens_per_second: float
     seconds: float
     validation_loss: float | None = None
     best: bool = False  # the best validation so far
     sample: str | None = None
+    gradient_norms: dict[str, float] | None = None  # of each parameter, before any clipping; only where it is logged
     logged: bool = False  # a row of metrics.jsonl
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import re
 import shutil
@@ -164,40 +163,3 @@ def refuse_existing(path: Path) -> None:
     """An empty folder may be used; anything else is somebody's."""
     if os.path.exists(path) and (not path.is_dir() or any(path.iterdir())):
         raise RunError(f"{path} exists already", do="Choose another --out; --force replaces a run, and nothing else.")
-
-
-class MetricsFile:
-    """metrics.jsonl while a run goes on: rows go to its end; a resumed run first cuts off what it will repeat."""
-
-    def __init__(self, path: Path, offset: int) -> None:
-        try:
-            self._file = path.open("r+b" if path.exists() else "w+b")
-            end = min(offset, self._file.seek(0, os.SEEK_END))  # shorter only if somebody cut it
-            self._file.truncate(end)
-            self._file.seek(end)
-        except OSError as error:
-            raise StorageError(f"{path} could not be written: {error.strerror}") from error
-        self.path = path
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        finite = {
-            name: None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in row.items()
-        }
-        try:
-            self._file.write(json.dumps(finite, allow_nan=False).encode() + b"\n")
-            self._file.flush()
-        except OSError as error:
-            raise StorageError(f"{self.path} could not be written: {error.strerror}") from error
-
-    def sync(self) -> int:
-        """Flush to the disk; the offset up to which the file is safe."""
-        try:
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise StorageError(f"{self.path} could not be written: {error.strerror}") from error
-        return self._file.tell()
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):  # of a row that could not be written, which add() has said
-            self._file.close()

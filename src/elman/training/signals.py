@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: the first asks the loop to finish its step and save, the second leaves at once."""
+"""Ctrl-C and SIGTERM: the first asks the loop to finish its step and save, the second leaves at once.
+
+SIGUSR1, which mpirun passes on to its ranks and which Slurm can send ahead of a job's end, asks for the same, however
+often it comes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SAVE = getattr(signal, "SIGUSR1", None)  # not on Windows
+SIGNALS = [signal.SIGINT, signal.SIGTERM, *([SAVE] if SAVE else [])]
 
 
 @contextmanager
@@ -18,6 +23,8 @@ def stop_on_signals(say: Callable[[str], None] = lambda text: None) -> Iterator[
     asked = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if asked.is_set() and number == SAVE:
+            return
         if asked.is_set():
             os._exit(128 + number)  # what was saved is whole, so there is nothing to tidy up
         asked.set()

@@ -15,6 +15,8 @@ class Task(Protocol):
     steps_per_epoch: float
     tokens_per_step: int
     ignorance: float  # the loss of one who knows nothing: above twice of it a run has exploded
+    # world: World, only of a task that deals its batch to ranks: it adds its own rank's share of gradients and loss,
+    # validates together with the others, and its state is that of all ranks
 
     def add_gradients(self, gradients: Parameters, step: int) -> float:
         """Take the next batches of one update, add the gradients of their mean loss, return it."""

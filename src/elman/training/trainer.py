@@ -1,7 +1,8 @@
 """The loop: gradients, clipping, an update, and at their times validation, a sample, a row of metrics, a checkpoint.
 
 Everything that the next update depends on is in capture(), and all cadences count steps: a run that was killed and
-resumed from any checkpoint follows an uninterrupted one to the bit.
+resumed from any checkpoint follows an uninterrupted one to the bit. Where several ranks train together, each runs this
+same loop on the sums of their gradients; rank 0 tells the events and writes the files.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elman.config import TrainingConfig
-from elman.errors import CheckpointError, DivergenceError
+from elman.errors import ArgumentError, CheckpointError, DivergenceError
 from elman.kernels import Rates, clip_by_norm, clip_by_value, update
 from elman.maths.arrays import Array
 from elman.maths.optimise import OPTIMISERS
+from elman.training.distributed import World, world
+from elman.training.divergence import diverged, is_good
 from elman.training.events import Event, Finished, Listener, RolledBack, Saved, Started, Stepped
+from elman.training.metrics import MetricsFile, row
 from elman.training.progress import Progress
-from elman.training.run import Checkpoint, MetricsFile, Run
+from elman.training.run import Checkpoint, Run
 from elman.training.schedule import rate_factor
 from elman.training.task import Task
-
-EXPLODED = 2.0  # times the loss of ignorance, or times the best smoothed loss
-GOOD = 1.1  # times the best smoothed loss: a state worth going back to
-NOTHING = 0.1  # times the loss of ignorance: next to it a loss is so small that its double is no explosion
-SMOOTHING = 0.98
 
 
 class Snapshot(NamedTuple):
@@ -48,7 +47,8 @@ class Trainer:
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.task, self.config, self.steps, self.run = task, config, steps, run
-        self.listeners, self.stopping = listeners, stopping
+        self.world = _shared_by(task)
+        self.listeners, self.stopping = listeners if self.world.rank == 0 else (), stopping
         self.progress = Progress()
         self.retries, self.rate_factor = 0, 1.0  # a rollback keeps these two
         self.gradients = task.parameters.zeros()
@@ -81,9 +81,13 @@ class Trainer:
         self.progress = Progress.from_json(facts["progress"])
 
     def save(self) -> None:
+        if self.run is None and self.world.size == 1:
+            return
+        self._copy_first()
+        now, kept = self.capture(), self.snapshot or self.capture()
+        self._saved = self.progress.step, self.retries
         if self.run is None or self.metrics is None:
             return
-        now, kept = self.capture(), self.snapshot or self.capture()
         arrays = now.arrays | {f"snapshot.{name}": array for name, array in kept.arrays.items()}
         facts = now.facts | {
             "snapshot": kept.facts,
@@ -94,7 +98,6 @@ class Trainer:
         }
         self._write_model()  # first: a checkpoint that says "finished" is never without its model
         self.run.save(self.progress.step, arrays, facts)
-        self._saved = self.progress.step, self.retries
         self._emit(Saved(self.progress.step, self.run.path))
 
     def load(self, checkpoint: Checkpoint) -> int:
@@ -124,12 +127,13 @@ class Trainer:
     def train(self) -> Finished:
         """Run until the budget is spent, patience ends or somebody stops it."""
         self._started = time.perf_counter()
-        offset = 0
-        if self.run is not None:
-            checkpoint = self.run.newest()
-            offset = self.load(checkpoint) if checkpoint else 0
+        checkpoint = self.world.first(self.run.newest() if self.run is not None and self.world.rank == 0 else None)
+        offset = self.load(checkpoint) if checkpoint else 0
+        if self.run is not None and self.world.rank == 0:
             self.metrics = MetricsFile(self.run.path / "metrics.jsonl", offset)
         p = self.progress
+        self.world.agree({"the step of its checkpoint": p.step})
+        self._copy_first()
         if p.finished == "budget" and p.step < self.steps:
             p.finished = None  # a larger budget than it had
         self._begin_row()
@@ -138,7 +142,7 @@ class Trainer:
             self._emit(Started(p.step, self.steps, self.task.parameters.buffer.size, where))
             while self.progress.finished is None:
                 self._step()
-                if self.progress.finished is None and self.stopping():
+                if self.progress.finished is None and self.world.stop(self.stopping):
                     if self._saved != (self.progress.step, self.retries):
                         self.save()
                     return self._finish("interrupted")
@@ -152,13 +156,15 @@ class Trainer:
         if p.step >= self.steps:
             p.finished = "budget"
             return
-        snapshot = self.capture() if p.step % c.snapshot_every == 0 and self._is_good() else None
+        snapshot = self.capture() if p.step % c.snapshot_every == 0 and is_good(p, self.task.ignorance) else None
         self.gradients.buffer[:] = 0
         loss = self.task.add_gradients(self.gradients, p.step)
+        loss = self.world.add_up(self.gradients.buffer, loss, self.stopping)
+        norms = self._norms() if self._row_due(p.step + 1) else None
         if c.clip_value:
             clip_by_value(self.gradients.buffer, c.clip_value)
         norm = clip_by_norm(self.gradients.buffer, c.clip_norm or math.inf)
-        if self._diverged(loss, norm):
+        if diverged(p, loss, norm, self.task.ignorance):
             self._roll_back(loss)
             return
         self.snapshot = snapshot or self.snapshot  # only now: its own loss is good
@@ -167,9 +173,9 @@ class Trainer:
         update(c.optimiser, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.memory.values()))
         p.step += 1
         p.loss_sum, p.loss_count = p.loss_sum + loss, p.loss_count + 1
-        self._after_update(loss, norm, rate)
+        self._after_update(loss, norm, norms, rate)
 
-    def _after_update(self, loss: float, norm: float, rate: float) -> None:
+    def _after_update(self, loss: float, norm: float, norms: dict[str, float] | None, rate: float) -> None:
         """Validation, sample, row and checkpoint, each at its time."""
         c, p = self.config, self.progress
         last = p.step >= self.steps
@@ -185,6 +191,7 @@ class Trainer:
             epoch=p.step / self.task.steps_per_epoch,
             loss=p.loss_sum / p.loss_count if logged else loss,
             gradient_norm=norm,
+            gradient_norms=norms if logged else None,
             learning_rate=rate,
             tokens_per_second=(p.step - self._row_step) * self.task.tokens_per_step / max(now - self._row_time, 1e-9),
             seconds=self._seconds(),
@@ -216,25 +223,6 @@ class Trainer:
             p.finished = "patience"
         return False
 
-    # -- divergence ---------------------------------------------------------------------------------------------------
-
-    def _is_good(self) -> bool:
-        p = self.progress
-        return p.smoothed is None or p.smoothed_best is None or not self._above(GOOD, p.smoothed, p.smoothed_best)
-
-    def _above(self, times: float, loss: float, best: float) -> bool:
-        floor = NOTHING * self.task.ignorance
-        return loss + floor > times * (best + floor)
-
-    def _diverged(self, loss: float, norm: float) -> bool:
-        """Not finite, twice as bad as knowing nothing, or, smoothed, twice as bad as it has been."""
-        p = self.progress
-        if not (math.isfinite(loss) and math.isfinite(norm)) or loss > EXPLODED * self.task.ignorance + 1:
-            return True
-        p.smoothed = loss if p.smoothed is None else SMOOTHING * p.smoothed + (1 - SMOOTHING) * loss
-        p.smoothed_best = p.smoothed if p.smoothed_best is None else min(p.smoothed_best, p.smoothed)
-        return self._above(EXPLODED, p.smoothed, p.smoothed_best)
-
     def _roll_back(self, loss: float) -> None:
         at, c = self.progress.step, self.config
         if self.snapshot is None or self.retries >= c.retries:
@@ -252,6 +240,11 @@ class Trainer:
 
     # -- the rest -----------------------------------------------------------------------------------------------------
 
+    def _copy_first(self) -> None:
+        """All ranks go on from rank 0's numbers, the saved ones: on another kind of CPU the last bits may drift."""
+        for buffer in (self.task.parameters.buffer, self.best, *self.memory.values()):
+            self.world.copy_first(buffer)
+
     def _write_model(self) -> None:
         if self.run is not None:
             model = self.task.parameters.zeros()
@@ -266,6 +259,16 @@ class Trainer:
         self._emit(event)
         return event
 
+    def _row_due(self, step: int) -> bool:
+        """Whether the update of this number may end in a row: known before, because its gradient is then clipped."""
+        c = self.config
+        return step >= self.steps or any(
+            every and step % every == 0 for every in (c.log_every, c.validate_every, c.sample_every)
+        )
+
+    def _norms(self) -> dict[str, float]:
+        return {name: clip_by_norm(d.reshape(-1), math.inf) for name, d in self.gradients.items()}  # clips nothing
+
     def _begin_row(self) -> None:
         """Speed is measured from one row to the next."""
         self._row_time, self._row_step = time.perf_counter(), self.progress.step
@@ -278,17 +281,9 @@ class Trainer:
             listener(event)
 
 
-def row(event: Stepped) -> dict[str, Any]:
-    """A row of metrics.jsonl."""
-    names = (
-        "step",
-        "epoch",
-        "loss",
-        "validation_loss",
-        "gradient_norm",
-        "learning_rate",
-        "tokens_per_second",
-        "seconds",
-    )
-    values = {name: getattr(event, name) for name in names}
-    return values if event.sample is None else {**values, "sample": event.sample}
+def _shared_by(task: Task) -> World:
+    """The world whose ranks train the task; a task that deals nothing to them would be trained n times over."""
+    here = world()
+    if here.size > 1 and getattr(task, "world", None) is not here:
+        raise ArgumentError(f"{type(task).__name__} trains in one process", got=f"{here.size} ranks")
+    return here

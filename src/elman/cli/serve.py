@@ -1,0 +1,58 @@
+"""elman serve: trained models over HTTP, and a page to see them on."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tyro
+
+from elman.cli.say import console, errors
+from elman.errors import MissingExtraError
+from elman.serve.limits import Limits
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Serve trained models over HTTP, in the convention of OpenAI's completions, with a page to see them on.
+
+    With ELMAN_API_KEY in the environment clients must have that key. Ctrl-C lets requests end, then stops.
+
+    For instance:
+        elman serve runs/pride-and-prejudice
+        elman serve runs/novel runs/letters --port 8000
+    """
+
+    run_folders: tyro.conf.Positional[tuple[Path, ...]] = ()  # runs made by elman train; no others can be read
+    host: str = "127.0.0.1"  # the address to listen on; another lets other machines in
+    port: int = 8765  # 0 takes a free one
+    allow_host: tuple[str, ...] = ()  # other names by which clients reach it
+    allow_origin: tuple[str, ...] = ()  # other sites whose pages may use it, such as https://example.org
+    runs: Path = Path("runs")  # where trainings that are started on the page are kept
+    limits: Limits = field(default_factory=Limits)
+
+    def run(self) -> int:
+        try:
+            from elman.serve.server import listen, serve, url
+        except ImportError as error:
+            raise MissingExtraError(
+                f"elman serve needs {error.name}", do="Install what it needs: pip install 'elman[serve]'"
+            ) from None
+        from elman.serve.app import new_service
+        from elman.serve.guard import Doors, warnings
+
+        key = os.environ.get("ELMAN_API_KEY", "")
+        limits = self.limits.check()
+        doors = Doors(self.host, key, self.allow_host, self.allow_origin, limits.max_body)
+        with listen(self.host, self.port) as listener:
+            with errors.rich.status("loading"):
+                service = new_service(self.run_folders, doors, limits, runs=self.runs)
+            for warning in warnings(doors):
+                errors.print(warning, markup=False, style="yellow")
+            names = ", ".join(served.name for served in service.registry) or "no runs yet"
+            console.print(f"Serving {names}: {url(listener)}", markup=False)
+            console.print("Ctrl-C stops.")
+            serve(service, listener)
+        console.print("Stopped.")
+        return 0

@@ -1,0 +1,213 @@
+"""elman sweep: many short trainings, to find the choices that suit a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from shlex import join, quote
+from typing import TYPE_CHECKING, Any
+
+import tyro
+
+from elman.cli.compiling import say_if_compiling
+from elman.cli.progress import reading
+from elman.cli.say import console, errors
+from elman.cli.train import Train
+from elman.config import Config, DataConfig, NetworkConfig, TrainingConfig, check
+from elman.errors import ArgumentError, RangeError
+from elman.training.events import Stepped
+
+if TYPE_CHECKING:
+    from elman.data import Corpus
+    from elman.models.sweep import Sweep as Trials
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Find the choices that suit a text: many short trainings, judged by their validation loss.
+
+    The budget (--seconds, --epochs or --steps) is that of each trial; trials that do worse than most are cut short.
+    What is given as a flag is the same for all. --search says what is tried: a name for its usual range, name=low..high
+    or name=a,b,c. Run the same command again to go on after Ctrl-C or a crash, or beside a running one to share the
+    work. The best run is kept, ready to use; those of the other trials are deleted.
+
+    For instance:
+        elman sweep novel.txt --trials 20 --seconds 60
+        elman sweep novel.txt --search lr hidden=64..256 optimiser=adam,adamw --epochs 3
+    """
+
+    source: tyro.conf.Positional[tuple[str, ...]] = ()  # files, folders, patterns or a name, as for elman train
+    trials: int = 20  # so many in all, of all processes together
+    search: tuple[str, ...] = ()  # what is tried (default: hidden, layers, dropout, learning_rate, batch, window)
+    out: Path | None = None  # the sweep's folder (default: sweeps/NAME)
+    storage: Path | None = None  # the file with the record of all trials (default: journal.log in the folder)
+    preset: str = "default"  # choices that fit together: default, large, tiny
+    threads: int | None = None  # at most so many (default: all cores that the process may use)
+    fixed: tyro.conf.Suppress[tuple[str, ...]] = ()  # names that were given as flags
+    data: DataConfig = field(default_factory=DataConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    @staticmethod
+    def default(words: list[str]) -> Sweep:
+        """The defaults of elman train, those of a preset included, and which flags were given."""
+        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        if "--resume" in flags:
+            raise ArgumentError("--resume is for elman train", do="A sweep goes on when the same command is run again.")
+        usual = Train.default(words)
+        names = {"learning_rate" if flag == "--lr" else flag[2:].replace("-", "_") for flag in flags}
+        fixed = tuple(sorted(names & set(Config().options())))
+        return Sweep(fixed=fixed, data=usual.data, network=usual.network, training=usual.training)
+
+    def run(self) -> int:
+        from elman.models.sweep import Sweep as Trials
+        from elman.models.sweep_space import space
+        from elman.network.pool import set_threads
+        from elman.training.distributed import world
+        from elman.training.signals import stop_on_signals
+
+        if world().size > 1:
+            raise ArgumentError("a sweep under mpirun", do="Start several elman sweep instead: they share the work.")
+        if self.trials < 1:
+            raise RangeError("--trials", expected="1 or more", got=self.trials)
+        if "-" in self.source:
+            raise ArgumentError("A sweep reads its text again when it goes on", do="Save it in a file.")
+        if self.threads is not None:
+            set_threads(self.threads)
+        config = check(Config(self.data, self.network, self.training))
+        dimensions = space(self.search, self.fixed)
+        say_if_compiling("window")
+        corpus = self._corpus()
+        out = self.out or Path("sweeps") / corpus.name
+        sweep = Trials(out, corpus, config, dimensions, storage=self.storage)
+        before = len(sweep.study.finished())
+        console.print(f"{corpus.name}: {len(corpus.ids):,} tokens, {len(corpus.vocabulary)} different.", markup=False)
+        console.print(f"Searching {'; '.join(map(str, dimensions))}.", markup=False)
+        begin = f"Going on after trial {before}" if before else f"{self.trials} trials"
+        console.print(f"{begin} in {out}. Each can be repeated with the command that is shown.", markup=False)
+        with stop_on_signals(errors.print) as stopping, TrialReport(self._source(), self.trials) as report:
+            done = sweep.run(self.trials, report, stopping)
+        return farewell(sweep, out, done)
+
+    def _source(self) -> tuple[str, ...]:
+        from elman.data import default_source
+
+        return self.source or (default_source(lambda text: None),)
+
+    def _corpus(self) -> Corpus:
+        from elman.data import default_source, open_corpus
+
+        source = self.source or default_source(partial(console.print, markup=False))
+        options = {name: getattr(self.data, name) for name in READ}
+        with reading() as progress:
+            corpus = open_corpus(source, progress=progress, **options)
+        for note in corpus.notes:
+            console.print(note, markup=False)
+        return corpus
+
+
+READ = ("tokens", "encoding", "keep_boilerplate", "max_words", "min_count")
+
+
+class TrialReport:
+    """A listener: a line when a trial begins, a bar while it goes on, a line when it ends."""
+
+    def __init__(self, source: tuple[str, ...], trials: int) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.source, self.trials = source, trials
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[figures]}"),
+            console=console.rich,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self.job = self.bar.add_task("", total=None, figures="")
+
+    def __enter__(self) -> TrialReport:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, event: Any) -> None:
+        from elman.models.sweep import TrialEnded, TrialStarted, flags
+
+        if isinstance(event, TrialStarted):
+            command = join(["elman", "train", *self.source, *flags(event.config)])
+            console.print(f"trial {event.number}: {command}", markup=False)
+            steps = event.config.training.steps
+            self.bar.reset(self.job, total=steps, description=f"trial {event.number}", figures="")
+        elif isinstance(event, Stepped) and event.logged:
+            figures = (
+                f"loss {event.loss:.4f}" if event.validation_loss is None else f"valid {event.validation_loss:.4f}"
+            )
+            self.bar.update(self.job, completed=event.step, figures=figures)
+        elif isinstance(event, TrialEnded):
+            ends = {
+                "done": f"{event.loss or 0:.4f} nats a token",
+                "pruned": "cut short, most did better",
+                "diverged": f"given up: {event.note}",
+                "impossible": f"not possible: {event.note}",
+            }
+            best = ", the best so far" * event.best
+            console.print(f"trial {event.number}: {ends[event.why]}{best} ({event.seconds:.0f} s)", markup=False)
+
+
+def farewell(sweep: Trials, out: Path, done: bool) -> int:
+    """The table and the page; last, the next command to type."""
+    finished = sweep.study.finished()
+    if finished:
+        console.print(table(finished))
+        page = write_report(sweep, out)
+        console.print(f"Figures: {page}", markup=False)
+    if not done:
+        console.print("Stopped. The same command goes on; the trial that was interrupted begins again.", markup=False)
+        return 130
+    if running := sweep.study.running():
+        console.print(f"{len(running)} of the trials are still at work in other processes.", markup=False)
+    best = sweep.best_run()
+    if best is None:
+        console.print("No trial was trained to its end: give them a larger budget, or search something else.")
+        return 1
+    console.print("Write with the best one:", markup=False)
+    console.print(f"elman sample {quote(str(best))}", markup=False)
+    return 0
+
+
+def table(finished: list[Any], most: int = 20) -> Any:
+    """The best trials."""
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    from elman.models.sweep_study import loss_of
+
+    names = list(finished[0].params)
+    rows = Table("trial", "nats a token", *names, "seconds", "", box=SIMPLE)
+    for column in rows.columns:
+        column.justify = "right"
+    for trial in finished[:most]:
+        values = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in (trial.params.get(name) for name in names)]
+        why = trial.user_attrs.get("why", "")
+        loss = loss_of(trial)
+        shown = f"{loss:.4f}" if loss < float("inf") else "–"
+        seconds = f"{trial.user_attrs.get('seconds', 0):.0f}"
+        rows.add_row(str(trial.number), shown, *values, seconds, "" if why == "done" else why)
+    if len(finished) > most:
+        rows.caption = f"and {len(finished) - most} more"
+    return rows
+
+
+def write_report(sweep: Trials, out: Path) -> Path:
+    from elman.look.sweeps import sweep_html
+    from elman.training.storage import write_file
+
+    with console.rich.status("drawing figures"):
+        page = sweep_html(out.resolve().name, sweep.study.study, sweep.study.finished())
+        write_file(out / "report.html", page.encode())
+    return out / "report.html"

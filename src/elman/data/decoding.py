@@ -1,0 +1,78 @@
+"""Bytes to text, chunk by chunk: the cuts never show.
+
+Text is decoded strictly, a byte order mark dropped, and every line end made `\\n`. A byte that does not decode, and a
+NUL, which no text has, are errors that give its place in the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from elman.data.checks import did_you_mean
+from elman.errors import EncodingError, UnknownNameError
+
+
+def codec_name(encoding: str) -> str:
+    """Python's own name of a text encoding."""
+    try:
+        b"a".decode(encoding)  # refuses what is no text encoding, such as hex
+    except UnicodeError:
+        pass
+    except (LookupError, ValueError):
+        from encodings.aliases import aliases
+
+        raise UnknownNameError(
+            "encoding",
+            expected="a text encoding that Python knows, such as utf-8, latin-1 or cp1252",
+            got=repr(encoding),
+            do=did_you_mean(encoding.lower(), aliases) or None,
+        ) from None
+    name = codecs.lookup(encoding).name
+    return "utf-8" if name == "utf-8-sig" else name  # whose offsets are counted from behind the mark
+
+
+def decoded(chunks: Iterable[bytes], encoding: str, shown: str) -> Iterator[str]:
+    """Bytes to text; `shown` is what messages call the file."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    newlines = io.IncrementalNewlineDecoder(None, translate=True)  # knows a \r\n that lies across two chunks
+    offset, begun = 0, False
+    for raw in chain(chunks, [b""]):
+        state = decoder.getstate()
+        begin = offset - len(state[0])  # the decoder may still hold the first bytes of a character
+        try:
+            text = decoder.decode(raw, final=not raw)
+        except UnicodeDecodeError as error:
+            place = f"byte {begin + error.start} (0x{error.object[error.start]:02X}) does not decode"
+            raise EncodingError(f"{shown} is not {encoding}: {place}", do=_way_out(encoding)) from None
+        except UnicodeError as error:  # from the few codecs that do not say where
+            raise EncodingError(f"{shown} is not {encoding}: {error}", do=_way_out(encoding)) from None
+        if "\0" in text:
+            decoder.setstate(state)
+            raise EncodingError(
+                f"{shown} is no {encoding} text: there is a NUL at byte {_place_of_nul(decoder, begin, offset, raw)}",
+                do="Say --tokens byte to train on its bytes, or name its --encoding if it is text (utf-16, say).",
+            )
+        if text and not begun:
+            begun, text = True, text.removeprefix("\ufeff")  # the byte order mark
+        offset += len(raw)
+        if text := newlines.decode(text, final=not raw):
+            yield text
+
+
+def _place_of_nul(decoder: codecs.IncrementalDecoder, begin: int, offset: int, raw: bytes) -> int:
+    """Where the bytes begin that decode to the first NUL; byte by byte, since it may be one, two or four."""
+    for i in range(len(raw)):
+        text = decoder.decode(raw[i : i + 1])
+        if "\0" in text:
+            break
+        if text:
+            begin = offset + i + 1
+    return begin
+
+
+def _way_out(encoding: str) -> str:
+    other = "utf-8" if encoding == "iso8859-1" else "latin-1"
+    return f"Name its encoding (--encoding {other}, say), or say --tokens byte to train on its bytes."

@@ -1,0 +1,179 @@
+"""From files to token ids in three readings: for the hash, for the vocabulary, and to encode.
+
+Several files are one text, in their order. A file that does not end with a line end gets one, so that no word begins
+in one file and ends in the next; bytes are left as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import BinaryIO, NamedTuple, cast
+
+from elman.data.cache import Facts
+from elman.data.checks import at_least_one, one_of
+from elman.data.decoding import codec_name
+from elman.data.gutenberg import Boilerplate, removal_note
+from elman.data.reading import Meter, Source
+from elman.data.threads import THREADS, in_order
+from elman.data.vocabulary import UNKNOWN, ByteVocabulary, CharVocabulary, Encoded, Unknown, Vocabulary, seen_in
+from elman.data.words import WordVocabulary, add_counts, count_words
+from elman.errors import DataError
+
+FORMAT = 1  # of cache entries: raise it when the same text would give other ids or facts
+KINDS = ("char", "byte", "word")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a text becomes ids."""
+
+    tokens: str
+    encoding: str
+    keep_boilerplate: bool
+    vocabulary: Vocabulary | None
+    max_words: int
+    min_count: int
+    unknown: str
+
+    def checked(self) -> Recipe:
+        kind = self.vocabulary.kind if self.vocabulary else one_of("tokens", self.tokens, KINDS)
+        unknown = one_of("unknown", self.unknown, UNKNOWN)
+        if kind == "word" and unknown == "error":
+            unknown = "replace"  # the frequency cut leaves rare words to <unk>: that is its purpose, no error
+        at_least_one("max_words", self.max_words)
+        at_least_one("min_count", self.min_count)
+        return replace(self, tokens=kind, encoding=codec_name(self.encoding), unknown=unknown)
+
+    def key(self, sha256: str) -> str:
+        """Of the cache: whatever the ids depend on, the meaning of \\w in this Python included."""
+        vocabulary = self.vocabulary and self.vocabulary.to_json()
+        options = (self.tokens, self.encoding, self.keep_boilerplate, self.max_words, self.min_count, self.unknown)
+        everything = json.dumps([FORMAT, unicodedata.unidata_version, sha256, vocabulary, options])
+        return hashlib.sha256(everything.encode()).hexdigest()[:32]
+
+
+class _Part(NamedTuple):
+    """What became of one file."""
+
+    ids: int
+    unknown: int
+    characters: int
+    boilerplate: Boilerplate
+
+
+class Encoding:
+    """One text, from one source or several."""
+
+    def __init__(self, sources: Sequence[Source], recipe: Recipe, meter: Meter) -> None:
+        self.sources, self.recipe, self.meter = sources, recipe, meter
+        more = f" and {len(sources) - 1} more" * (len(sources) > 1)
+        self.shown = f"{sources[0].shown}{more}"
+
+    def sha256(self) -> str:
+        """Of the bytes of one file; of several, of the hashes of each, in their order, one a line."""
+        hashes = list(in_order(lambda source: source.sha256(), self.sources, THREADS, self.meter))
+        return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+
+    def write(self, out: BinaryIO) -> Facts:
+        """Writes the ids of the whole text; returns all else that there is to know."""
+        vocabulary, counts = self._vocabulary()
+        numbers = range(len(self.sources))
+        if counts is not None and len(self.sources) > 1 and hasattr(os, "pwrite"):
+            # it is known where the ids of each file begin
+            starts = [n * vocabulary.dtype.itemsize for n in accumulate(counts, initial=0)]
+            write: Callable[[int], _Part] = lambda n: self._write(n, vocabulary, _at(out.fileno(), starts[n]))  # noqa: E731
+            parts = list(in_order(write, numbers, THREADS, self.meter))
+        else:
+            parts = [self._write(number, vocabulary, out.write) for number in numbers]
+        count, unknown = sum(part.ids for part in parts), sum(part.unknown for part in parts)
+        if count == 0:
+            if unknown == 0:
+                raise self._no_text()
+            raise DataError(f"{self.shown} has nothing that the vocabulary of {len(vocabulary)} tokens holds")
+        notes = (removal_note([part.boilerplate for part in parts]), _unknown_note(self.recipe, count, unknown))
+        return {
+            "dtype": vocabulary.dtype.name,
+            "count": count,
+            "vocabulary": vocabulary.to_json(),
+            "characters": sum(part.characters for part in parts),
+            "unknown": unknown,
+            "notes": [note for note in notes if note],
+        }
+
+    def _vocabulary(self) -> tuple[Vocabulary, list[int] | None]:
+        """The vocabulary, and how many ids each file will give, where that is known before they are made."""
+        numbers, recipe = range(len(self.sources)), self.recipe
+        if recipe.vocabulary or recipe.tokens == "byte":
+            return recipe.vocabulary or ByteVocabulary(), None
+        if recipe.tokens == "char":
+            seen = list(in_order(lambda n: seen_in(self._text(n, "reading")), numbers, THREADS, self.meter))
+            counts = [count for _, count in seen]
+            if not any(counts):
+                raise self._no_text()
+            return CharVocabulary(set().union(*(characters for characters, _ in seen))), counts
+        words: dict[str, int] = {}
+        for number in numbers:  # threads would not help: Python's own work, one at a time
+            words = add_counts(words, count_words(self._text(number, "reading")))
+        if not words:
+            raise self._no_text()
+        vocabulary = WordVocabulary.most_frequent(words, recipe.max_words, recipe.min_count)
+        if len(vocabulary) == 1:
+            raise DataError(f"no word of the text is seen {recipe.min_count} times", do="Take a lower --min-count.")
+        return vocabulary, None
+
+    def _write(self, number: int, vocabulary: Vocabulary, write: Callable[[memoryview], object]) -> _Part:
+        boilerplate = Boilerplate()
+        if self.recipe.tokens == "byte":
+            encoded: Iterator[Encoded] = map(ByteVocabulary.encode_bytes, self.sources[number].raw("encoding"))
+        else:
+            text = self._text(number, "encoding", boilerplate)
+            encoded = vocabulary.encode_chunks(text, cast(Unknown, self.recipe.unknown))
+        count = unknown = characters = 0
+        for part in encoded:
+            write(part.ids.data)
+            count += len(part.ids)
+            unknown += part.unknown
+            characters += part.characters
+        return _Part(count, unknown, characters, boilerplate)
+
+    def _text(self, number: int, what: str, boilerplate: Boilerplate | None = None) -> Iterator[str]:
+        """The chunks of one file that hold anything."""
+        chunks, last = self.sources[number].text(what, self.recipe.encoding), "\n"
+        if not self.recipe.keep_boilerplate:
+            chunks = (boilerplate or Boilerplate()).remove(chunks)
+        for chunk in filter(None, chunks):
+            yield chunk
+            last = chunk[-1]
+        if last != "\n" and number < len(self.sources) - 1:
+            yield "\n"
+
+    def _no_text(self) -> DataError:
+        return DataError(f"{self.shown} has no text", do="An empty file, or nothing but boilerplate: check the file.")
+
+
+def _at(descriptor: int, start: int) -> Callable[[memoryview], object]:
+    """Writes one thing after the other from here on, wherever others write."""
+
+    def write(data: memoryview) -> None:
+        nonlocal start
+        data = data.cast("B")
+        while data:
+            done = os.pwrite(descriptor, data, start)
+            start, data = start + done, data[done:]
+
+    return write
+
+
+def _unknown_note(recipe: Recipe, count: int, unknown: int) -> str | None:
+    if not unknown:
+        return None
+    if recipe.unknown == "skip":
+        what = "words" if recipe.tokens == "word" else "characters"
+        return f"{unknown:,} of {count + unknown:,} {what} were skipped: the vocabulary does not hold them."
+    return f"{unknown:,} of {count:,} words ({unknown / count:.1%}) are not in the vocabulary and were read as <unk>."

@@ -1,0 +1,70 @@
+"""Which files a source means: one file, a folder of texts, a pattern, or several of these."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from glob import glob, has_magic
+from pathlib import Path
+from typing import TypeAlias
+
+from elman.data.named import find_source
+from elman.errors import DataError
+
+Named: TypeAlias = str | Path
+TEXTS = (".txt", ".txt.gz", ".txt.zst")  # what is taken from a folder
+PACKED = (".gz", ".zst")
+
+
+def find_sources(source: Named | Sequence[Named]) -> list[Path | None]:
+    """Files, None for standard input: in the order in which they are named, those of a folder or pattern sorted."""
+    given = [source] if isinstance(source, str | Path) else list(source)
+    if not given:
+        raise DataError("there is no file to read", do="Name one.")
+    found = [path for one in given for path in _find(one)]
+    return list({path and os.path.abspath(path): path for path in found}.values())  # each once
+
+
+def _find(source: Named) -> list[Path | None]:
+    if source == "-":
+        return [None]
+    if has_magic(str(source)) and not os.path.lexists(source):
+        files = sorted(path for path in map(Path, glob(str(source), recursive=True)) if not path.is_dir())
+        if not files:
+            raise DataError(f"no file matches {str(source)!r}", do="Check the pattern.")
+        return [*files]
+    path = find_source(source) if isinstance(source, str) else source
+    if not os.path.isdir(path):
+        return [path]
+    texts = sorted(file for file in path.iterdir() if file.name.lower().endswith(TEXTS) and not file.is_dir())
+    if not texts:
+        raise DataError(
+            f"{str(path)!r} is a folder without texts",
+            expected=f"files that end in {', '.join(TEXTS)}",
+            do=f"Name a file in it, or a pattern: '{path}/*.md', say.",
+        )
+    return [*texts]
+
+
+def common_source(paths: Sequence[Path | None]) -> str:
+    """An absolute path; "-" where standard input is among them; of several files the folder that holds them all."""
+    known = [os.path.abspath(path) for path in paths if path is not None]
+    if len(known) < len(paths):
+        return "-"
+    try:
+        return known[0] if len(known) == 1 else os.path.commonpath(known)
+    except ValueError:  # on several drives
+        return os.path.dirname(known[0])
+
+
+def name_of(paths: Sequence[Path | None]) -> str:
+    """Short, and fit for a file name."""
+    source = common_source(paths)
+    if source == "-":
+        return "stdin"
+    path = Path(source)
+    if len(paths) == 1:
+        path = path.with_suffix("") if path.suffix.lower() in PACKED else path
+        path = path.with_suffix("")
+    return re.sub(r"[^\w.-]+", "-", path.name).strip("-.")[:60] or "text"

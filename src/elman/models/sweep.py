@@ -1,0 +1,224 @@
+"""A sweep: many short trainings of one language model, each with other choices, and the best of them kept.
+
+It is a folder. Several processes may work on it at once, and one that was stopped or killed goes on where it was:
+
+sweep.json      the text, the choices that are the same for all trials, and the search space
+journal.log     Optuna's record of all trials
+trial-N         the run of the best trial; those of the others are deleted
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from elman.config import Config, TrainingConfig, to_json
+from elman.data import Corpus
+from elman.errors import ArgumentError, DataError, DivergenceError, RunError, StorageError
+from elman.models import language_run
+from elman.models.sweep_space import Dimension
+from elman.models.sweep_study import VALIDATIONS, Study, optuna
+from elman.training.events import Event, Stepped
+from elman.training.run import refuse_existing
+from elman.training.storage import as_json, read_json, write_file
+
+FORMAT = 1
+SETTINGS = "sweep.json"
+
+
+@dataclass(frozen=True)
+class TrialStarted:
+    number: int
+    config: Config  # all of it: what elman train would need to do the same
+
+
+@dataclass(frozen=True)
+class TrialEnded:
+    number: int
+    why: str  # "done", "pruned", "diverged", "impossible"
+    loss: float | None  # the best validation loss, if it was trained to its end
+    best: bool  # of all so far
+    seconds: float
+    note: str = ""
+
+
+SweepListener: TypeAlias = Callable[[Event | TrialStarted | TrialEnded], None]
+
+
+class Sweep:
+    """The sweep in a folder, which is made if it is not there and must fit if it is."""
+
+    def __init__(
+        self,
+        folder: Path,
+        corpus: Corpus,
+        config: Config,
+        dimensions: Sequence[Dimension],
+        *,
+        storage: Path | None = None,
+    ) -> None:
+        if not dimensions:
+            raise ArgumentError("there is nothing to search", do="Name a choice: --search learning_rate, say.")
+        if not config.data.validation:
+            raise ArgumentError("validation: a sweep is judged by it", expected="a share above 0", got=0)
+        optuna()  # if it is missing, before anything is made
+        self.folder, self.corpus, self.config = folder, corpus, config
+        settings = {
+            "format": FORMAT,
+            "corpus": {"name": corpus.name, "source": corpus.source, "sha256": corpus.sha256},
+            "config": to_json(config),
+            "search": {dimension.name: dimension.to_json() for dimension in dimensions},
+        }
+        _claim(folder, settings)
+        self.study = Study(folder, dimensions, seed=config.training.seed, storage=storage)
+
+    def run(
+        self, trials: int, listener: SweepListener = lambda event: None, stopping: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Go on until there are so many trials; False if it was stopped before."""
+        while not stopping():
+            with self.study.ask(trials) as trial:
+                if trial is None:
+                    return True
+                self._tidy()  # what a killed process left
+                if not self._try(trial, listener, stopping):
+                    return False
+        return False
+
+    def best_run(self) -> Path | None:
+        best = self.study.best()
+        return None if best is None else self._run_folder(best.number)
+
+    # -- one trial ----------------------------------------------------------------------------------------------------
+
+    def _try(self, trial: Any, listener: SweepListener, stopping: Callable[[], bool]) -> bool:
+        """False if it was stopped. However it ends, nothing half-made is left."""
+        began, out = time.perf_counter(), self._run_folder(trial.number)
+        loss, why, note, words = None, "done", "", list[str]()
+        try:
+            prepared = self._prepared(trial.params)
+            words = flags(prepared.config)
+            listener(TrialStarted(trial.number, prepared.config))
+            judge = _Judge(trial, prepared.config.training)
+            finished = language_run.start(prepared, out=out, listeners=[judge, listener], stopping=stopping).finished
+            if finished.why == "interrupted":
+                raise _Interrupted
+            loss = finished.best_loss
+        except optuna().TrialPruned:
+            why = "pruned"
+        except (DivergenceError, ArgumentError, DataError) as error:
+            why, note = "diverged" if isinstance(error, DivergenceError) else "impossible", str(error)
+        except BaseException as error:
+            shutil.rmtree(out, ignore_errors=True)
+            with contextlib.suppress(OSError):  # of a disk that is full
+                self.study.give_up(trial)
+            if isinstance(error, _Interrupted):
+                return False
+            raise
+        seconds = time.perf_counter() - began
+        if loss is None:
+            shutil.rmtree(out, ignore_errors=True)
+        best = self.study.tell(trial, loss, why=why, note=note, seconds=seconds, flags=shlex.join(words))
+        self._tidy()
+        listener(TrialEnded(trial.number, why, loss, best, seconds, note))
+        return True
+
+    def _prepared(self, params: dict[str, Any]) -> language_run.Preparation:
+        """With the budget in steps, so that it can be repeated anywhere, and validations at equal shares of it."""
+        prepared = language_run.prepare(self.corpus, self.config.with_options(**params))
+        steps = language_run.budget(prepared, prepared.task())
+        options: dict[str, Any] = {"steps": steps, "epochs": None, "seconds": None}
+        if self.config.training.validate_every == TrainingConfig().validate_every:
+            options["validate_every"] = math.ceil(steps / VALIDATIONS)
+        if self.config.training.save_every == TrainingConfig().save_every:
+            options["save_every"] = steps
+        return prepared._replace(config=prepared.config.with_options(**options))
+
+    # -- the folder ---------------------------------------------------------------------------------------------------
+
+    def _run_folder(self, number: int) -> Path:
+        return self.folder / f"trial-{number}"
+
+    def _tidy(self) -> None:
+        """The run of the best trial stays, and those that are being made."""
+        with self.study.asking:
+            best = self.study.best()
+            kept = {trial.number for trial in self.study.running()} | ({best.number} if best else set())
+            for path in self.folder.iterdir():
+                match = re.fullmatch(r"\.?trial-(\d+)(\.\d+(\.old)?)?", path.name)
+                if match and int(match[1]) not in kept:
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+def flags(config: Config) -> list[str]:
+    """What elman train needs to be given for this config."""
+    usual, words = Config().options(), list[str]()
+    for name, value in config.options().items():
+        if value != usual[name]:
+            words.append(f"--{name.replace('_', '-')}")
+            words += [] if value is True else [str(value)]
+    return words
+
+
+class _Interrupted(Exception):
+    """Somebody stopped the sweep in the middle of a trial."""
+
+
+class _Judge:
+    """Tells Optuna of each validation, and ends a trial that does worse than most did at the same share of theirs."""
+
+    def __init__(self, trial: Any, config: TrainingConfig) -> None:
+        self.trial, self.config = trial, config
+        self.told = 0
+
+    def __call__(self, event: Event) -> None:
+        if not isinstance(event, Stepped) or event.validation_loss is None:
+            return
+        share = math.ceil(event.step / self.config.validate_every)
+        if share <= self.told:  # a run that was rolled back comes by again
+            return
+        self.told = share
+        self.trial.report(event.validation_loss, share)
+        if event.step != self.config.steps and self.trial.should_prune():
+            raise optuna().TrialPruned
+
+
+def _claim(folder: Path, settings: dict[str, Any]) -> None:
+    """Make the folder with its settings, at once; one that is there must have the same."""
+    if not (folder / SETTINGS).exists():
+        refuse_existing(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+        try:
+            beside.mkdir(exist_ok=True)
+            write_file(beside / SETTINGS, as_json(settings))
+            with contextlib.suppress(OSError):  # another process was first
+                os.rename(beside, folder)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        if not (folder / SETTINGS).exists():
+            raise StorageError(f"{folder} could not be made")
+    known = read_json(folder / SETTINGS)
+    if other := _differences(known, settings):
+        raise RunError(
+            f"{folder} is a sweep with other choices",
+            got=", ".join(other),
+            do="Choose another --out, or go on with the same command as before; --trials may differ.",
+        )
+
+
+def _differences(known: object, now: object, where: str = "") -> list[str]:
+    """What differs, by name."""
+    if not isinstance(known, dict) or not isinstance(now, dict):
+        return [] if known == now else [f"{where.strip('.')} was {known!r} and is {now!r}"]
+    names = dict.fromkeys([*known, *now])
+    return [line for name in names for line in _differences(known.get(name), now.get(name), f"{where}.{name}")]

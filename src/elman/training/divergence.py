@@ -1,0 +1,31 @@
+"""When a run has gone wrong: judged from the losses alone, so that every process of many judges the same."""
+
+from __future__ import annotations
+
+import math
+
+from elman.training.progress import Progress
+
+EXPLODED = 2.0  # times the loss of ignorance, or times the best smoothed loss
+GOOD = 1.1  # times the best smoothed loss: a state worth going back to
+NOTHING = 0.1  # times the loss of ignorance: next to it a loss is so small that its double is no explosion
+SMOOTHING = 0.98
+
+
+def is_good(p: Progress, ignorance: float) -> bool:
+    """Worth going back to."""
+    return p.smoothed is None or p.smoothed_best is None or not _above(GOOD, p.smoothed, p.smoothed_best, ignorance)
+
+
+def diverged(p: Progress, loss: float, norm: float, ignorance: float) -> bool:
+    """Not finite, twice as bad as knowing nothing, or, smoothed, twice as bad as it has been."""
+    if not (math.isfinite(loss) and math.isfinite(norm)) or loss > EXPLODED * ignorance + 1:
+        return True
+    p.smoothed = loss if p.smoothed is None else SMOOTHING * p.smoothed + (1 - SMOOTHING) * loss
+    p.smoothed_best = p.smoothed if p.smoothed_best is None else min(p.smoothed_best, p.smoothed)
+    return _above(EXPLODED, p.smoothed, p.smoothed_best, ignorance)
+
+
+def _above(times: float, loss: float, best: float, ignorance: float) -> bool:
+    floor = NOTHING * ignorance
+    return loss + floor > times * (best + floor)

@@ -1,0 +1,72 @@
+"""metrics.jsonl: what a row says, and the file while a run goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from elman.errors import StorageError
+from elman.training.events import Stepped
+
+COLUMNS = (
+    "step",
+    "epoch",
+    "loss",
+    "validation_loss",
+    "gradient_norm",
+    "gradient_norms",
+    "learning_rate",
+    "tokens_per_second",
+    "seconds",
+)
+
+
+def row(event: Stepped) -> dict[str, Any]:
+    """A row of metrics.jsonl."""
+    values = {name: getattr(event, name) for name in COLUMNS}
+    return values if event.sample is None else {**values, "sample": event.sample}
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity: null stands for them."""
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class MetricsFile:
+    """metrics.jsonl while a run goes on: rows go to its end; a resumed run first cuts off what it will repeat."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        try:
+            self._file = path.open("r+b" if path.exists() else "w+b")
+            end = min(offset, self._file.seek(0, os.SEEK_END))  # shorter only if somebody cut it
+            self._file.truncate(end)
+            self._file.seek(end)
+        except OSError as error:
+            raise StorageError(f"{path} could not be written: {error.strerror}") from error
+        self.path = path
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(_finite(dict(row)), allow_nan=False).encode() + b"\n")
+            self._file.flush()
+        except OSError as error:
+            raise StorageError(f"{self.path} could not be written: {error.strerror}") from error
+
+    def sync(self) -> int:
+        """Flush to the disk; the offset up to which the file is safe."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise StorageError(f"{self.path} could not be written: {error.strerror}") from error
+        return self._file.tell()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # of a row that could not be written, which add() has said
+            self._file.close()

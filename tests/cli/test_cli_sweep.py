@@ -1,0 +1,177 @@
+"""elman sweep: real processes that share a study, are killed, and go on."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from elman.cli.flags import parse
+from elman.cli.train import Train
+from elman.config import Config
+from elman.models.sweep import flags
+from elman.training.run import Run
+
+ELMAN = [sys.executable, "-m", "elman"]
+SMALL = ["--hidden", "4", "--batch", "2", "--window", "8", "--warmup", "0", "--search", "lr=0.001..0.1"]
+
+
+def start(*words, **options):
+    pipe = subprocess.PIPE
+    command = [*ELMAN, "sweep", "cat.txt", *SMALL, *map(str, words)]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, bufsize=1, **options)
+
+
+def ended(out):
+    """Number and loss of the trials that were trained to their end, as the lines say."""
+    return dict(re.findall(r"^trial (\d+): (\d\.\d{4}) nats a token", out, re.MULTILINE))
+
+
+def tried(folder):
+    """Choices and losses of all trials that came to an end, from the journal, by Optuna itself."""
+    optuna = import_module("optuna")
+    journal = optuna.storages.journal
+    study = optuna.load_study(
+        study_name="sweep", storage=journal.JournalStorage(journal.JournalFileBackend(f"{folder}/journal.log"))
+    )
+    states = Counter(trial.state.name for trial in study.trials)
+    return states, [(t.params, t.value) for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
+
+
+def test_a_sweep_ends_with_a_table_figures_and_a_command(elman, text):
+    status, out, err = elman("sweep", text, *SMALL, "--steps", 20, "--trials", 3)
+    assert (status, err) == (0, "")
+    *_, last = out.splitlines()
+    program, command, run = shlex.split(last)
+    assert (program, command) == ("elman", "sample")
+    assert len(elman("sample", run, "--length", 20).out) == 21
+    best = min(ended(out).items(), key=lambda end: float(end[1]))
+    assert Path(run) == Path("sweeps/cat") / f"trial-{best[0]}"
+    assert re.search(rf"^ +{best[0]} +{best[1]} +0\.\d+ ", out, re.MULTILINE)
+    page = Path("sweeps/cat/report.html").read_text()
+    assert page.count('data-from="data-') >= 4
+    assert all(html.escape(line) in page for line in re.findall(r"elman train cat.txt (--.*)$", out, re.MULTILINE))
+    assert sorted(path.name for path in Path("sweeps/cat").iterdir()) == [
+        "journal.log", "locks", "report.html", "sweep.json", Path(run).name
+    ]  # fmt: skip
+
+
+def test_the_figures_can_be_seen(elman, text, open_page):
+    elman("sweep", text, "--search", "hidden=2..8", "lr", "--batch", 2, "--window", 8, "--steps", 20, "--trials", 7)
+    seen = open_page(Path("sweeps/cat/report.html").absolute().as_uri())
+    seen.page.wait_for_selector(".figure .main-svg")
+    assert seen.page.locator(".figure .main-svg").count() >= 5
+    seen.check()
+
+
+def test_a_trial_s_line_repeats_it(elman, text):
+    out = elman("sweep", text, *SMALL[:-2], "--search", "lr", "activation", "--steps", 20, "--trials", 2).out
+    for number, line in re.findall(r"^trial (\d+): elman (train .*)$", out, re.MULTILINE):
+        assert elman(*shlex.split(line), "--out", f"again-{number}").status == 0
+        rows = Run(Path(f"again-{number}")).metrics()
+        assert f"{min(row['validation_loss'] for row in rows if row['validation_loss']):.4f}" == ended(out)[number]
+
+
+def test_flags_are_the_config(elman):
+    changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "reach": 2}
+    config = Config().with_options(**changed, learning_rate=1 / 3, optimiser="adamw", window=5)
+    read = parse(Train, "train", ["x.txt", *flags(config)])
+    assert Config(read.data, read.network, read.training) == config
+    assert flags(Config()) == []
+
+
+def test_flags_are_not_searched(elman, text):
+    out = elman("sweep", text, "--hidden", 4, "--lr=0.01", "--batch", 2, "--steps", 3, "--trials", 1).out
+    assert "Searching layers: 1 to 3; dropout: 0 to 0.5; window: 16 to 256 (log)." in out
+    assert "--hidden 4" in out
+
+
+def test_two_processes_share_a_study(text):
+    words = ["--steps", 300, "--trials", 8]
+    with start(*words) as one, start(*words) as other:
+        said = [one.communicate(timeout=120), other.communicate(timeout=120)]
+    assert (one.returncode, other.returncode, said[0][1], said[1][1]) == (0, 0, "", "")
+    begun = [re.findall(r"^trial (\d+): elman train", out, re.MULTILINE) for out, _ in said]
+    assert all(begun)
+    assert sorted(map(int, begun[0] + begun[1])) == list(range(8))
+    states, _ = tried("sweeps/cat")
+    assert states["COMPLETE"] + states["PRUNED"] == sum(states.values()) == 8
+    assert len(list(Path("sweeps/cat").glob("trial-*"))) == 1
+
+
+def test_a_killed_sweep_goes_on_to_the_total(text, elman):
+    words = ["--steps", 40, "--trials", 6, "--validate-every", 10]
+    with start(*words, "--out", "whole") as whole:
+        with start(*words) as process:
+            for line in process.stdout:
+                if line.startswith("trial 2: elman train"):
+                    process.send_signal(signal.SIGKILL)
+                    break
+        with start(*words) as again:
+            out, err = again.communicate(timeout=120)
+        assert (again.returncode, err) == (0, "")
+        assert "Going on after trial 2" in out
+        whole.communicate(timeout=120)
+    states, trials = tried("sweeps/cat")
+    assert states["FAIL"] == 1
+    assert trials == tried("whole")[1]  # the same choices, the same losses
+    assert elman(*shlex.split(out.splitlines()[-1])[1:], "--length", 5).status == 0
+    assert len(list(Path("sweeps/cat").glob("trial-*"))) == 1
+
+
+def test_ctrl_c_stops_and_says_how_to_go_on(text):
+    with start("--steps", 100_000, "--trials", 2) as process:
+        for line in process.stdout:
+            if line.startswith("trial 0: elman train"):
+                process.send_signal(signal.SIGINT)
+                break
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "The same command goes on" in out
+    assert "Traceback" not in err
+    assert not list(Path("sweeps/cat").glob("*trial-*"))
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--trials", "0"], "--trials: expected 1 or more, got 0"),
+    (["--search", "hiden"], r"--search: expected one of .*Did you mean hidden\?"),
+    (["--search", "lr", "--lr", "0.1"], "not as a flag of its own, got learning_rate"),
+    (["--search", "tokens=char,byte"], "cannot be compared"),
+    (["--validation", "0"], "validation: a sweep is judged by it"),
+    (["--resume", "run"], "the same command is run again"),
+    (["--steps", "3", "--epochs", "3"], "one of epochs, steps and seconds"),
+    (["--out", "cat.txt"], "exists already"),
+    (["--threads", "0"], "threads"),
+    (["missing.txt"], "missing.txt"),
+    (["-"], "Save it in a file"),
+])  # fmt: skip
+def test_what_makes_no_sense_is_refused(elman, text, words, message):
+    status, _, err = elman("sweep", text, *words)
+    assert status == 2
+    assert re.search(message, re.sub(r"\s+", " ", err)), err
+    assert [path.name for path in Path().iterdir()] == ["cat.txt"]
+
+
+def test_another_sweep_in_the_folder_is_refused(elman, text):
+    assert elman("sweep", text, *SMALL, "--steps", 3, "--trials", 1).status == 0
+    status, _, err = elman("sweep", text, *SMALL, "--steps", 4, "--trials", 1)
+    assert status == 2
+    assert "config.training.steps was 3 and is 4" in err
+    assert json.loads(Path("sweeps/cat/sweep.json").read_text())["config"]["training"]["steps"] == 3
+
+
+def test_no_trial_at_its_end_is_said(elman, text):
+    words = ["--optimiser", "sgd", "--clip-norm", 0, "--retries", 0, "--search", "lr=1e5..1e6"]
+    status, out, _ = elman("sweep", text, *SMALL[:-2], *words, "--steps", 20, "--trials", 2)
+    assert status == 1
+    assert "given up: The loss diverged" in out
+    assert "No trial was trained to its end" in out

@@ -1,0 +1,88 @@
+"""What the tests of many processes let each rank do: python mpi_worker.py WHAT FOLDER."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from training_tools import CASES, start
+
+from elman.cli.main import main
+from elman.cli.ranks import as_a_rank
+from elman.models.evaluation import CHUNK, mean_loss
+from elman.models.shared_evaluation import shared_mean_loss
+from elman.network import Network
+from elman.training.distributed import join
+from elman.training.events import Event, Saved
+
+# Equal in real numbers is equal in float64 up to the order of sums; the cases that diverge multiply every difference.
+DOUBLE = {name: options | {"precision": "float64"} for name, options in CASES.items()}
+DOUBLE["plain"] |= {"steps": 100}
+DOUBLE["plateau"] |= {"batch": 4}
+SINGLE = {"steps": 100, "precision": "float32"}
+
+
+def equal(folder: Path) -> int:
+    """The same runs that the test makes in one process."""
+    for name, options in DOUBLE.items():
+        start(folder / "text.txt", folder / "many" / name, **options)
+    start(folder / "text.txt", folder / "many" / "single", **SINGLE)
+    validation()
+    return 0
+
+
+def validation() -> None:
+    """A text in more, as many and fewer chunks than there are ranks, and networks that forget, or never do."""
+    rng = np.random.default_rng(0)
+    for activation, gain in (("tanh", 0.5), ("tanh", 3.0), ("identity", 1.0)):  # 3: chaos
+        network = Network(5, 6, 2, 5, activation=activation)
+        options = {"recurrent": "orthogonal", "gain": gain, "input_gain": 1e-3, "dtype": np.dtype(np.float64)}
+        p = network.initial(np.random.default_rng(1), **options)
+        for length in (2, CHUNK, CHUNK + 1, CHUNK + 2, 3 * CHUNK, 7 * CHUNK + 99):
+            ids = rng.integers(0, 5, length)
+            alone, shared = mean_loss(network, p, ids), shared_mean_loss(network, p, ids, join())
+            assert abs(shared - alone) < 1e-10, (activation, gain, length, alone, shared)
+
+
+def full(folder: Path) -> int:
+    """Rank 0 finds the disk full once it has saved a checkpoint: no file may grow over 50 kB from then on."""
+
+    def fill(event: Event) -> None:
+        if isinstance(event, Saved):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+
+    start(folder / "text.txt", folder / "run", [fill], hidden=32, steps=1000)
+    return 0
+
+
+def broken(folder: Path) -> int:
+    """Rank 1 alone goes wrong, in the middle of training."""
+    calls = 0
+
+    def stopping() -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 12 and join().rank == 1:
+            raise OSError(5, "Input/output error", "the text")
+        return False
+
+    from training_tools import small_config
+
+    from elman.models import language_run
+
+    config = small_config(steps=1000)
+    prepared = language_run.prepare(language_run.corpus_from(folder / "text.txt", config), config)
+    language_run.start(prepared, out=folder / "run", stopping=stopping)
+    return 0
+
+
+WHAT: dict[str, Callable[[Path], int]] = {"equal": equal, "full": full, "broken": broken}
+
+if __name__ == "__main__":
+    if sys.argv[1] == "elman":  # the command, in a Python that has no mpi4py
+        sys.modules["mpi4py"] = None  # type: ignore[assignment]
+        main(sys.argv[2:])
+    sys.exit(as_a_rank(lambda: WHAT[sys.argv[1]](Path(sys.argv[2]))))

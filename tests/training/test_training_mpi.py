@@ -1,0 +1,409 @@
+"""Many processes: real ranks under a real mpirun, each launch bounded in time, so that a hang is a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpi_worker import DOUBLE, SINGLE
+from training_tools import SMALL, command, environment, flags, resume, rows, small_text, start
+
+from elman.models.language_task import uniform_lanes
+from elman.training import Run, Saved
+from elman.training.arrays import read_arrays
+from elman.training.distributed import World
+from elman.training.launch import Launch, fair_threads, launch
+from elman.training.storage import check_folder
+
+MPIRUN = Path(sys.executable).with_name("mpirun")
+WORKER = Path(__file__).with_name("mpi_worker.py")
+LONGEST = 60  # seconds, where a launch takes two or three
+
+needs_mpi = pytest.mark.skipif(
+    not MPIRUN.exists(), reason="no mpirun beside this Python: pip install 'elman[mpi-local]'"
+)
+
+
+def mpi_environment(cache: Path) -> dict[str, str]:
+    """Ranks that wait let others run: there are more of them than cores."""
+    paths = os.pathsep.join([str(WORKER.parent), os.environ.get("PYTHONPATH", "")])
+    return {**environment(cache), "OMPI_MCA_mpi_yield_when_idle": "1", "PYTHONPATH": paths}
+
+
+@contextmanager
+def launched(*groups: tuple[int, list[str]], cache: Path) -> Iterator[subprocess.Popen[str]]:
+    """mpirun -n N words : -n M words …, ended if a test leaves it running."""
+    words = [str(MPIRUN), "--allow-run-as-root", "--oversubscribe"]
+    for number, (count, each) in enumerate(groups):
+        words += [*([":"] if number else []), "-n", str(count), *map(str, each)]
+    process = subprocess.Popen(
+        words,
+        env=mpi_environment(cache),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()  # which mpirun passes on
+            try:
+                process.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+
+
+def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    out, err = process.communicate(timeout=LONGEST)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def mpirun(*groups: tuple[int, list[str]], cache: Path) -> subprocess.CompletedProcess[str]:
+    with launched(*groups, cache=cache) as process:
+        return finish(process)
+
+
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What the ranks complain about, without mpirun's own words."""
+    assert "Traceback" not in done.stderr, done.stderr
+    return [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("elman:")]
+
+
+def train(text: Path, out: Path, **options: object) -> list[str]:
+    return command("train", text, "--out", out, *flags(SMALL | options))
+
+
+def worker(what: str, folder: Path) -> list[str]:
+    return [sys.executable, str(WORKER), what, str(folder)]
+
+
+def wait_for(done: Callable[[], bool]) -> None:
+    until = time.monotonic() + LONGEST
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def last_state(run: Path) -> dict[str, np.ndarray]:
+    folder = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name.removeprefix("step-")))
+    return read_arrays(folder / "state.safetensors", finite=False)
+
+
+# -- equal ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of one process, and their text: its validation part is longer than two chunks."""
+    folder = tmp_path_factory.mktemp("equal")
+    (folder / "text.txt").write_text(small_text(26_000), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ELMAN_CACHE", str(folder / "the-cache"))
+        patch.setenv("ELMAN_THREADS", "1")
+        for name, options in (DOUBLE | {"single": SINGLE}).items():
+            start(folder / "text.txt", folder / "one" / name, **options)
+    return folder
+
+
+@needs_mpi
+@pytest.mark.parametrize("size", [2, 3])  # 4 lanes: two each; one, one and two
+def test_many_ranks_follow_one_process(size: int, alone: Path) -> None:
+    shutil.rmtree(alone / "many", ignore_errors=True)
+    done = mpirun((size, worker("equal", alone)), cache=alone / "the-cache")
+    assert (done.returncode, said(done)) == (0, [])
+    for name in [*DOUBLE, "single"]:
+        one, many = alone / "one" / name, alone / "many" / name
+        # float32 sums in another order: after 100 steps the sixth digit may differ
+        close = {"rtol": 1e-10, "atol": 1e-10} if name != "single" else {"rtol": 1e-5, "atol": 5e-6}
+        expected, got = last_state(one), last_state(many)
+        assert set(got) == set(expected)
+        for array in expected:
+            np.testing.assert_allclose(got[array], expected[array], err_msg=f"{name}, {array}", **close)
+        expected_rows, got_rows = rows(one), rows(many)
+        assert [row["step"] for row in got_rows] == [row["step"] for row in expected_rows]
+        for mine, theirs in zip(got_rows, expected_rows, strict=True):
+            for key in ("loss", "gradient_norm", "validation_loss", "learning_rate"):
+                if theirs.get(key) is not None and abs(theirs[key]) < 1e3:  # above it is on its way to a rollback
+                    assert mine[key] == pytest.approx(theirs[key], rel=1e-6 if name == "single" else 1e-9), (name, key)
+            assert mine.get("sample") == theirs.get("sample")
+
+
+@needs_mpi
+def test_a_run_goes_on_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> None:
+    """One process, then two ranks, three, and one process again: as if it had been one all the time."""
+    cache, text = alone / "the-cache", alone / "text.txt"
+    options = {"precision": "float64", "schedule": "constant", "dropout": 0.2, "layers": 2}
+    start(text, tmp_path / "whole", steps=40, **options)
+    start(text, tmp_path / "run", steps=10, **options)
+    for size, steps in ((2, 20), (3, 30)):
+        done = mpirun((size, command("train", "--resume", tmp_path / "run", f"--steps={steps}")), cache=cache)
+        assert (done.returncode, said(done)) == (0, [])
+        assert done.stdout.count("Going on from step") == 1  # one voice
+        assert f"{size} ranks" in done.stdout
+    assert resume(tmp_path / "run", steps=40).finished.step == 40
+    got, expected = last_state(tmp_path / "run"), last_state(tmp_path / "whole")
+    for array in expected:
+        np.testing.assert_allclose(got[array], expected[array], rtol=1e-10, atol=1e-10, err_msg=array)
+    # the last row before each change of budget is one more than an uninterrupted run has
+    steps = [row["step"] for row in rows(tmp_path / "run")]
+    assert steps == sorted({*(row["step"] for row in rows(tmp_path / "whole")), 10, 20, 30})
+
+
+# -- stopping ---------------------------------------------------------------------------------------------------------
+
+
+def checkpoints(run: Path) -> list[int]:
+    return sorted(int(path.name[5:]) for path in run.glob("checkpoints/step-*"))
+
+
+def process_of(rank: int, run: Path) -> int:
+    """The process whose environment says that it is this rank of the training into this folder."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words, variables = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(run).encode() in words and f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables:
+            return int(folder.name)
+    raise AssertionError(f"no rank {rank}")
+
+
+@needs_mpi
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds ranks in /proc")
+def test_a_killed_rank_ends_all_and_the_message_says_how_to_go_on(text: Path, tmp_path: Path, cache: Path) -> None:
+    run = tmp_path / "run"
+    words = train(text, run, steps=10**6, schedule="constant", log_every=50, validate_every=10**7)
+    with launched((3, words), cache=cache) as process:
+        wait_for(lambda: len(checkpoints(run)) == 2)
+        os.kill(process_of(2, run), signal.SIGKILL)
+        done = finish(process)
+    assert done.returncode != 0
+    assert checkpoints(run)
+    for step in checkpoints(run):
+        check_folder(run / "checkpoints" / f"step-{step}")
+    (message,) = said(done)
+    saved = int(re.findall(r"up to step (\d+) is saved", message)[0])
+    assert saved in checkpoints(run)
+    assert "fewer ranks" in message
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("mpirun ")]
+    words = line.split()
+    assert words[3:] == ["elman", "train", "--resume", str(run)]
+    on = max(checkpoints(run)) + 5
+    done = mpirun((2, command(*words[4:], f"--steps={on}")), cache=cache)
+    assert (done.returncode, said(done)) == (0, [])
+    assert Run(run).newest().step == on
+
+
+@needs_mpi
+def test_sigusr1_saves_and_stops_all_ranks_at_the_same_step(text: Path, tmp_path: Path, cache: Path) -> None:
+    run = tmp_path / "run"
+    options = {"schedule": "constant", "save_every": 10**6, "validate_every": 10**6, "log_every": 1}
+    with launched((3, train(text, run, steps=10**6, **options)), cache=cache) as process:
+        wait_for(lambda: (run / "metrics.jsonl").exists() and len(Run(run).metrics()) > 5)
+        process.send_signal(signal.SIGUSR1)
+        done = finish(process)
+    assert done.returncode == 130
+    assert said(done) == []
+    step = int(re.findall(r"Stopped after step (\d+), everything is saved", done.stdout)[0])
+    assert checkpoints(run) == [step]
+    assert rows(run)[-1]["step"] == step
+    saved: list[int] = []
+    resume(run, [lambda event: saved.append(event.step) if isinstance(event, Saved) else None], steps=step + 2)
+    assert saved == [step + 2]
+
+
+def test_sigusr1_saves_and_stops_one_process_too_and_may_come_often(text: Path, tmp_path: Path, cache: Path) -> None:
+    run = tmp_path / "run"
+    words = train(text, run, steps=10**6, schedule="constant", save_every=10**6, validate_every=10**6, log_every=1)
+    with subprocess.Popen(words, env=environment(cache), stdout=subprocess.PIPE, text=True) as process:
+        wait_for(lambda: (run / "metrics.jsonl").exists() and len(Run(run).metrics()) > 5)
+        for _ in range(5):
+            process.send_signal(signal.SIGUSR1)
+        out, _ = process.communicate(timeout=LONGEST)
+    assert process.returncode == 130
+    assert checkpoints(run) == [int(re.findall(r"Stopped after step (\d+)", out)[0])]
+
+
+# -- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+@needs_mpi
+def test_a_full_disk_on_rank_0_ends_all_ranks_and_loses_nothing(text: Path, tmp_path: Path, cache: Path) -> None:
+    done = mpirun((2, worker("full", tmp_path)), cache=cache)
+    assert done.returncode == 2
+    (message,) = said(done)
+    assert re.match(r"elman: rank 0: .*could not be written.*What was saved before is still whole", message)
+    assert checkpoints(tmp_path / "run") == [5]
+    check_folder(tmp_path / "run" / "checkpoints" / "step-5")
+    start(text, tmp_path / "whole")
+    assert resume(tmp_path / "run", steps=24).finished.step == 24
+
+
+@needs_mpi
+def test_an_error_on_one_rank_ends_all_of_them(text: Path, tmp_path: Path, cache: Path) -> None:
+    done = mpirun((3, worker("broken", tmp_path)), cache=cache)
+    assert done.returncode == 2
+    assert said(done) == ["elman: rank 1: the text: Input/output error"]
+
+
+@needs_mpi
+@pytest.mark.parametrize("what", ["option", "text", "missing text", "lanes", "flag", "stdin"])
+def test_ranks_that_cannot_train_together_are_refused_with_one_message(
+    what: str, text: Path, tmp_path: Path, cache: Path
+) -> None:
+    out, other = tmp_path / "run", tmp_path / "other.txt"
+    other.write_text(text.read_text(encoding="utf-8").replace("a", "e", 1), encoding="utf-8")
+    good = train(text, out)
+    groups, message = {
+        "option": ([(1, good), (1, train(text, out, hidden=9))], "rank 1 differs from rank 0 in --hidden: .* 8, got 9"),
+        "text": ([(1, good), (1, train(other, out))], "rank 1 differs from rank 0 in the text"),
+        "missing text": ([(2, good), (1, train(tmp_path / "nowhere.txt", out))], "rank 2: .*nowhere.txt"),
+        "lanes": ([(3, train(text, out, batch=2))], "lanes of the batch: .* one for each of the 3 ranks"),
+        "flag": ([(2, train(text, out, colour="red"))], None),
+        "stdin": ([(2, train(Path("-"), out))], "Standard input reaches rank 0 alone"),
+    }[what]  # fmt: skip
+    done = mpirun(*groups, cache=cache)
+    assert done.returncode == 2
+    assert not out.exists()
+    if message is None:  # tyro says it, in a box of its own
+        assert (done.stdout + done.stderr).count("--colour") == 1
+    else:
+        (line,) = said(done)
+        assert re.match(f"elman: {message}", line)
+
+
+@needs_mpi
+def test_ranks_that_do_not_find_each_other_are_refused(text: Path, tmp_path: Path, cache: Path) -> None:
+    """As with another MPI's mpirun: each process believes that it is alone."""
+    lost = ["env", "-u", "PMIX_NAMESPACE", "-u", "PMIX_RANK", *(f"-uPMIX_SERVER_URI{v}" for v in (2, 21, 3, 4, 41, 51))]
+    done = mpirun((2, [*lost, *train(text, tmp_path / "run")]), cache=cache)
+    assert done.returncode == 2
+    (message,) = said(done)
+    assert re.match(r"elman: OMPI_COMM_WORLD_SIZE is 2, but MPI sees 1 process here", message)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("variable", "of_rank", "rank"), [
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "0"),
+    ("PMI_SIZE", "PMI_RANK", "0"),
+    ("SLURM_NTASKS", "SLURM_PROCID", "0"),
+    ("SLURM_NTASKS", "SLURM_PROCID", "1"),
+])  # fmt: skip
+def test_a_launch_without_mpi_is_refused_and_only_the_first_says_so(
+    variable: str, of_rank: str, rank: str, text: Path, tmp_path: Path, cache: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(WORKER), *train(text, tmp_path / "run")[2:]],
+        env=mpi_environment(cache) | {variable: "4", of_rank: rank},
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    expected = f"elman: {variable} is 4, but this Python has no MPI"
+    assert done.stderr.startswith(expected) if rank == "0" else done.stderr == ""
+    assert rank == "1" or "pip install 'elman[mpi]'" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@needs_mpi
+def test_a_slurm_job_that_forgot_srun_is_told_so(text: Path, tmp_path: Path, cache: Path) -> None:
+    done = subprocess.run(
+        train(text, tmp_path / "run"),
+        env=mpi_environment(cache) | {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"},
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert re.match(r"elman: SLURM_NTASKS is 4, but MPI sees 1 process here\. .*srun.*env -u SLURM_NTASKS", done.stderr)
+
+
+def test_mpi4py_is_not_imported_where_nobody_launched_several(text: Path, tmp_path: Path, cache: Path) -> None:
+    script = """
+import sys
+from elman.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as leave:
+    assert leave.code == 0, leave.code
+assert "mpi4py" not in sys.modules
+"""
+    words = train(text, tmp_path / "run", steps=1)[3:]
+    alone = {**environment(cache), "OMPI_COMM_WORLD_SIZE": "1", "SLURM_NTASKS": "1"}
+    subprocess.run([sys.executable, "-c", script, *words], env=alone, check=True, timeout=LONGEST, capture_output=True)
+    assert json.loads((tmp_path / "run" / "config.json").read_bytes())["steps"] == 1
+
+
+# -- small parts ------------------------------------------------------------------------------------------------------
+
+
+def test_the_launcher_that_is_nearest_counts() -> None:
+    slurm = {"SLURM_NTASKS": "8", "SLURM_PROCID": "3"}
+    mpi = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}
+    assert launch({}) == Launch("", 1, 0, "")
+    assert launch({"SLURM_NTASKS": "", "PMI_SIZE": "many"}) == Launch()
+    assert launch(slurm)[1:] == (8, 3, "SLURM_NTASKS")
+    assert launch(slurm | mpi)[1:] == (2, 1, "OMPI_COMM_WORLD_SIZE")
+    assert launch(slurm | {"PMI_SIZE": "4", "PMI_RANK": "2"})[1:] == (4, 2, "PMI_SIZE")
+    assert launch({"SLURM_NTASKS": "8"}).rank == 0
+
+
+@pytest.mark.parametrize(("cores_of", "threads"), [
+    ([{0, 1, 2, 3}], [4]),
+    ([{0, 1, 2, 3}] * 2, [2, 2]),  # not bound: shared evenly
+    ([{0}, {1}], [1, 1]),  # bound to a core each
+    ([{0, 1}, {2, 3}], [2, 2]),
+    ([{0, 1}] * 3, [1, 1, 1]),  # more ranks than cores
+    ([{0, 1, 2, 3, 4, 5, 6, 7}] * 3, [2, 2, 2]),
+    ([{0, 1, 2, 3}, {2, 3}], [3, 1]),  # the two that both may use count half for each
+])  # fmt: skip
+def test_threads_are_the_cores_shared_among_ranks_of_a_machine(cores_of: list[set[int]], threads: list[int]) -> None:
+    assert [fair_threads(cores_of, rank) for rank in range(len(cores_of))] == threads
+
+
+def rank_of(rank: int, size: int) -> World:
+    world = World()
+    world.rank, world.size = rank, size
+    return world
+
+
+@given(st.integers(0, 200), st.integers(1, 40))
+def test_shares_are_everything_once_and_differ_by_one_at_most(count: int, size: int) -> None:
+    shares = [rank_of(rank, size).share(count) for rank in range(size)]
+    assert [i for share in shares for i in range(share.start, share.stop)] == list(range(count))
+    sizes = [share.stop - share.start for share in shares]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.data())
+def test_a_rank_draws_the_numbers_of_its_own_lanes(data: st.DataObject) -> None:
+    """Odd sizes, too: a draw of 64 bits is two numbers."""
+    T, B, H, count = (data.draw(st.integers(1, top)) for top in (4, 9, 9, 3))
+    size = data.draw(st.integers(1, B))
+    seed = data.draw(st.integers(0, 99))
+    rng = np.random.default_rng(seed)
+    whole = [rng.random((T, B, H), np.float32) for _ in range(count)]
+    for rank in range(size):
+        mine, lanes = np.random.default_rng(seed), rank_of(rank, size).share(B)
+        for number in range(count):
+            assert np.array_equal(uniform_lanes(mine, (T, B, H), lanes, number), whole[number][:, lanes])
