@@ -176,15 +176,19 @@ def targets(results: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
 def show(results: dict[str, Any]) -> None:
     console.print(environment(results), markup=False)
     for sheet in sheets(results).values():
-        console.print(f"\n[bold]{sheet.title}[/]\n")
-        table = Table(box=SIMPLE, show_edge=False)
-        for index, name in enumerate(sheet.header):
-            table.add_column(name, justify="right" if index else "left")
-        for row in sheet.rows:
-            table.add_row(*row)
-        console.print(table)
-        for note in sheet.notes:
-            console.print(f"– {note}", markup=False)
+        show_sheet(sheet)
+
+
+def show_sheet(sheet: Sheet) -> None:
+    console.print(f"\n[bold]{sheet.title}[/]\n")
+    table = Table(box=SIMPLE, show_edge=False)
+    for index, name in enumerate(sheet.header):
+        table.add_column(name, justify="right" if index else "left")
+    for row in sheet.rows:
+        table.add_row(*row)
+    console.print(table)
+    for note in sheet.notes:
+        console.print(f"– {note}", markup=False)
 
 
 def environment(results: dict[str, Any]) -> str:

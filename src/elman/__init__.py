@@ -18,6 +18,7 @@ _HOME = {
     "load_model": "elman.models",
     "Sampling": "elman.models",
     "maths": "elman.maths",
+    "look": "elman.look",
     "errors": "elman.errors",
     "ElmanError": "elman.errors",
     "gradcheck": "elman.maths",

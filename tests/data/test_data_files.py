@@ -3,9 +3,11 @@
 import gzip
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -253,17 +255,26 @@ def test_progress_is_of_all_files_together(books: Path, workers: int) -> None:
     assert {total for *_, total in calls} == {size}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 def test_an_interruption_ends_all_threads(books: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elman.data.encoding.THREADS", 4)
+    monkeypatch.setattr(reading, "CHUNK", 4)
+    for path in books.iterdir():
+        path.write_text("abc\n" * 1000)
+    calls: list[int] = []
 
     def stop(what: str, done: int, total: int) -> None:
         if what == "encoding":
-            raise KeyboardInterrupt
+            calls.append(done)
+            if len(calls) == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.001)
 
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         open_corpus(books, progress=stop)
     assert threading.active_count() == before
+    assert len(calls) < 1000  # of 5000
     assert left(cache) == []
 
 

@@ -86,6 +86,21 @@ def test_gradients_of_a_teller(source, layers, embedding, dropout):
     check_gradients(*telling(np.random.default_rng(3), source, layers, embedding), dropout)
 
 
+@pytest.mark.parametrize("source", ["labels", "numbers", "one way", "both ways"])
+def test_the_loss_of_a_teller_is_that_of_every_token_and_of_the_end(source):
+    network, batch = telling(np.random.default_rng(3), source, 2)
+    p = filled(network, np.random.default_rng(0))
+    total = 0.0
+    for row, weight in enumerate(batch.weights):
+        one = batch.rows(slice(row, row + 1))
+        states, _, _ = network.start(p, one.x, one.x_lengths)
+        tokens = [*one.y[: one.y_lengths[0], 0].tolist(), network.edge]
+        for before, token in zip([network.edge, *tokens[:-1]], tokens, strict=True):
+            o, states = network.step(p, np.array([before]), states)
+            total += weight * (np.logaddexp.reduce(o[0]) - o[0, token])
+    assert network.loss(p, batch, normaliser=1) == pytest.approx(total, rel=1e-12)
+
+
 def made(kind):
     rng = np.random.default_rng(5)
     if kind in ("last", "mean", "max", "none"):

@@ -126,17 +126,17 @@ def test_the_state_is_carried_from_window_to_window_and_zero_at_the_start_of_an_
 
 def test_dropout_draws_masks_that_keep_the_mean_and_depend_on_seed_and_step_alone(text: Path) -> None:
     task = new_trainer(text, dropout=0.25, hidden=16, layers=2).task
-    masks = task._masks(3, (50, 4))
+    masks = task._masks(3, 50)
     assert [m.shape for m in masks] == [(50, 4, 16)] * 2
     assert set(np.unique(masks[0]).tolist()) == {0.0, float(np.float32(1) / np.float32(0.75))}
     assert all(abs(m.mean() - 1) < 0.05 for m in masks)
     assert not np.array_equal(*masks)
     again = new_trainer(text, dropout=0.25, hidden=16, layers=2).task
-    again._masks(1, (50, 4))
-    assert all(np.array_equal(a, b) for a, b in zip(masks, again._masks(3, (50, 4)), strict=True))
-    assert not np.array_equal(masks[0], task._masks(4, (50, 4))[0])
+    again._masks(1, 50)
+    assert all(np.array_equal(a, b) for a, b in zip(masks, again._masks(3, 50), strict=True))
+    assert not np.array_equal(masks[0], task._masks(4, 50)[0])
     other = new_trainer(text, dropout=0.25, hidden=16, layers=2, seed=1).task
-    assert not np.array_equal(masks[0], other._masks(3, (50, 4))[0])
+    assert not np.array_equal(masks[0], other._masks(3, 50)[0])
 
 
 # -- budgets ----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import tyro
 
 from elman.cli.compiling import say_if_compiling
 from elman.cli.say import console
+from elman.config import TASKS
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Evaluate:
         from elman.models.language_run import config_of
         from elman.training.run import Run
 
-        if Run(self.run_folder).config.get("task") != "lm":
+        if Run(self.run_folder).config.get("task") in list(TASKS):
             from elman.cli.evaluate_sequences import evaluate_sequences
 
             return evaluate_sequences(self.run_folder, self.source, encoding=self.encoding, as_json=self.json)

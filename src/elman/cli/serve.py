@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 
+from elman.cli.compiling import say_if_compiling
 from elman.cli.say import console, errors
 from elman.errors import MissingExtraError
 from elman.serve.limits import Limits
@@ -46,6 +47,8 @@ class Serve:
         limits = self.limits.check()
         doors = Doors(self.host, key, self.allow_host, self.allow_origin, limits.max_body)
         with listen(self.host, self.port) as listener:
+            if self.run_folders:
+                say_if_compiling("write_tokens")
             with errors.rich.status("loading"):
                 service = new_service(self.run_folders, doors, limits, runs=self.runs)
             for warning in warnings(doors):

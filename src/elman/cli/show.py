@@ -10,7 +10,7 @@ import tyro
 
 from elman.cli.curve import Points, curve
 from elman.cli.say import console
-from elman.config import NetworkConfig, SequenceNetworkConfig, TrainingConfig
+from elman.config import TASKS, NetworkConfig, SequenceNetworkConfig, TrainingConfig
 from elman.look.history import is_number, kept
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Show:
         rows = kept(run.metrics())
         train, held = _points(rows, "loss"), _points(rows, "validation_loss")
         facts = {
-            **(_of_a_language_model(run) if run.config.get("task") == "lm" else _of_sequences(run)),
+            **(_of_sequences(run) if run.config.get("task") in list(TASKS) else _of_a_language_model(run)),
             "progress": _progress(run.config, rows),
             "best": _best(held),
             "rolled back": str(sum(row.get("event") == "rolled back" for row in run.metrics())) + " times",

@@ -68,8 +68,8 @@ class TrainSequences:
         from elman.network.pool import set_threads
         from elman.training.distributed import world
 
-        threads = self.threads or (None if os.environ.get("ELMAN_THREADS") else world().threads)
-        if threads is not None:
+        shared = None if os.environ.get("ELMAN_THREADS") else world().threads  # with the other ranks of the machine
+        if (threads := shared if self.threads is None else self.threads) is not None:
             set_threads(threads)
         say_if_compiling("_forward")
         return self._start() if self.resume is None else self._resume(self.resume)
@@ -165,5 +165,7 @@ def task_of(words: list[str]) -> str:
         return str(Run(run).config.get("task", "lm")) if (run / "config.json").is_file() else "lm"
     from elman.data.labelled import guess_task
 
-    sources = [word for word in words if not word.startswith("-") and Path(word).exists()]
+    sources = [
+        word for word in words if not word.startswith("-") and os.path.exists(word)
+    ]  # Path.exists raises for a name that is too long
     return guess_task(sources[0]) if len(sources) == 1 else "lm"

@@ -139,7 +139,6 @@ class FileSource(Source):
     def _stored(self, what: str) -> Iterator[bytes]:
         """The bytes of the file."""
         with self._opened() as file:
-            self._check(file)
             done, total = 0, _state(file)[0]
             try:
                 file.seek(0)
@@ -149,11 +148,8 @@ class FileSource(Source):
                     yield chunk
             except OSError as error:
                 raise DataError(f"{self.shown} cannot be read past byte {done}: {error.strerror or error}") from None
-            self._check(file)
-
-    def _check(self, file: BinaryIO) -> None:
-        if _state(file) != self._state:  # the hash, the vocabulary and the ids would be of different texts
-            raise DataError(f"{self.shown} changed while it was read", do="Try again when nothing writes to it.")
+            if _state(file) != self._state:  # the hash, the vocabulary and the ids would be of different texts
+                raise DataError(f"{self.shown} changed while it was read", do="Try again when nothing writes to it.")
 
     @contextmanager
     def _understood(self) -> Iterator[None]:

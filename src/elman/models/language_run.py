@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elman.config import Config, from_json, to_json
+from elman.config import TASKS, Config, from_json, to_json
 from elman.data import Corpus, Split, Vocabulary, corpus_from_text, fitting_batch, open_corpus, vocabulary_from_json
 from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError
 from elman.maths.arrays import Array
@@ -160,8 +160,9 @@ def reopen(run: Run) -> tuple[Preparation, int]:
 
 def config_of(run: Run) -> Config:
     if run.config.get("task") != "lm":
-        got = f"a run to {run.config.get('task')}"
-        raise RunError(f"{run.path}", expected="a language model", got=got, do="elman predict uses other runs.")
+        task = run.config.get("task")
+        do = "elman predict uses it." if task in list(TASKS) else None
+        raise RunError(f"{run.path}", expected="a language model", got=repr(task), do=do)
     return from_json(run.config.get("config"))
 
 

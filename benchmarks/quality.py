@@ -1,0 +1,212 @@
+"""Whether the models of whole sequences learn what they should: PyTorch is the judge.
+
+    .venv-bench/bin/python benchmarks/quality.py FOLDER [--only curves,float32,defaults,adding] [--json FILE] [--write]
+
+FOLDER holds the corpora (default: $ELMAN_DATA). With --json, parts that are not measured again are taken from the file;
+--write makes docs/quality.md of all parts. .venv-bench is made by scripts/bench. All of it takes an hour on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from crew import cores
+from machine import machine, versions
+from quality_report import show, write_docs
+from rich.console import Console
+from twin import Twin, both_curves, prepared, seeded, train
+
+from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
+from elman.data.labelled import read_rows
+from elman.models.metrics import Told, evaluate
+
+PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "rare": 0.0, "random_state": 0}
+STEPS, LONG = 50, 500  # in which losses are to agree, and figures
+ADDING = {"initial": "identity", "activation": "relu", "hidden": 64, "epochs": 10}
+console = Console(highlight=False)
+
+
+class Corpus(NamedTuple):
+    title: str
+    file: str
+    kind: Any  # of estimator
+    bar: float | None  # the least score; none: that of the twin
+    seeds: int  # how many: more where few examples judge
+
+
+CORPORA = {
+    "surnames": Corpus("surname → language", "names", SequenceClassifier, 0.82, 3),
+    "part of speech": Corpus("word → part of speech", "part-of-speech.tsv", SequenceTagger, 0.85, 3),
+    "sentiment": Corpus("sentence → sentiment", "sentiment.tsv", SequenceClassifier, None, 5),
+    "pronunciation": Corpus("spelling → pronunciation", "pronunciation.tsv", Seq2Seq, None, 1),
+    "french": Corpus("English → French", "english-french.tsv", Seq2Seq, None, 1),
+}
+
+
+class Split(NamedTuple):
+    X: Any
+    y: Any
+    X_test: Any
+    y_test: Any
+
+
+def split(X: Any, y: Any) -> Split:
+    """A tenth, drawn at random with seed 0, judges."""
+    held = np.zeros(len(X), bool)
+    held[np.random.default_rng(0).permutation(len(X))[: round(0.1 * len(X))]] = True
+
+    def part(values: Any, keep: Any) -> Any:
+        return values[keep] if isinstance(values, np.ndarray) else [values[i] for i in np.flatnonzero(keep)]
+
+    return Split(part(X, ~held), part(y, ~held), part(X, held), part(y, held))
+
+
+def load(folder: Path, name: str, kind: Any = None) -> Split:
+    corpus = CORPORA[name]
+    rows = read_rows(str(folder / corpus.file), (kind or corpus.kind).task)
+    return split(rows.left, rows.right)
+
+
+def adding(n: int = 10_000, T: int = 50) -> Split:
+    """Two of T numbers are marked, one in each half; their sum is asked for."""
+    rng = np.random.default_rng(0)
+    X = np.zeros((n, T, 2))
+    X[:, :, 0] = rng.random((n, T))
+    for half in (0, T // 2):
+        X[np.arange(n), half + rng.integers(T // 2, size=n), 1] = 1
+    return split(X, (X[:, :, 0] * X[:, :, 1]).sum(axis=1))
+
+
+def cases(folder: Path) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
+    """One of each shape, on real data."""
+    yield "classify", SequenceClassifier, load(folder, "surnames"), {}
+    yield "regress", SequenceRegressor, adding(), {k: v for k, v in ADDING.items() if k != "epochs"}
+    yield "tag, both ways", SequenceTagger, load(folder, "part of speech"), {}
+    X, y, X_test, y_test = load(folder, "surnames", SequenceGenerator)
+    yield "generate", SequenceGenerator, Split(y, X, y_test, X_test), {}
+    yield "translate", Seq2Seq, load(folder, "pronunciation"), {}
+
+
+def known(kind: Any, **options: Any) -> Any:
+    """A model with those of the options that mean something to it."""
+    return kind(**{name: value for name, value in options.items() if name in kind.defaults()})
+
+
+def curves(folder: Path) -> list[dict[str, Any]]:
+    """The largest difference between the losses of both, in float64."""
+    rows = []
+    for name, kind, data, options in cases(folder):
+        model = known(kind, **PLAIN | options, precision="float64")
+        ours, theirs, _ = both_curves(*prepared(model, data.X, data.y), STEPS)
+        off = float(np.abs(np.subtract(ours, theirs)).max())
+        rows.append({"shape": name, "first": ours[0], "last": ours[-1], "off": off})
+        console.print(f"{name:>16}  {STEPS} steps, loss {ours[0]:.4f} → {ours[-1]:.4f}, off by {off:.1e}")
+    return rows
+
+
+def float32(folder: Path) -> list[dict[str, Any]]:
+    """The score of both after more steps, in float32."""
+    rows = []
+    for name, kind, data, options in cases(folder):
+        model = known(kind, **PLAIN | options)
+        fitted, task = prepared(model, data.X, data.y)
+        _, _, twin = both_curves(fitted, task, LONG)
+        ours = model._take(fitted).score(data.X_test, data.y_test)
+        theirs = judged(model, fitted, twin, data, model.score)
+        rows.append({"shape": name, "elman": ours, "torch": theirs})
+        console.print(f"{name:>16}  {LONG} steps, Elman {ours:.4f}, PyTorch {theirs:.4f}")
+    return rows
+
+
+def judged(model: Any, fitted: Any, twin: Twin, data: Split, judge: Callable[..., Any]) -> Any:
+    """What the judge says of the twin: the network is the same, so its numbers are put into the model."""
+    fitted.parameters.buffer[:] = twin.give().buffer
+    model._take(fitted)
+    return judge(data.X_test, data.y_test)
+
+
+def defaults(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Every corpus with the defaults of its task, and the twin as PyTorch begins, for the same steps."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, corpus in CORPORA.items():
+        data = load(folder, name)
+        for seed in range(corpus.seeds):
+            for who in ("elman", "torch", "torch, Elman's rate"):
+                row = {"seed": seed, "who": who, **run(corpus, data, seed, who)}
+                found.setdefault(name, []).append(row)
+                console.print(f"{corpus.title:>26}  {who:<20} seed {seed}  {row['score']:.4f}  {row['seconds']:.0f} s")
+    return found
+
+
+def run(corpus: Corpus, data: Split, seed: int, who: str) -> dict[str, Any]:
+    model = corpus.kind(random_state=seed)
+    began = time.perf_counter()
+    if who == "elman":
+        model.fit(data.X, data.y)
+        seconds, steps = time.perf_counter() - began, model.n_iter_
+    else:
+        fitted, task = prepared(model, data.X, data.y)
+        steps = round(fitted.config.training.epochs * task.steps_per_epoch)
+        twin = seeded(fitted, seed)
+        train(twin, task, steps, usual=who == "torch")
+        seconds = time.perf_counter() - began
+        judged(model, fitted, twin, data, lambda *_: None)
+    figures = evaluate(model, data.X_test, data.y_test)
+    row = {"steps": steps, "seconds": seconds, "examples": figures.examples}
+    if isinstance(figures, Told):
+        return row | {"score": figures.exact_match, "edits": figures.edit_distance}
+    return row | {"score": figures.accuracy}
+
+
+def long_memory(_: Path) -> list[dict[str, Any]]:
+    """The adding problem over 50 steps, from each start."""
+    rows, data = [], adding()
+    for initial, activation in (("identity", "relu"), ("orthogonal", "tanh"), ("glorot", "tanh")):
+        began = time.perf_counter()
+        model = SequenceRegressor(**ADDING | {"initial": initial, "activation": activation}, random_state=0)
+        model.fit(data.X, data.y)
+        error = float(((model.predict(data.X_test) - data.y_test) ** 2).mean())
+        rows.append({"start": f"{initial}, {activation}", "error": error, "steps": model.n_iter_,
+                     "seconds": time.perf_counter() - began})  # fmt: skip
+        console.print(f"adding, T = 50  {initial:>10}, {activation}: {error:.5f}")
+    return rows
+
+
+PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "adding": long_memory}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", default=os.environ.get("ELMAN_DATA"), help="of the corpora")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts to measure, with commas between")
+    parser.add_argument("--json", type=Path, help="results, read and written")
+    parser.add_argument("--write", action="store_true", help="docs/quality.md")
+    asked = parser.parse_args()
+    if asked.folder is None or not Path(asked.folder).is_dir():
+        parser.error("name the folder of the corpora, or set ELMAN_DATA to it")
+    torch.set_num_threads(cores())
+    results = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
+    results |= {"machine": machine(), "versions": versions(), "threads": cores()}
+    results["date"] = datetime.now(UTC).strftime("%Y-%m-%d")
+    for part in filter(None, asked.only.split(",")):
+        results[part] = PARTS[part](Path(asked.folder))
+        if asked.json:
+            asked.json.write_text(json.dumps(results, indent=1))
+    met = show(results)
+    if asked.write:
+        write_docs(results)
+    sys.exit(0 if met else 1)
+
+
+if __name__ == "__main__":
+    main()

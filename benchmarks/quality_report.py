@@ -1,0 +1,97 @@
+"""What benchmarks/quality.py found, as tables: in the terminal, and in docs/quality.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from report import DOCS, Sheet, environment, markdown, show_sheet
+
+TITLES = {
+    "surnames": ("surname → language", "accuracy"),
+    "part of speech": ("word → part of speech", "accuracy"),
+    "sentiment": ("sentence → sentiment", "accuracy"),
+    "pronunciation": ("spelling → pronunciation", "exact match"),
+    "french": ("English → French", "exact match"),
+}
+BARS = {"surnames": 0.82, "part of speech": 0.85}  # else the better of the twins
+
+
+def sheets(results: dict[str, Any]) -> dict[str, Sheet]:
+    makers = {"curves": curves, "float32": float32, "defaults": defaults, "adding": adding}
+    made = {part: make(results[part]) for part, make in makers.items() if part in results}
+    aims = [[aim, measured, "yes" if met else "no"] for aim, measured, met in targets(results)]
+    return {"targets": Sheet("What was aimed at", ["aim", "measured", "met"], aims), **made}
+
+
+def curves(rows: list[dict[str, Any]]) -> Sheet:
+    cells = [[r["shape"], f"{r['first']:.4f}", f"{r['last']:.4f}", f"{r['off']:.1e}"] for r in rows]
+    return Sheet("Loss over 50 steps, float64", ["shape", "at first", "at last", "largest difference"], cells)
+
+
+def float32(rows: list[dict[str, Any]]) -> Sheet:
+    cells = [[r["shape"], f"{r['elman']:.4f}", f"{r['torch']:.4f}"] for r in rows]
+    return Sheet("Score on what was held out, after 500 steps, float32", ["shape", "Elman", "PyTorch"], cells)
+
+
+def scores(rows: list[dict[str, Any]], who: str, what: str = "score") -> list[float]:
+    return [row[what] for row in rows if row["who"] == who]
+
+
+def defaults(found: dict[str, list[dict[str, Any]]]) -> Sheet:
+    cells = []
+    for name, rows in found.items():
+        title, measure = TITLES[name]
+        times = [f"{mean(scores(rows, who, 'seconds')):.0f}" for who in ("elman", "torch")]
+        told = [", ".join(f"{score:.3f}" for score in scores(rows, who))
+                for who in ("elman", "torch", "torch, Elman's rate")]  # fmt: skip
+        cells.append([title, measure, f"{rows[0]['examples']:,}", *told, f"{rows[0]['steps']:,}", *times])
+    header = ["", "measured by", "on", "Elman, seeds 0, 1 …", "PyTorch", "PyTorch, Elman's rate", "steps",
+              "Elman, s", "PyTorch, s"]  # fmt: skip
+    return Sheet("A tenth is held out, all else learned with the defaults", header, cells)
+
+
+def adding(rows: list[dict[str, Any]]) -> Sheet:
+    cells = [[r["start"], f"{r['error']:.4f}", f"{r['steps']:,}", f"{r['seconds']:.0f}"] for r in rows]
+    return Sheet(
+        "The adding problem, 50 steps, 64 units", ["W_hh starts as", "mean squared error", "steps", "s"], cells
+    )
+
+
+def targets(results: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """What the project set out to reach, what it reached, and whether that is enough."""
+    if part := results.get("curves"):
+        worst = max(row["off"] for row in part)
+        yield "losses agree with PyTorch's to 1e-6 over 50 steps, float64", f"{worst:.1e}", worst <= 1e-6
+    if part := results.get("float32"):
+        worst = max(abs(row["elman"] - row["torch"]) for row in part)
+        yield "scores within one point of PyTorch's after 500 steps, float32", f"{worst:.4f}", worst <= 0.01
+    for name, rows in results.get("defaults", {}).items():
+        title, measure = TITLES[name]
+        ours = mean(scores(rows, "elman"))
+        theirs = max(mean(scores(rows, who)) for who in ("torch", "torch, Elman's rate"))
+        bar = BARS.get(name, theirs)
+        aim = f"{title}: {measure} of at least {bar:.3f}" + ("" if name in BARS else ", the better twin's")
+        yield aim, f"{ours:.3f}", ours >= bar
+    if part := results.get("adding"):
+        best = min(row["error"] for row in part)
+        yield "the adding problem over 50 steps: an error under 0.01", f"{best:.4f}", best < 0.01
+
+
+def show(results: dict[str, Any]) -> bool:
+    """Everything in the terminal; whether all aims are met."""
+    for sheet in sheets(results).values():
+        show_sheet(sheet)
+    return all(met for *_, met in targets(results))
+
+
+def write_docs(results: dict[str, Any]) -> None:
+    made = sheets(results)
+    text = (Path(__file__).parent / "quality.md").read_text(encoding="utf-8")
+    text = text.replace("{environment}", environment(results))
+    for part in ("targets", "curves", "float32", "defaults", "adding"):
+        shown = markdown(made[part]) if part in made else "Not measured in this run."
+        text = text.replace(f"{{{part}}}", shown)
+    (DOCS / "quality.md").write_text(text, encoding="utf-8")

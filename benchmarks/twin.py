@@ -1,0 +1,225 @@
+"""The networks of elman.models in PyTorch's own layers: nn.Embedding, nn.RNN, nn.Linear, packed sequences, autograd.
+
+A twin can start from Elman's numbers, to see that both learn alike, or from PyTorch's, to see which learns better.
+What it has learned can be given back, so that both are judged by the same code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from elman.models.sequence_run import Fitted, new_fitted, new_task
+from elman.models.sequence_task import SequenceTask
+from elman.network import Parameters
+from elman.network.encoder import Encoder
+from elman.network.reader import Reader
+from elman.network.shape import Batch
+from elman.network.teller import Teller
+from elman.training.events import Stepped
+from elman.training.schedule import rate_factor
+from elman.training.task import generator
+from elman.training.trainer import Trainer
+
+
+class Link(NamedTuple):
+    """One of Elman's parameters and the tensors that it is the sum of."""
+
+    name: str
+    tensors: list[nn.Parameter]
+    transposed: bool
+
+
+class Cells(nn.Module):
+    """An encoder: tokens or numbers go in, the states of all steps and the last ones come out."""
+
+    def __init__(self, shape: Encoder, inputs_dropped: float, layers_dropped: float) -> None:
+        super().__init__()
+        if shape.learned_state:
+            raise ValueError("nn.RNN learns no initial state")
+        self.shape = shape
+        self.embedding = nn.Embedding(shape.inputs, shape.embedding) if shape.embedding else None
+        self.drop = nn.Dropout(inputs_dropped)
+        self.rnn = nn.RNN(
+            shape.embedding or shape.inputs, shape.hidden, shape.layers,
+            nonlinearity=str(shape.activation), bidirectional=len(shape.directions) > 1,
+            dropout=layers_dropped if shape.layers > 1 else 0.0,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor, lengths: Tensor, h0: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if self.embedding is not None:
+            x = self.drop(self.embedding(x))
+        elif x.ndim == 2:
+            x = F.one_hot(x, self.shape.inputs).to(self.rnn.weight_ih_l0.dtype)
+        else:
+            x = self.drop(x)
+        packed, h_n = self.rnn(pack_padded_sequence(x, lengths, enforce_sorted=False), h0)
+        return pad_packed_sequence(packed, total_length=len(x))[0], h_n  # (T, B, D·H), (L·D, B, H)
+
+    def links(self) -> Iterator[Link]:
+        if self.embedding is not None:
+            yield Link(f"{self.shape.prefix}embedding.W", [self.embedding.weight], False)
+        for layer, reverse in self.shape.cells:
+            name, end = self.shape.name(layer, reverse), f"_l{layer}{'_reverse' if reverse else ''}"
+            yield Link(f"{name}.W_xh", [getattr(self.rnn, f"weight_ih{end}")], True)
+            yield Link(f"{name}.W_hh", [getattr(self.rnn, f"weight_hh{end}")], True)
+            yield Link(f"{name}.b_h", [getattr(self.rnn, f"bias_ih{end}"), getattr(self.rnn, f"bias_hh{end}")], False)
+
+
+class Twin(nn.Module):
+    def __init__(self, fitted: Fitted) -> None:
+        super().__init__()
+        self.fitted, self.shape, c = fitted, fitted.network, fitted.config.network
+        assert isinstance(self.shape, Reader | Teller)
+        dropped = c.input_dropout, c.dropout
+        self.encoder = Cells(self.shape.encoder, *dropped) if self.shape.encoder else None
+        self.bridge = self.decoder = None
+        if isinstance(self.shape, Teller):
+            self.decoder = Cells(self.shape.decoder, *dropped)
+            if self.shape.bridged:
+                self.bridge = nn.Linear(*self.shape.shapes["bridge.W_ch"])
+        self.drop = nn.Dropout(c.dropout)
+        self.head = nn.Linear(*self.shape.shapes["head.W_hy"])
+        self.to(getattr(torch, c.precision))
+
+    # -- numbers there and back ---------------------------------------------------------------------------------------
+
+    def links(self) -> Iterator[Link]:
+        for cells in (self.encoder, self.decoder):
+            if cells is not None:
+                yield from cells.links()
+        if self.bridge is not None:
+            yield Link("bridge.W_ch", [self.bridge.weight], True)
+            yield Link("bridge.b_h", [self.bridge.bias], False)
+        yield Link("head.W_hy", [self.head.weight], True)
+        yield Link("head.b_y", [self.head.bias], False)
+
+    @torch.no_grad()
+    def take(self, p: Parameters) -> Twin:
+        """Start from these. nn.RNN has two biases where one is enough: the second stays 0, and is not learned."""
+        for name, (tensor, *rest), transposed in self.links():
+            tensor.copy_(torch.from_numpy(p[name].T if transposed else p[name]))
+            for other in rest:
+                other.zero_()
+                other.requires_grad_(False)
+        return self
+
+    @torch.no_grad()
+    def give(self) -> Parameters:
+        """What it has learned, as Elman's parameters."""
+        p = self.fitted.parameters.zeros()
+        for name, tensors, transposed in self.links():
+            value = sum(tensor.numpy() for tensor in tensors)
+            p[name][...] = value.T if transposed else value
+        return p
+
+    # -- the loss -----------------------------------------------------------------------------------------------------
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The mean over all that the batch is judged by."""
+        x, y = torch.from_numpy(batch.x), torch.from_numpy(batch.y)
+        x_lengths = None if batch.x_lengths is None else torch.from_numpy(batch.x_lengths)
+        return self._read(x, x_lengths, y) if isinstance(self.shape, Reader) else self._tell(x, x_lengths, y, batch)
+
+    def _read(self, x: Tensor, lengths: Tensor | None, y: Tensor) -> Tensor:
+        assert self.encoder is not None
+        assert isinstance(self.shape, Reader)
+        outputs, h_n = self.encoder(x, lengths)
+        inside = (torch.arange(len(x))[:, None] < lengths)[..., None]  # (T, B, 1)
+        if self.shape.pooling == "none":
+            o = self.head(self.drop(outputs))
+            return F.cross_entropy(o[inside[..., 0]], y[inside[..., 0]])
+        if self.shape.pooling == "last":
+            vector = torch.cat(list(h_n[-len(self.shape.encoder.directions) :]), dim=1)
+        elif self.shape.pooling == "mean":
+            vector = (outputs * inside).sum(dim=0) / lengths[:, None]
+        else:
+            vector = outputs.masked_fill(~inside, -torch.inf).max(dim=0).values
+        o = self.head(self.drop(vector))
+        return F.mse_loss(o, y) if self.shape.loss_name == "squared" else F.cross_entropy(o, y)
+
+    def _tell(self, x: Tensor, x_lengths: Tensor | None, y: Tensor, batch: Batch) -> Tensor:
+        assert isinstance(self.shape, Teller)
+        if self.encoder is None:
+            c = F.one_hot(x, self.shape.conditions).to(self.head.weight.dtype) if x.ndim == 1 else x
+        else:
+            c = self.encoder(x, x_lengths)[1]  # (L·D, B, H)
+        if self.bridge is not None:
+            flat = c if c.ndim == 2 else torch.cat(list(c), dim=1)
+            c = torch.stack(self.bridge(flat).split(self.shape.decoder.hidden, dim=1))  # (L, B, H)
+        edge = torch.full((1, y.shape[1]), self.shape.edge)
+        lengths = torch.from_numpy(batch.y_lengths) + 1
+        told, wanted = torch.cat([edge, y]), torch.cat([y, edge])
+        wanted[lengths - 1, torch.arange(y.shape[1])] = self.shape.edge
+        outputs, _ = self.decoder(told, lengths, c.contiguous())
+        inside = torch.arange(len(told))[:, None] < lengths
+        return F.cross_entropy(self.head(self.drop(outputs[inside])), wanted[inside])
+
+
+def train(twin: Twin, task: SequenceTask, steps: int, *, usual: bool = False) -> list[float]:
+    """The losses of all steps, on the batches that Elman takes; `usual`: Adam as PyTorch ships it, at a constant rate.
+
+    Else rate, schedule and Adam's numbers are Elman's.
+    """
+    c = task.config
+    if c.optimiser != "adam" or c.accumulate != 1 or c.weight_decay or c.clip_value:
+        raise ValueError("the twin learns by Adam, a batch a step")
+    learned = [tensor for tensor in twin.parameters() if tensor.requires_grad]
+    own: dict[str, Any] = {} if usual else {"betas": (c.momentum, c.second_moment), "eps": c.epsilon}
+    adam, losses = torch.optim.Adam(learned, **own), []
+    twin.train()
+    for step in range(steps):
+        batch = task._batch(step)
+        batch = batch._replace(x=task._hidden(batch, generator(c.seed, "dropout", step)))
+        adam.zero_grad()
+        loss = twin.loss(batch)
+        loss.backward()
+        norm = torch.sqrt(sum((tensor.grad**2).sum() for tensor in learned))
+        if norm > c.clip_norm > 0:
+            for tensor in learned:
+                tensor.grad *= c.clip_norm / norm
+        if not usual:
+            adam.param_groups[0]["lr"] = c.learning_rate * rate_factor(c, step, steps)
+        adam.step()
+        losses.append(loss.item())
+    twin.eval()
+    return losses
+
+
+def seeded(fitted: Fitted, seed: int) -> Twin:
+    """A twin that starts where PyTorch's layers start."""
+    torch.manual_seed(seed)
+    return Twin(fitted)
+
+
+def prepared(model: Any, X: Any, y: Any) -> tuple[Fitted, SequenceTask]:
+    """An estimator's network before its first step, and what it will learn from."""
+    model._learn = lambda terms, examples, config: (new_fitted(terms, config), examples)  # what fit ends with
+    fitted, examples = model.fit(X, y)
+    del model._learn
+    return fitted, new_task(fitted, examples)
+
+
+def losses_of(task: SequenceTask, steps: int) -> list[float]:
+    """Elman's own losses, step by step."""
+    heard: list[float] = []
+    every = dataclasses.replace(task.config, log_every=1)  # a logged loss is the mean since the last one
+
+    def listen(event: object) -> None:
+        if isinstance(event, Stepped):
+            heard.append(event.loss)
+
+    Trainer(task, every, steps=steps, listeners=[listen]).train()
+    return heard
+
+
+def both_curves(fitted: Fitted, task: SequenceTask, steps: int) -> tuple[list[float], list[float], Twin]:
+    """The losses of Elman and of its twin from the same numbers on the same batches, and the twin then."""
+    twin = Twin(fitted).take(fitted.parameters)
+    return losses_of(task, steps), train(twin, task, steps), twin

@@ -1,0 +1,25 @@
+"""What a client may ask for, one commented default a line: the flags of `elman serve` are made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from elman.config import is_real, is_whole
+from elman.errors import RangeError
+
+
+@dataclass(frozen=True)
+class Limits:
+    max_body: int = 1 << 20  # bytes of a request
+    max_prompt: int = 20_000  # tokens of a prompt
+    max_tokens: int = 4096  # tokens that a request may have written for each text
+    max_sequences: int = 64  # texts that are written at the same time
+    max_streams: int = 32  # clients that follow runs in training
+    max_seconds: float = 60.0  # that a request may take
+
+    def check(self) -> Limits:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (is_whole(value) if field.type == "int" else is_real(value)) or not 0 < value < 2**53:
+                raise RangeError(field.name, expected="a number above 0", got=value)
+        return self

@@ -1,0 +1,97 @@
+// The service: JSON and server-sent events by fetch, with the key where one is needed.
+
+const KEPT = "elman-key";
+
+export class ApiError extends Error {
+  constructor(status, { message, code, param }) {
+    super(message);
+    Object.assign(this, { status, code, param });
+  }
+}
+
+export class GoneError extends Error {
+  constructor() {
+    super("The service does not answer.");
+  }
+}
+
+/** Tells "gone" and "back"; `ask` is who asks a person for the key. */
+export const service = Object.assign(new EventTarget(), { gone: false, ask: null });
+
+let asking = null; // several requests may find out at once that a key is needed
+
+async function raw(path, options) {
+  const key = sessionStorage.getItem(KEPT);
+  const headers = { ...(key ? { Authorization: `Bearer ${key}` } : {}), ...(options.body ? { "Content-Type": "application/json" } : {}) };
+  try {
+    return [await fetch(path, { ...options, headers, cache: "no-store" }), key];
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    lost();
+    throw new GoneError();
+  }
+}
+
+async function request(path, options = {}) {
+  for (;;) {
+    const [answer, key] = await raw(path, options);
+    if (answer.ok) return answer;
+    const told = await answer.json().catch(() => ({}));
+    const error = new ApiError(answer.status, told.error ?? { message: `The service said ${answer.status}.` });
+    if (answer.status !== 401 || !service.ask) throw error;
+    if (key !== sessionStorage.getItem(KEPT)) continue; // another request has got a new one meanwhile
+    asking ??= service.ask(key !== null).finally(() => { asking = null; });
+    const given = await asking;
+    if (given === null) throw error;
+    sessionStorage.setItem(KEPT, given);
+  }
+}
+
+const body = (value) => ({ method: "POST", body: JSON.stringify(value) });
+
+export const get = async (path) => (await request(path)).json();
+export const post = async (path, value, signal) => (await request(path, { ...body(value), signal })).json();
+export const remove = async (path) => (await request(path, { method: "DELETE" })).json();
+
+/** The events of a stream, as {event, data}. */
+export async function* stream(path, { value, signal } = {}) {
+  const answer = await request(path, { ...(value ? body(value) : {}), signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let waiting = "";
+  for (;;) {
+    let part;
+    try {
+      part = await reader.read();
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      lost();
+      throw new GoneError();
+    }
+    if (part.done) return;
+    waiting += part.value.replaceAll("\r\n", "\n");
+    const blocks = waiting.split("\n\n");
+    waiting = blocks.pop();
+    for (const block of blocks) {
+      const found = { event: "message", data: "" };
+      for (const line of block.split("\n")) {
+        const [, name, text] = /^(event|data): ?(.*)$/s.exec(line) ?? [];
+        if (name === "event") found.event = text;
+        if (name === "data") found.data += text;
+      }
+      if (found.data) yield found;
+    }
+  }
+}
+
+function lost() {
+  if (service.gone) return;
+  service.gone = true;
+  service.dispatchEvent(new Event("gone"));
+  const look = async () => {
+    const back = await fetch("/health", { cache: "no-store" }).then((answer) => answer.ok, () => false);
+    if (!back) return setTimeout(look, 2000);
+    service.gone = false;
+    service.dispatchEvent(new Event("back"));
+  };
+  setTimeout(look, 1000);
+}

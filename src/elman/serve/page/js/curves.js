@@ -1,0 +1,41 @@
+// The curves of a run, from the rows of its metrics.
+
+import { levels, level, plot } from "./plot.js";
+import { at } from "./dom.js";
+
+const line = (rows, name, colour, more = {}) => ({
+  x: rows.map((row) => row.step), y: rows.map((row) => row[name]), type: "scatter", mode: "lines",
+  line: { color: colour, width: 2, ...more.line }, hovertemplate: "step %{x}: %{y:.4~g}<extra></extra>", ...more.trace,
+});
+
+/** A curve's mean over the rows around: noise hides the trend. */
+function smooth(rows, name, width = Math.max(1, Math.round(rows.length / 40))) {
+  let sum = 0, n = 0;
+  return rows.map((row, i) => {
+    if (row[name] != null) { sum += row[name]; n += 1; }
+    if (i >= width && rows[i - width][name] != null) { sum -= rows[i - width][name]; n -= 1; }
+    return { step: row.step, [name]: n ? sum / n : null };
+  });
+}
+
+export function drawCurves(rows, run, marked) {
+  const clip = run.config?.training?.clip_norm;
+  const held = rows.filter((row) => row.validation_loss != null);
+  plot(at("loss-figure"), (c) => ({
+    traces: [
+      line(rows, "loss", c.accent, { line: { width: 1 }, trace: { opacity: 0.3, name: "each step", hoverinfo: "skip", hovertemplate: null } }),
+      line(smooth(rows, "loss"), "loss", c.accent, { line: { width: 2.5 }, trace: { name: "training" } }),
+      line(held, "validation_loss", c.warm, { line: { width: 2.5 }, trace: { name: "validation", mode: "lines+markers", marker: { size: 6 } } }),
+    ],
+    layout: {
+      showlegend: true, xaxis: { title: { text: "step" }, rangemode: "tozero" },
+      shapes: marked == null ? [] : [{ type: "line", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line: { color: c.soft, width: 1, dash: "dot" } }],
+    },
+  }));
+  plot(at("gradient-figure"), (c) => ({
+    traces: [line(rows, "gradient_norm", c.violet, { line: { width: 1.5 } })],
+    layout: { yaxis: { type: "log", dtick: 1 }, ...(clip ? levels(level(clip, `clipped above ${clip}`, { log: true })) : {}) },
+  }));
+  plot(at("rate-figure"), (c) => ({ traces: [line(rows, "learning_rate", c.gold)], layout: { yaxis: { rangemode: "tozero", tickformat: ".1~e" } } }));
+  plot(at("speed-figure"), (c) => ({ traces: [line(rows, "tokens_per_second", c.green, { line: { width: 1.5 } })], layout: { yaxis: { rangemode: "tozero", tickformat: ".2~s" } } }));
+}

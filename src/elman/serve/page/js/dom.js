@@ -1,0 +1,62 @@
+// Small helpers: elements, numbers, tokens that can be seen.
+
+export const at = (id) => document.getElementById(id);
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value != null) node.setAttribute(name, value);
+  }
+  node.append(...children.flat().filter((child) => child != null && child !== false));
+  return node;
+}
+
+export const make = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
+
+export const draw = (tag, attributes = {}, ...children) =>
+  filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+/** A token that can be seen: marks for what is white. */
+export const visible = (token) =>
+  token.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll("\r", "«") || "∅";
+
+export function number(value, digits = 3) {
+  if (value == null) return "not finite";
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return value.toLocaleString("en");
+  const size = Math.abs(value);
+  return size < 5 * 10 ** (-digits - 1) || size >= 1e6 ? value.toExponential(1) : value.toFixed(digits);
+}
+
+export const count = (value) => Math.round(value).toLocaleString("en");
+
+export const percent = (share) =>
+  share >= 0.0995 ? `${(100 * share).toFixed(0)} %` : share >= 0.0005 ? `${(100 * share).toFixed(1)} %` : "< 0.1 %";
+
+/** Calls that come in quick succession become one, after the last. */
+export function settled(call, milliseconds) {
+  let timer = 0;
+  return (...words) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => call(...words), milliseconds);
+  };
+}
+
+export const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+/** One small box of words that follows the pointer over anything with data-tip. */
+export function tips(root) {
+  const tip = at("tip");
+  const hide = () => { tip.hidden = true; };
+  root.addEventListener("pointermove", (event) => {
+    const words = event.target.closest?.("[data-tip]")?.dataset.tip;
+    if (!words) return hide();
+    tip.textContent = words;
+    tip.hidden = false;
+    const { width, height } = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;
+    tip.style.top = `${event.clientY + 20 + height > innerHeight ? event.clientY - height - 12 : event.clientY + 18}px`;
+  });
+  root.addEventListener("pointerleave", hide);
+  root.addEventListener("click", hide);
+}

@@ -1,0 +1,125 @@
+// Flow: how gradients travel back through a text, and why they fade or grow.
+
+import { post } from "./api.js";
+import { at, make, number, percent, settled, visible } from "./dom.js";
+import { drawEigen, drawFactors, drawLag, drawLyapunov, drawMap, drawSingular, drawStates } from "./flow_figures.js";
+
+const SLOPES = { tanh: "diag(1 − h²)", sigmoid: "diag(h(1 − h))", relu: "diag(h > 0)", identity: "diag(1)" };
+const STEPS = 96; // of a text that are followed
+let run = null, control = null, found = null, spectra = null, layer = 0, chosen = -1;
+
+const say = (words, wrong = false) => {
+  at("flow-said").textContent = words;
+  at("flow-said").classList.toggle("wrong", wrong);
+};
+
+/** A text to begin with: the network's own, which has no letter that it does not know. */
+async function ownWords(signal) {
+  const length = run.config.data.tokens === "word" ? 30 : STEPS;
+  const told = await post("/v1/completions", { model: run.name, max_tokens: length, temperature: 0.6, seed: 2 }, signal);
+  return told.choices[0].text.trim();
+}
+
+async function look() {
+  control?.abort();
+  const mine = (control = new AbortController()), { signal } = mine, began = performance.now();
+  say("Following …");
+  try {
+    if (!at("flow-text").value) at("flow-text").value = await ownWords(signal);
+    const value = { model: run.name, text: at("flow-text").value, steps: STEPS };
+    [found, spectra] = await Promise.all(["flow", "spectra"].map((what) => post(`/v1/elman/look/${what}`, value, signal)));
+    if (mine !== control) return;
+    at("flow-found").hidden = false;
+    layer = Math.min(layer, found.layers.length - 1);
+    const read = found.tokens.length - 1, more = found.tokens.length > STEPS ? `, the first ${STEPS} of the text` : "";
+    say(`${read} steps followed${more}, in ${number((performance.now() - began) / 1000, 2)} s`);
+    chosen = found.tokens.length - 1;
+    drawAll();
+  } catch (error) {
+    if (error.name !== "AbortError") say(error.message.replace(/^text: /, ""), true);
+  }
+}
+
+function drawAll() {
+  drawLayers();
+  drawVerdict();
+  drawText();
+  const here = found.layers[layer], there = spectra.layers[layer];
+  drawMap(here, found.tokens);
+  drawLag(here);
+  drawFactors(here, SLOPES[run.config.network.activation] ?? "diag(f′)");
+  drawEigen(there);
+  drawSingular(there);
+  at("saturated").textContent = `${percent(there.saturation.share)} of the states lie where the activation is flat`;
+  drawStates(there);
+  drawLyapunov(there);
+}
+
+function drawLayers() {
+  const place = at("flow-layers"), many = found.layers.length > 1;
+  place.hidden = !many;
+  if (!many || place.childElementCount === found.layers.length) return;
+  place.replaceChildren(...found.layers.map((_, i) => make("label", {},
+    make("input", { type: "radio", name: "flow-layer", checked: i === layer, onchange: () => { layer = i; drawAll(); } }), make("span", {}, `Layer ${i}`))));
+}
+
+function drawVerdict() {
+  const verdict = found.verdicts[layer];
+  const far = verdict.horizon === null ? `${verdict.followed}+` : String(verdict.horizon);
+  at("verdict").dataset.kind = verdict.kind;
+  at("verdict").replaceChildren(
+    make("div", { class: "far" }, make("b", {}, verdict.kind === "silent" ? "–" : far), make("span", {}, "steps until 1 % of the gradient is left")),
+    make("div", {}, make("span", { class: "badge" }, verdict.kind), make("p", {}, verdict.words)));
+}
+
+/** The text, glowing where the loss of the chosen letter reaches. */
+function drawText() {
+  const spans = found.tokens.map((token, i) => {
+    const span = make("span", { "data-i": i, class: i === chosen ? "now" : "" }, token);
+    if (/^\n+$/.test(token)) span.classList.add("line");
+    return span;
+  });
+  at("reach-text").replaceChildren(...spans);
+  reach(chosen);
+}
+
+function reach(i) {
+  if (i < 1 || i >= found.tokens.length) return;
+  chosen = i;
+  const row = found.layers[layer].map[i - 1], own = row[i] || 1e-300; // the loss with which letter i was predicted
+  const most = Math.max(...row.filter((v) => v !== null), 1e-300);
+  let lag = 0;
+  while (lag <= i && row[i - lag] >= 0.01 * own) lag += 1;
+  for (const span of at("reach-text").children) {
+    const j = Number(span.dataset.i);
+    span.style.setProperty("--s", j < i ? Math.sqrt((row[j + 1] ?? 0) / most).toFixed(3) : 0);
+    span.classList.toggle("now", j === i);
+  }
+  const far = lag > i ? "all the way to the start" : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
+  at("reach-said").textContent = `“${visible(found.tokens[i])}” cost ${number(found.losses[i - 1], 2)} nats. More than 1 % of its gradient reaches ${far}.`;
+}
+
+const place = at("reach-text");
+for (const kind of ["pointerover", "click"]) {
+  place.addEventListener(kind, (event) => { if (event.target.dataset.i) reach(Number(event.target.dataset.i)); });
+}
+place.addEventListener("keydown", (event) => {
+  const to = { ArrowRight: chosen + 1, ArrowLeft: chosen - 1, Home: 1, End: found?.tokens.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  reach(to);
+});
+at("flow-text").addEventListener("input", settled(look, 350));
+
+export const flow = {
+  show(next) {
+    const same = run?.name === next.name;
+    run = next;
+    if (same) return;
+    at("flow-text").value = "";
+    at("flow-found").hidden = true;
+    at("flow-layers").replaceChildren();
+    layer = 0;
+    look();
+  },
+};

@@ -1,0 +1,135 @@
+// Learn: a run as it trains or as it went.
+
+import { get, remove, stream } from "./api.js";
+import { drawCurves } from "./curves.js";
+import { at, count, make, number } from "./dom.js";
+import { refresh } from "./state.js";
+import { startTraining } from "./training.js";
+
+const EVERY = 300; // milliseconds between two drawings
+let run = null, rows = [], training = false, control = null, drawing = null, mine = [], follows = true;
+
+const tile = (value, what) => make("div", { class: "tile" }, make("b", {}, value), make("span", {}, what));
+
+function drawHead() {
+  const { config } = run, network = config?.network;
+  const facts = network ? [`${network.layers} × ${network.hidden} ${network.activation} units`, run.vocabulary && `${run.vocabulary} ${config.data.tokens} tokens`,
+    run.corpus && `on ${run.corpus}`, run.tokens && `${count(run.tokens)} tokens of text`].filter(Boolean).join(" · ") : "";
+  const stoppable = mine.some((found) => found.name === run.name && found.state === "running");
+  at("run-head").replaceChildren(
+    make("div", {}, make("h1", {}, run.name), make("p", { class: "note" }, facts)),
+    make("p", { class: "state" }, make("span", { class: training ? "badge live" : "badge" }, training ? "training" : "at rest"),
+      stoppable ? make("button", { type: "button", id: "stop-training", onclick: stopTraining }, "Stop") : null));
+}
+
+function drawTiles() {
+  const last = rows.at(-1), held = rows.filter((row) => row.validation_loss != null);
+  const best = held.reduce((a, b) => (a && a.validation_loss <= b.validation_loss ? a : b), null);
+  at("tiles").replaceChildren(...(last ? [
+    tile(run.steps ? `${count(last.step)} / ${count(run.steps)}` : count(last.step), "steps"),
+    tile(number(last.epoch, 1), "passes over the text"),
+    tile(number(last.loss, 3), "loss, nats a token"),
+    best && tile(number(best.validation_loss, 3), `best validation, at step ${count(best.step)}`),
+    tile(count(last.tokens_per_second), "tokens a second"),
+    tile(`${count(last.seconds)} s`, "so far"),
+  ].filter(Boolean) : []));
+  const share = last && run.steps ? Math.min(1, last.step / run.steps) : 0;
+  at("run-head").style.setProperty("--share", training ? share.toFixed(4) : 0);
+}
+
+function drawSamples(toEnd) {
+  const found = rows.filter((row) => row.sample), slider = at("sample-step");
+  at("samples").hidden = !found.length;
+  if (!found.length) return null;
+  slider.max = found.length - 1;
+  if (toEnd) slider.value = found.length - 1;
+  const row = found[Math.min(Number(slider.value), found.length - 1)];
+  at("sample-at").textContent = `${count(row.step)}${row.validation_loss == null ? "" : ` · validation ${number(row.validation_loss, 2)}`}`;
+  at("sample-text").textContent = row.sample.trim();
+  return row.step;
+}
+
+function drawAll() {
+  drawing = null;
+  drawHead();
+  drawTiles();
+  const marked = drawSamples(follows);
+  const none = rows.length === 0;
+  at("curves").hidden = none;
+  at("learn-said").hidden = !none;
+  if (none) at("learn-said").textContent = training ? "The first figures are on their way." : "This run has no figures of its training: it was saved or imported as a model.";
+  else drawCurves(rows, run, marked);
+}
+
+const drawSoon = () => { drawing ??= setTimeout(drawAll, EVERY); };
+
+/** Follows the rows of a run for as long as it is shown. */
+async function follow(name, signal) {
+  let fresh = true; // all rows come again on a new connection
+  for await (const { event, data } of stream(`/v1/elman/runs/${encodeURIComponent(name)}/events`, { signal })) {
+    const value = JSON.parse(data);
+    if (event === "reset" || fresh) rows = [];
+    fresh = false;
+    if (event === "rows") rows.push(...value);
+    if (event === "state") {
+      const ended = training && !value.training;
+      training = value.training;
+      if (ended) refresh().catch(() => {});
+      mine = (await get("/v1/elman/trainings")).data;
+    }
+    if (rows.length && !at("curves").hidden) drawSoon(); else { clearTimeout(drawing); drawAll(); }
+  }
+}
+
+async function stopTraining() {
+  at("stop-training").disabled = true;
+  await remove(`/v1/elman/trainings/${encodeURIComponent(run.name)}`);
+  mine = (await get("/v1/elman/trainings")).data;
+  training = false;
+  drawAll();
+  refresh();
+}
+
+function leave() {
+  control?.abort();
+  control = null;
+  clearTimeout(drawing);
+  drawing = null;
+}
+
+at("sample-step").addEventListener("input", () => {
+  const slider = at("sample-step");
+  follows = slider.value === slider.max;
+  drawCurves(rows, run, drawSamples(false));
+});
+
+export const learn = {
+  show(found) {
+    startTraining();
+    for (const id of ["run-head", "tiles"]) at(id).hidden = !found;
+    at("new-training").open ||= !found;
+    if (!found) {
+      at("curves").hidden = at("samples").hidden = true;
+      at("learn-said").hidden = false;
+      at("learn-said").textContent = "No run is served yet. Train a small one here, or start with: elman train --seconds 60";
+      return;
+    }
+    const same = control && run?.name === found.name;
+    run = found;
+    if (same) return drawSoon();
+    leave();
+    rows = [];
+    training = found.training;
+    follows = true;
+    control = new AbortController();
+    at("curves").hidden = true;
+    drawAll();
+    follow(found.name, control.signal).catch((error) => {
+      if (error.name === "AbortError") return;
+      control = null; // show() follows anew when the service is back
+      at("learn-said").hidden = false;
+      at("learn-said").textContent = rows.length ? `${error.message} What you see is what it knew last.` : error.message;
+    });
+  },
+  hide: leave,
+};

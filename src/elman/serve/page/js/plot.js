@@ -1,0 +1,80 @@
+// Figures: Plotly, loaded when the first one is drawn; drawn anew when light and dark change.
+
+import { calm } from "./dom.js";
+import { colour, isDark, theme } from "./theme.js";
+
+const SCALE = {
+  light: ["#f3f5fa", "#d3e2f8", "#8fb8ee", "#3f77d4", "#24418f", "#131f4a"],
+  dark: ["#1c2230", "#22345e", "#2f5cae", "#5b97ec", "#a8d3ff", "#fff4cf"],
+};
+const FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
+const touch = matchMedia("(pointer: coarse)").matches; // a finger that drags wants to scroll
+const figures = new Map(); // place: a function that gives its traces and layout
+let loading = null;
+
+function plotly() {
+  loading ??= new Promise((found, failed) => {
+    const script = document.createElement("script");
+    script.src = "static/plotly.min.js";
+    script.onload = () => found(window.Plotly);
+    script.onerror = () => {
+      loading = null;
+      script.remove();
+      failed(new Error("The figures could not be loaded."));
+    };
+    document.head.append(script);
+  });
+  return loading;
+}
+
+/** The colours of traces: forward, backward and so on, as the rest of the page has them. */
+export const ink = () => Object.fromEntries(["accent", "warm", "green", "gold", "violet", "soft", "ink", "line", "card"].map((name) => [name, colour(name)]));
+
+export const scale = () => SCALE[isDark() ? "dark" : "light"].map((c, i, all) => [i / (all.length - 1), c]);
+
+function whole(layout) {
+  const c = ink();
+  const axis = { gridcolor: c.line, linecolor: c.line, zerolinecolor: c.line, automargin: true, ticks: "", fixedrange: touch };
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: FONT, size: 12, color: c.soft },
+    margin: { l: 44, r: 10, t: 8, b: 36 },
+    hovermode: "closest",
+    hoverlabel: { bgcolor: c.card, bordercolor: c.line, font: { family: FONT, color: c.ink } },
+    showlegend: false,
+    dragmode: touch ? false : "zoom",
+    ...layout,
+    legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", font: { color: c.ink }, ...layout.legend },
+    xaxis: { ...axis, ...layout.xaxis, title: { standoff: 8, ...layout.xaxis?.title } },
+    yaxis: { ...axis, ...layout.yaxis, title: { standoff: 8, ...layout.yaxis?.title } },
+  };
+}
+
+/** Draw what `describe` gives, {traces, layout}, now and whenever the colours change. */
+export async function plot(place, describe) {
+  figures.set(place, describe);
+  const Plotly = await plotly();
+  if (figures.get(place) !== describe || !place.isConnected) return; // a newer one came while we waited
+  const { traces, layout } = describe(ink());
+  await Plotly.react(place, traces, whole(layout), { displayModeBar: false, responsive: true });
+  place.classList.add("drawn");
+}
+
+/** A dotted line that guides the eye, with words on it. */
+export function level(y, text = "", { log = false } = {}) {
+  const c = ink();
+  const height = log ? Math.log10(y) : y;
+  return {
+    shape: { type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { dash: "dot", color: c.soft, width: 1 } },
+    words: { xref: "paper", x: 1, xanchor: "right", y: height, yanchor: "bottom", text, showarrow: false, font: { size: 11 } },
+  };
+}
+
+export const levels = (...lines) => ({ shapes: lines.map((l) => l.shape), annotations: lines.filter((l) => l.words.text).map((l) => l.words) });
+
+theme.addEventListener("change", () => {
+  for (const [place, describe] of figures) if (place.classList.contains("drawn")) plot(place, describe);
+});
+
+export const motion = () => (calm.matches ? 0 : 250);

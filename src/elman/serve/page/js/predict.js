@@ -1,0 +1,99 @@
+// Predict: what a run to classify, tag, regress, generate or translate says of what is typed.
+
+import { post } from "./api.js";
+import { at, make, number, percent } from "./dom.js";
+
+const SHOWN = 5; // classes
+let run = null;
+
+const WORDS = {
+  classify: ["Classify", "one text in each line", "What it is"],
+  regress: ["Estimate", "one in each line", "What it is worth"],
+  tag: ["Tag", "one sequence in each line, spaces between its tokens", "A tag for each token"],
+  generate: ["Generate", "one in each line", "What it makes of it"],
+  translate: ["Translate", "one in each line", "What it becomes"],
+};
+
+/** What was typed, in the form that the run was trained on. */
+function inputsOf(typed) {
+  const { kind } = run.inputs;
+  const lines = typed.split("\n").map((line) => line.trim()).filter(Boolean);
+  if (!lines.length) throw new Error("Type something first.");
+  if (kind === "list") return lines.map((line) => line.split(/\s+/));
+  if (kind === "numbers" || kind === "vector") {
+    try {
+      return lines.map((line) => JSON.parse(line));
+    } catch {
+      throw new Error("Numbers are written as [1, 2.5, 3], or [[1, 2], [3, 4]] for several at each step.");
+    }
+  }
+  return lines;
+}
+
+function form() {
+  const [verb, how] = WORDS[run.task], { kind, labels } = run.inputs;
+  const writes = ["generate", "translate"].includes(run.task);
+  const said = make("p", { class: "said", role: "status" }), out = make("div", { class: "outputs" });
+  const typed = make("textarea", { id: "predict-inputs", rows: 4, spellcheck: "false", placeholder: placeholder(kind) });
+  const beam = make("input", { id: "predict-beam", type: "range", min: 1, max: 16, value: 4 });
+  const width = make("output", { for: "predict-beam" }, "4");
+  beam.addEventListener("input", () => { width.textContent = beam.value; });
+  const draw = make("input", { type: "checkbox", id: "predict-draw" });
+  const chips = (labels ?? []).slice(0, 40).map((label) => make("button", { type: "button", class: "chip", onclick: () => { typed.value = String(label); ask(); } }, String(label)));
+
+  async function ask() {
+    said.textContent = "";
+    said.classList.remove("wrong");
+    try {
+      const inputs = inputsOf(typed.value);
+      const options = !writes ? {} : draw.checked ? { temperature: 0.7, seed: Math.floor(Math.random() * 1e9) } : { beam: Number(beam.value) };
+      const { outputs } = await post("/v1/elman/predict", { model: run.name, inputs, ...options });
+      out.replaceChildren(...outputs.map((found, i) => answer(inputs[i], found)));
+    } catch (error) {
+      said.textContent = error.message.replace(/^inputs: /, "");
+      said.classList.add("wrong");
+    }
+  }
+
+  typed.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); }
+  });
+  return make("div", { class: "card" }, make("h2", {}, WORDS[run.task][2]),
+    make("label", { class: "field", for: "predict-inputs" }, labels ? "A label, such as those below" : `Input, ${kind === "numbers" ? "one sequence of numbers in each line" : how}`),
+    typed, chips.length ? make("p", { class: "chips" }, chips) : null,
+    writes ? make("div", { class: "slider" }, make("label", { for: "predict-beam" }, "Beam"), width, beam, make("p", { class: "hint" }, "candidates that the search keeps")) : null,
+    run.task === "generate" ? make("label", { class: "check" }, draw, " Draw at random instead") : null,
+    make("div", { class: "bar" }, make("button", { type: "button", class: "main", id: "predict-go", onclick: ask }, verb, " ", make("kbd", {}, "Ctrl ↵")), said), out);
+}
+
+function placeholder(kind) {
+  if (kind === "numbers" || kind === "vector") return "[0.1, 0.5, 0.9]";
+  return { classify: "Type a few, one in each line", tag: "The cat sat on the mat ." }[run.task] ?? "";
+}
+
+const shown = (value) => (Array.isArray(value) ? value.map((v) => (typeof v === "number" ? number(v) : v)).join(" ") : typeof value === "number" ? number(value) : String(value));
+
+function answer(input, { output, probabilities }) {
+  if (run.task === "tag") {
+    const tokens = Array.isArray(input) ? input : [...input];
+    return make("div", { class: "tagged" }, tokens.map((token, i) =>
+      make("span", { class: "token", "data-tip": tipOf(probabilities?.[i]) }, make("b", {}, String(token)), make("i", {}, String(output[i])))));
+  }
+  const best = Object.entries(probabilities ?? {}).sort((a, b) => b[1] - a[1]).slice(0, SHOWN);
+  return make("div", { class: "prediction" }, make("p", {}, make("span", {}, shown(input)), " → ", make("b", {}, shown(output))),
+    best.length ? make("ul", { class: "shares" }, best.map(([name, share]) => {
+      const bar = make("i", { "aria-hidden": "true" });
+      bar.style.setProperty("--share", share.toFixed(4));
+      return make("li", {}, make("span", {}, name), bar, make("span", {}, percent(share)));
+    })) : null);
+}
+
+const tipOf = (shares) => Object.entries(shares ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3).map(([name, share]) => `${name} ${percent(share)}`).join("\n");
+
+export const predict = {
+  show(found) {
+    const same = run?.name === found.name;
+    run = found;
+    if (!same) at("predict").replaceChildren(form());
+  },
+};

@@ -1,0 +1,44 @@
+// A text as the service writes it: tokens with what they cost, what else was likely, and a unit's activation.
+
+import { stream } from "./api.js";
+
+export const TOP = 8; // alternatives
+
+/** How many tokens a text is. */
+const COUNTS = {
+  char: (text) => [...text].length,
+  byte: (text) => new TextEncoder().encode(text).length,
+  word: (text) => (text.match(/ ?[\p{L}\p{M}\p{N}_]{1,64}| ?[^\p{L}\p{M}\p{N}_\s]|\s/gu) ?? []).length,
+};
+
+/** From the name of a token to its piece of text; a byte model's character comes with its last byte. */
+export function spelling(kind) {
+  if (kind !== "byte") return (name) => name;
+  const decoder = new TextDecoder();
+  return (name) => {
+    const [, hex] = /^bytes:\\x([0-9a-f]{2})$/.exec(name) ?? [];
+    return decoder.decode(new Uint8Array([hex ? parseInt(hex, 16) : name.charCodeAt(0)]), { stream: true });
+  };
+}
+
+/** Tokens, {name, piece, logprob, top, activation, given}, a few at a time. */
+export async function* written(run, { prompt, unit, ...how }, signal) {
+  const kind = run.config.data.tokens;
+  const spell = spelling(kind);
+  const value = {
+    model: run.name, prompt, ...how, echo: true, logprobs: TOP, stream: true,
+    ...(unit ?? {}), ...(kind === "word" ? { unknown: "replace" } : {}),
+  };
+  let left = COUNTS[kind](prompt); // tokens of the prompt that are not told yet
+  for await (const { data } of stream("/v1/completions", { value, signal })) {
+    if (data === "[DONE]") return;
+    const told = JSON.parse(data);
+    if (told.error) throw new Error(told.error.message);
+    const found = told.choices[0]?.logprobs;
+    if (!found) continue;
+    yield found.tokens.map((name, i) => {
+      const given = left-- > 0;
+      return { name, piece: spell(name), given, logprob: found.token_logprobs[i], top: found.top_logprobs?.[i] ?? null, activation: found.activations?.[i] ?? null };
+    });
+  }
+}

@@ -1,0 +1,37 @@
+// Light or dark: what the reader's system says, until the button says otherwise.
+
+import { at } from "./dom.js";
+
+const KEPT = "elman-theme";
+const root = document.documentElement;
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+/** Tells "change". */
+export const theme = new EventTarget();
+
+export const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+
+/** A colour of the style sheet, as it is now. */
+export function colour(name) {
+  const probe = document.createElement("i");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found;
+}
+
+function set(wanted) {
+  root.dataset.theme = wanted;
+  theme.dispatchEvent(new Event("change"));
+}
+
+export function startTheme() {
+  const kept = localStorage.getItem(KEPT);
+  if (kept) set(kept);
+  at("theme").addEventListener("click", () => {
+    set(isDark() ? "light" : "dark");
+    localStorage.setItem(KEPT, root.dataset.theme);
+  });
+  system.addEventListener("change", () => theme.dispatchEvent(new Event("change")));
+}

@@ -1,0 +1,173 @@
+// Write: a prompt, sliders, and the text as it comes.
+
+import { post } from "./api.js";
+import { at, calm, count, make, number, settled } from "./dom.js";
+import { openInspector, startInspector } from "./inspector.js";
+import { written } from "./sampling.js";
+import { ShadedText, saying } from "./text.js";
+
+const RANKED = 3000; // characters in which units are looked for
+
+let run = null, stop = null, started = false, last = null;
+const mode = () => document.querySelector("[name=shade]:checked").value;
+const text = new ShadedText(at("text"), {
+  choose: (i) => openInspector(text, i, (prompt) => { at("prompt").value = prompt; begin(); }),
+  hover: (cell) => { at("readout").textContent = saying(cell, mode()); },
+});
+
+const sliders = ["temperature", "top-p", "length"];
+const value = (id) => Number(at(id).value);
+const unit = () => (mode() === "unit" ? { layer: value("layer"), unit: value("unit") } : null);
+const say = (words, wrong = false) => {
+  at("write-said").textContent = words;
+  at("write-said").classList.toggle("wrong", wrong);
+};
+
+function asked() {
+  const seed = Math.max(0, Math.floor(value("seed")) || 0);
+  return { prompt: at("prompt").value, temperature: value("temperature"), top_p: value("top-p"), max_tokens: value("length"), seed };
+}
+
+/** Reveals tokens as they come, never more than a moment behind; all at once for who wants it calm. */
+class Reveal {
+  constructor(slowly) { this.queue = []; this.slowly = slowly; this.over = false; }
+
+  add(tokens) {
+    if (!this.slowly) return text.add(tokens);
+    this.queue.push(...tokens);
+    this.frame ??= requestAnimationFrame(() => this.#turn());
+  }
+
+  #turn() {
+    this.frame = null;
+    if (this.over) return;
+    text.add(this.queue.splice(0, Math.max(2, Math.ceil(this.queue.length / 25))));
+    if (this.queue.length) this.frame = requestAnimationFrame(() => this.#turn());
+    else this.empty?.();
+  }
+
+  end() { return new Promise((done) => { if (this.queue.length) this.empty = done; else done(); }); }
+
+  drop() { this.over = true; this.empty?.(); }
+}
+
+async function begin({ again = null, slowly = !calm.matches } = {}) {
+  stop?.();
+  const control = new AbortController(), reveal = new Reveal(slowly), began = performance.now();
+  stop = () => { control.abort(); reveal.drop(); };
+  last = again ?? asked();
+  let first = null, tokens = 0, fresh = true;
+  at("halt").hidden = false;
+  say("");
+  try {
+    for await (const part of written(run, { ...last, unit: unit() }, control.signal)) {
+      if (fresh) { text.clear(); at("text").hidden = false; at("readout").textContent = ""; fresh = false; }
+      first ??= performance.now() - began;
+      tokens += part.filter((token) => !token.given).length;
+      reveal.add(part);
+    }
+    const seconds = (performance.now() - began) / 1000;
+    if (fresh) { text.clear(); at("text").hidden = true; }
+    await reveal.end();
+    if (!control.signal.aborted) say(stats(tokens, first ?? 0, seconds));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    reveal.drop();
+    say(error.param === "prompt" || error.code === "unknown_token" ? unknown(error.message) : error.message, true);
+  } finally {
+    if (!control.signal.aborted) { at("halt").hidden = true; stop = null; }
+  }
+}
+
+const unknown = (message) => `${message.replace(/^prompt: /, "")} Write without it.`;
+
+function stats(tokens, first, seconds) {
+  const kind = { char: "characters", byte: "bytes", word: "words" }[run.config.data.tokens];
+  const costs = text.cells.map((cell) => cell.surprise).filter((cost) => cost !== null);
+  const mean = costs.reduce((a, b) => a + b, 0) / Math.max(1, costs.length);
+  const each = `${number(mean, 2)} nats each`;
+  return tokens ? `${count(tokens)} ${kind}, ${each} · the first after ${count(first)} ms · ${count(tokens / seconds)} a second` : `Read: ${each}`;
+}
+
+function legend() {
+  const found = mode();
+  at("unit-choice").hidden = found !== "unit";
+  at("legend").hidden = found === "none";
+  at("legend").dataset.mode = found;
+  const ends = found === "unit" ? ["−1", "0", "+1"] : ["expected", "surprising"];
+  at("legend").replaceChildren(make("i"), ...ends.map((end) => make("span", {}, end)));
+}
+
+async function findUnits() {
+  const button = at("find-units");
+  button.disabled = true;
+  button.textContent = "Reading …";
+  const kept = last ?? asked();
+  try {
+    const told = await post("/v1/completions", { model: run.name, prompt: "", max_tokens: RANKED, temperature: 0.8, seed: kept.seed });
+    const { features } = await post("/v1/elman/look/units", { model: run.name, text: told.choices[0].text, count: 1 });
+    at("found-units").replaceChildren(...features.slice(0, 8).map(({ feature, measure, units: [best] }) =>
+      make("li", {}, make("button", { type: "button", onclick: () => chooseUnit(best) },
+        make("b", {}, feature), make("span", {}, `unit ${best.unit}${run.config.network.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))));
+  } catch (error) {
+    at("found-units").replaceChildren(make("li", { class: "wrong" }, error.message));
+  } finally {
+    button.disabled = false;
+    button.textContent = "Which units mean something?";
+  }
+}
+
+function chooseUnit({ layer, unit: number_ }) {
+  at("layer").value = layer;
+  at("unit").value = number_;
+  shadeAgain();
+}
+
+/** The same text with another unit: the same seed writes the same. */
+function shadeAgain() {
+  legend();
+  text.shade(mode());
+  if (mode() === "unit" && last && run) begin({ again: last, slowly: false });
+}
+
+function start() {
+  started = true;
+  startInspector();
+  const rewrite = settled(() => { if (last && run) begin({ slowly: false }); }, 180);
+  for (const id of sliders) {
+    const shown = document.querySelector(`output[for=${id}]`);
+    const tell = () => { shown.textContent = id === "length" ? (value(id) ? count(value(id)) : "only read") : value(id).toFixed(2); };
+    at(id).addEventListener("input", () => { tell(); rewrite(); });
+    tell();
+  }
+  at("seed").addEventListener("input", rewrite);
+  at("dice").addEventListener("click", () => { at("seed").value = Math.floor(Math.random() * 1e6); if (run) begin(); });
+  at("go").addEventListener("click", () => begin());
+  at("halt").addEventListener("click", () => { stop?.(); stop = null; at("halt").hidden = true; say("Stopped."); });
+  at("prompt").addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); begin(); }
+  });
+  for (const radio of document.querySelectorAll("[name=shade]")) radio.addEventListener("change", shadeAgain);
+  for (const id of ["layer", "unit"]) at(id).addEventListener("change", shadeAgain);
+  at("find-units").addEventListener("click", findUnits);
+  legend();
+}
+
+export const write = {
+  show(found) {
+    if (!started) start();
+    if (run?.name !== found.name) {
+      stop?.();
+      stop = last = null;
+      text.clear();
+      at("text").hidden = true;
+      at("halt").hidden = true;
+      at("found-units").replaceChildren();
+      at("readout").textContent = "";
+      say("");
+    }
+    run = found;
+    at("unit").max = found.config.network.hidden - 1;
+    at("layer").max = found.config.network.layers - 1;
+  },
+};

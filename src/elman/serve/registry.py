@@ -1,0 +1,167 @@
+"""The runs that were named, and no others: each by its name, its model loaded when it is wanted and when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from elman.data.inputs import TokenInputs
+from elman.data.targets import Labels, Numbers
+from elman.errors import RunError
+from elman.models.language_run import config_of, vocabulary_of
+from elman.models.loading import MODELS, load_model
+from elman.models.sequence_run import terms_of
+from elman.serve.problems import ApiError
+from elman.serve.stepper import Stepper
+from elman.training.run import Run
+
+if TYPE_CHECKING:
+    from elman.models import LanguageModel
+
+RECENT = 1.0  # seconds
+
+
+class Loaded(NamedTuple):
+    model: Any  # LanguageModel, SequenceClassifier …
+    stepper: Stepper | None  # of a language model
+
+
+class Served:
+    """A run with a name."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        self.name, self.path = name, path
+        self.run = Run(path)
+        self.task = str(self.run.config.get("task"))
+        if self.task not in MODELS:
+            raise RunError(f"{path}", expected=f"a run to {', '.join(MODELS)}", got=repr(self.task))
+        self.vocabulary = None
+        if self.task == "lm":
+            config_of(self.run)  # raises where it is damaged
+            self.vocabulary = vocabulary_of(self.run)
+        self._lock = threading.Lock()
+        self._loaded: Loaded | None = None
+        self._stamp: tuple[int, ...] = ()
+        self._looked = float("-inf")
+
+    @property
+    def file(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def ready(self) -> bool:
+        return self.file.is_file()
+
+    @property
+    def created(self) -> int:
+        return int((self.file if self.ready else self.path).stat().st_mtime)
+
+    @property
+    def recent(self) -> Loaded | None:
+        """The model, if the file was looked at a moment ago: a look at it lets other threads have Python."""
+        return self._loaded if time.monotonic() - self._looked < RECENT else None
+
+    def load(self) -> Loaded:
+        """The model as it is now: a run in training writes a better one from time to time."""
+        with self._lock:
+            found = self.file.stat()
+            stamp = found.st_ino, found.st_size, found.st_mtime_ns
+            if self._loaded is None or stamp != self._stamp:
+                model = load_model(self.path)
+                stepper = Stepper(model.writer) if self.task == "lm" else None
+                self._loaded, self._stamp = Loaded(model, stepper), stamp
+            self._looked = time.monotonic()
+            return self._loaded
+
+    def facts(self) -> dict[str, Any]:
+        """What config.json says that a page may want to show."""
+        config, corpus = self.run.config, self.run.config.get("corpus")
+        return {
+            "name": self.name,
+            "task": self.task,
+            "ready": self.ready,
+            "steps": config.get("steps"),
+            "batch": config.get("batch"),
+            "corpus": corpus.get("name") if isinstance(corpus, dict) else None,
+            "tokens": corpus.get("tokens") if isinstance(corpus, dict) else None,
+            "vocabulary": None if self.vocabulary is None else len(self.vocabulary),
+            "inputs": self.inputs,
+            "config": config.get("config"),
+        }
+
+    @cached_property
+    def inputs(self) -> dict[str, Any] | None:
+        """What a model of whole sequences takes: char, byte or word strings, lists, numbers, a vector or a label."""
+        if self.task == "lm":
+            return None
+        found = terms_of(self.run).inputs
+        if isinstance(found, Labels):
+            return {"kind": "label", "labels": found.classes.tolist()}
+        kind = found.symbols.kind if isinstance(found, TokenInputs) else "numbers"
+        return {"kind": "vector" if isinstance(found, Numbers) else kind, "labels": None}
+
+
+class Registry:
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        self._runs: dict[str, Served] = {}
+        for path in paths:
+            served = self.add(path)
+            if served.ready:
+                served.load()  # now: a damaged one is refused before anybody waits for it
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(list(self._runs.values()))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, path: Path) -> Served:
+        """Under the name of its folder, or NAME-2, NAME-3 … where that is taken."""
+        path = Path(os.path.abspath(path))
+        name, number = path.name, 1
+        while name in self._runs:
+            number += 1
+            name = f"{path.name}-{number}"
+        if not name:
+            raise RunError(f"{path} has no name")
+        served = self._runs[name] = Served(name, path)
+        return served
+
+    def get(self, name: str | None) -> Served:
+        """The run of this name; the first one where none is named."""
+        if name is None and self._runs:
+            return next(iter(self._runs.values()))
+        if name not in self._runs:
+            known = f"Runs are {', '.join(list(self._runs)[:20])}" if self._runs else "None is served"
+            what = "No run is named" if name is None else f"There is no run {name[:100]!r}"
+            raise ApiError(404, f"{what}. {known}.", code="model_not_found", param="model")
+        return self._runs[name]
+
+    async def model(self, name: str | None) -> Loaded:
+        """The model of a run; what a client cannot have is said in the client's form."""
+        served = self.get(name)
+        recent = served.recent
+        return recent if recent is not None else await asyncio.to_thread(self._load, served)
+
+    def _load(self, served: Served) -> Loaded:
+        if not served.ready:
+            raise ApiError(409, f"{served.name!r} has no model yet: it is still in training", code="model_not_ready")
+        try:
+            return served.load()
+        except (RunError, OSError) as error:
+            raise ApiError(409, f"{served.name!r} cannot be loaded: {error}", code="model_not_ready") from None
+
+    async def language_model(self, name: str | None) -> tuple[LanguageModel, Stepper]:
+        served = self.get(name)
+        if served.task != "lm":
+            message = f"{served.name!r} is a run to {served.task}: it writes no text. See /v1/elman/predict."
+            raise ApiError(400, message, code="wrong_task", param="model")
+        model, stepper = await self.model(name)
+        assert stepper is not None
+        return model, stepper

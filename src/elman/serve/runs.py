@@ -1,0 +1,72 @@
+"""What is served: GET /v1/models as clients know it, and more about each run under /v1/elman/runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elman.data import list_corpora
+from elman.serve.events import follow, in_training
+from elman.serve.plain import Json, plain
+from elman.serve.problems import ApiError, busy
+from elman.serve.registry import Registry, Served
+
+SEND_SECONDS = 60.0  # after which a client that reads nothing has gone
+
+
+class Runs:
+    def __init__(self, registry: Registry, max_streams: int) -> None:
+        self.registry, self.max_streams, self.streams = registry, max_streams, 0
+
+    async def models(self, request: Request) -> Response:
+        return Json({"object": "list", "data": [_model(served) for served in self.registry if served.ready]})
+
+    async def model(self, request: Request) -> Response:
+        served = self.registry.get(request.path_params["name"])
+        if not served.ready:
+            raise ApiError(404, f"{served.name!r} has no model yet", code="model_not_found", param="model")
+        return Json(_model(served))
+
+    async def runs(self, request: Request) -> Response:
+        return Json({"object": "list", "data": [_facts(served) for served in self.registry]})
+
+    async def run(self, request: Request) -> Response:
+        return Json(_facts(self.registry.get(request.path_params["name"])))
+
+    async def events(self, request: Request) -> Response:
+        """Server-sent events; with follow=false those until now."""
+        served = self.registry.get(request.path_params["name"])
+        on = request.query_params.get("follow", "true")
+        if on not in ("true", "false"):
+            raise ApiError(400, "follow: expected true or false", code="invalid_value", param="follow")
+        if self.streams >= self.max_streams:
+            raise busy(f"{self.max_streams} clients follow runs already. Try again in a moment.")
+        return EventSourceResponse(self._counted(served, on == "true"), sep="\n", send_timeout=SEND_SECONDS)
+
+    async def _counted(self, served: Served, on: bool) -> AsyncIterator[ServerSentEvent]:
+        self.streams += 1
+        try:
+            async with aclosing(follow(served.path, on=on)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self.streams -= 1
+
+    async def corpora(self, request: Request) -> Response:
+        """The texts that a training may be started on, by their names."""
+        rows = [{"name": row.name, "description": row.description, "bytes": row.size} for row in list_corpora()]
+        return Json({"object": "list", "data": rows})
+
+
+def _model(served: Served) -> dict[str, Any]:
+    return {"id": served.name, "object": "model", "created": served.created, "owned_by": "elman"}
+
+
+def _facts(served: Served) -> dict[str, Any]:
+    facts: dict[str, Any] = plain({"object": "run", **served.facts(), "training": in_training(served.path)})
+    return facts

@@ -1,0 +1,105 @@
+"""Uvicorn around the service: it listens where it was told, and stops when asked to, after what it has begun."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from elman.errors import ArgumentError, RangeError
+from elman.serve.app import Service
+
+SWITCH = 0.0005  # seconds that a thread may keep the others from Python: the engine waits for nothing longer
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this address; port 0 takes a free one."""
+    if not 0 <= port < 65536:
+        raise RangeError("--port", expected="0 to 65535", got=port)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise ArgumentError(f"--host {host} --port {port}", got=str(error)) from None
+    try:
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            do = "Choose another with --port; 0 takes any that is free."
+            raise ArgumentError(f"Port {port} of {host} is in use", do=do) from None
+        raise ArgumentError(f"--host {host} --port {port}", got=error.strerror) from None
+    return listener
+
+
+def url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+
+
+class Server(uvicorn.Server):
+    def __init__(self, service: Service) -> None:
+        limits = service.limits
+        super().__init__(
+            uvicorn.Config(
+                service,
+                lifespan="on",
+                ws="none",
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=int(limits.max_seconds) + 5,
+            )
+        )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal lets requests end, the second does not; neither is an error."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        if self.force_exit:  # clients are cut off; trainings are stopped even then, which uvicorn would skip
+            for connection in list(self.server_state.connections):
+                connection.transport.abort()
+            if self.server_state.tasks:
+                await asyncio.wait(self.server_state.tasks, timeout=5)
+            await self.lifespan.shutdown()
+
+
+def serve(service: Service, listener: socket.socket) -> None:
+    """Until a signal comes."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        Server(service).run(sockets=[listener])
+    finally:
+        sys.setswitchinterval(before)
+
+
+@contextmanager
+def serving(service: Service, listener: socket.socket) -> Iterator[str]:
+    """The same beside other work, for as long as the context lasts; gives the address."""
+    server = Server(service)
+    server.config.timeout_graceful_shutdown = 1
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="elman-serve", daemon=True)
+    thread.start()
+    try:
+        yield url(listener)
+    finally:
+        server.should_exit = True
+        thread.join()

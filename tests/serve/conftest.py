@@ -1,0 +1,50 @@
+"""Models that are trained once, and a service that is started once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from serve_tools import ACCENTS, KEY, TEXT, Server
+
+from elman.models import LanguageModel
+
+SMALL = {"hidden": 16, "batch": 4, "window": 16, "warmup": 0, "learning_rate": 0.02}
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs: char, byte, word, and one that classifies."""
+    from elman.models import SequenceClassifier
+
+    folder = tmp_path_factory.mktemp("served")
+    LanguageModel(**SMALL, steps=60).fit(TEXT, out=folder / "char")
+    LanguageModel(tokens="byte", layers=2, **SMALL, steps=30).fit(ACCENTS).save(folder / "byte")
+    LanguageModel(tokens="word", **SMALL, steps=30).fit(TEXT).save(folder / "word")
+    names = ["anna", "otto", "bob", "xyz", "zyx", "xxz"] * 5
+    labels = ["name", "name", "name", "noise", "noise", "noise"] * 5
+    SequenceClassifier(hidden=8, epochs=3, random_state=0).fit(names, labels).save(folder / "names")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """With a key, and places for 32 texts."""
+    folder = tmp_path_factory.mktemp("started")
+    found = Server(
+        *(runs / name for name in ("char", "byte", "word", "names")), "--max-sequences", 32, "--runs", folder, key=KEY
+    )
+    yield found
+    code, _, err = found.stop()
+    assert (code, err) == (0, "")
+
+
+@pytest.fixture(scope="session")
+def char_model(runs: Path) -> LanguageModel:
+    return LanguageModel.load(runs / "char")
+
+
+@pytest.fixture(scope="session")
+def byte_model(runs: Path) -> LanguageModel:
+    return LanguageModel.load(runs / "byte")

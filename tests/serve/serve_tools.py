@@ -1,0 +1,80 @@
+"""A service in a process of its own, as a person starts it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+KEY = "open sesame"
+TEXT = "The cat sat on the mat, and the dog sat on the log. Who sat on the cat?\n" * 40
+ACCENTS = "Voilà: l'été à Škofja Loka, «привет» — 日本語, naïve café 🙂.\n" * 40
+
+
+class Server:
+    def __init__(self, *words: object, key: str = "", cwd: Path | None = None, **environment: str) -> None:
+        clean = {name: value for name, value in os.environ.items() if name != "ELMAN_API_KEY"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "elman", "serve", "--port", "0", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=cwd,
+            env={**clean, **environment, **({"ELMAN_API_KEY": key} if key else {})},
+        )
+        assert self.process.stdout is not None
+        self.first_line = self.process.stdout.readline()
+        found = re.search(r"http://\S+", self.first_line)
+        if found is None:
+            raise AssertionError(self.process.communicate(timeout=60))
+        self.url = found[0]
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self.http = httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        until = time.monotonic() + 60
+        while self.http.get("/health").status_code == 503:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    def post(self, path: str, **body: Any) -> httpx.Response:
+        return self.http.post(path, json=body)
+
+    def complete(self, **body: Any) -> str:
+        answer = self.post("/v1/completions", **body)
+        assert answer.status_code == 200, answer.text
+        text: str = answer.json()["choices"][0]["text"]
+        return text
+
+    def figure(self, name: str) -> float:
+        found = re.search(rf"^{re.escape(name)} (\S+)$", self.http.get("/metrics").text, re.M)
+        assert found is not None
+        return float(found[1])
+
+    def wait_until_idle(self) -> None:
+        until = time.monotonic() + 20
+        while self.figure("elman_texts_active"):
+            assert time.monotonic() < until, "a text is stuck"
+            time.sleep(0.02)
+
+    def memory(self) -> int:
+        """Bytes that the process holds."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found is not None
+        return int(found[1]) * 1024
+
+    def stop(self, *numbers: int) -> tuple[int, str, str]:
+        """Its exit code and what it said, after these signals."""
+        self.http.close()
+        for number in numbers or (signal.SIGTERM,):
+            if self.process.poll() is None:
+                self.process.send_signal(number)
+                time.sleep(0.1)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err

@@ -1,0 +1,257 @@
+"""The engine in this process: texts come and go, and each is what it would be alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elman.config import NetworkConfig
+from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
+from elman.models.language_task import new_network, new_parameters
+from elman.models.sampling import Sampling, Writer, _until
+from elman.network import Network
+from elman.serve import engine as engine_module
+from elman.serve.engine import BusyError, Engine
+from elman.serve.stepper import Stepper
+from elman.serve.transcript import Transcript
+from elman.serve.writing import Wanted, Writing
+
+LETTERS = CharVocabulary("abcdefgh \n")
+
+
+def new_writer(vocabulary, *, hidden=24, layers=2, activation="tanh") -> Writer:
+    config = NetworkConfig(hidden=hidden, layers=layers)
+    network = new_network(config, len(vocabulary))
+    p = new_parameters(network, config, 3)
+    if activation != "tanh":
+        network = Network(len(vocabulary), hidden, layers, len(vocabulary), activation=activation)
+    return Writer(network, p, vocabulary)
+
+
+def leaky(a):
+    return np.where(a > 0, a, 0.1 * a).clip(-3, 3)
+
+
+class Text:
+    """One text, and what came of it."""
+
+    def __init__(self, stepper, prompt="", *, seed=0, length=20, how=None, stop=(), wanted=None, deadline=1e18) -> None:
+        rng = np.random.default_rng([seed, 0])
+        ids, begun = stepper.writer.prompt(prompt, rng)
+        self.deltas, self.done = [], threading.Event()
+        self.writing = Writing(
+            stepper, np.array(ids), begun, how or Sampling(), rng, length, Transcript(stepper.vocabulary, stop),
+            self.receive, wanted, deadline,
+        )  # fmt: skip
+        self.alone = lambda: stepper.writer.write(
+            prompt, length=length, seed=seed, how=how, stop=stop[0] if stop else None
+        ).removeprefix(prompt)
+
+    def receive(self, delta) -> None:
+        self.deltas.append(delta)
+        if delta.finish:
+            self.done.set()
+
+    def text(self) -> str:
+        assert self.done.wait(20)
+        return "".join(delta.text for delta in self.deltas)
+
+    @property
+    def finish(self):
+        assert self.done.wait(20)
+        return self.deltas[-1].finish
+
+
+@pytest.fixture
+def engine():
+    engine = Engine(limit=100)
+    yield engine
+    engine.close()
+
+
+@pytest.mark.filterwarnings("ignore:an activation of your own")
+@pytest.mark.parametrize(
+    "activation", ["tanh", (leaky, lambda h: np.where(h > 0, 1.0, 0.1))], ids=["compiled", "numpy"]
+)
+@pytest.mark.parametrize("vocabulary", [LETTERS, ByteVocabulary(), WordVocabulary(["<unk>", ".", " b", "a"]),
+                                        CharVocabulary("xyz")], ids=["char", "byte", "word", "no newline"])  # fmt: skip
+def test_texts_with_all_settings_side_by_side(engine, vocabulary, activation):
+    stepper = Stepper(new_writer(vocabulary, activation=activation))
+    assert (stepper.speaker is None) == (activation != "tanh")
+    first = vocabulary.decode([1])
+    settings = [Sampling(), Sampling(0), Sampling(1.5, top_k=3), Sampling(1.0, top_p=0.5)]
+    texts = [Text(stepper, first * (i % 4), seed=i, length=5 + 7 * i, how=settings[i % 4]) for i in range(9)]
+    engine.submit([text.writing for text in texts])
+    assert [text.text() for text in texts] == [text.alone() for text in texts]
+    assert engine.active == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 90), st.integers(0, 3), st.floats(0, 0.004)), max_size=12))
+def test_joining_and_leaving_at_any_time_changes_no_text(asked):
+    stepper = _shared_stepper()
+    engine = Engine()
+    try:
+        texts = []
+        for number, (prompt, length, how, pause) in enumerate(asked):
+            options = [Sampling(), Sampling(0.5), Sampling(1.1, 4), Sampling(1, None, 0.9)][how]
+            text = Text(stepper, "abcdefgh "[number % 9] * prompt, seed=number, length=length, how=options)
+            engine.submit([text.writing])
+            texts.append(text)
+            time.sleep(pause)
+        assert [text.text() for text in texts] == [text.alone() for text in texts]
+    finally:
+        engine.close()
+
+
+_steppers: list[Stepper] = []
+
+
+def _shared_stepper() -> Stepper:
+    if not _steppers:
+        _steppers.append(Stepper(new_writer(LETTERS)))
+    return _steppers[0]
+
+
+def test_a_long_prompt_is_read_in_turns_and_stalls_nobody(engine, monkeypatch):
+    monkeypatch.setattr(engine_module, "READ_TOKENS", 64)
+    stepper = _shared_stepper()
+    long, short = Text(stepper, "abcdefgh" * 10_000, seed=1, length=30), Text(stepper, "ab", seed=2, length=5)
+    engine.submit([long.writing])
+    while not long.writing.read:
+        time.sleep(0.001)
+    engine.submit([short.writing])
+    text = short.text()
+    assert long.writing.read < len(long.writing.prompt)
+    assert text == short.alone()
+    assert long.text() == long.alone()
+
+
+def test_prompts_of_all_lengths_are_read_as_each_would_be_alone():
+    stepper = _shared_stepper()
+    rng = np.random.default_rng(0)
+    texts = [rng.integers(0, len(LETTERS), n) for n in (1, 7, 30, 2, 18)]
+    h = stepper.read(texts, stepper.network.zero_state(5, np.dtype(np.float32)))
+    for i, ids in enumerate(texts):
+        o, state = stepper.writer.read(ids)
+        assert all((mine[-1, i] == theirs[0]).all() for mine, theirs in zip(h, state, strict=True))
+        assert (stepper.logits(h[-1][-1:, i])[0] == o).all()
+
+
+def test_notes_say_what_the_model_thought(engine):
+    stepper = _shared_stepper()
+    text = Text(stepper, "abc", seed=3, length=40, wanted=Wanted(top=2, prompt=True, unit=(1, 5)))
+    engine.submit([text.writing, *(Text(stepper, "h", seed=i).writing for i in range(5))])
+    notes = [note for delta in (text.text(), text.deltas)[1] for note in delta.notes]
+    ids = [note.token for note in notes]
+    assert stepper.vocabulary.decode(ids) == "abc" + text.text()
+    h = stepper.read([np.array(ids)], stepper.zero_state())
+    o = stepper.logits(h[-1][1:, 0]).astype(np.float64)
+    logp = o - np.log(np.exp(o).sum(axis=1, keepdims=True))
+    assert notes[0].logprob is None
+    assert [note.logprob for note in notes[1:]] == pytest.approx([logp[i, t] for i, t in enumerate(ids[1:])])
+    for row, note in zip(logp, notes[1:], strict=False):
+        assert [value for _, value in note.top] == pytest.approx(sorted(row)[:-3:-1])
+    assert [note.activation for note in notes] == pytest.approx(h[1][1:, 0, 5].tolist())
+
+
+def test_a_cancelled_text_leaves_without_a_word(engine):
+    stepper = _shared_stepper()
+    text, other = Text(stepper, length=10**7), Text(stepper, seed=1, length=3000)
+    engine.submit([text.writing, other.writing])
+    time.sleep(0.01)
+    engine.cancel([text.writing])
+    assert other.text() == other.alone()
+    assert not text.done.is_set()
+    _until_idle(engine)
+
+
+def test_a_text_that_takes_too_long_is_ended(engine):
+    text = Text(_shared_stepper(), length=10**7, deadline=time.monotonic() + 0.05)
+    engine.submit([text.writing])
+    assert text.finish == "timeout"
+    _until_idle(engine)
+
+
+def test_more_than_the_limit_are_refused_all_at_once():
+    engine, stepper = Engine(limit=3), _shared_stepper()
+    try:
+        texts = [Text(stepper, seed=i, length=10**7) for i in range(2)]
+        engine.submit([text.writing for text in texts])
+        with pytest.raises(BusyError):
+            engine.submit([Text(stepper).writing, Text(stepper).writing])
+        assert engine.active == 2
+        engine.cancel([text.writing for text in texts])
+        _until_idle(engine)
+        three = [Text(stepper, seed=i) for i in range(3)]
+        engine.submit([text.writing for text in three])
+        assert [text.text() for text in three] == [text.alone() for text in three]
+    finally:
+        engine.close()
+
+
+def test_a_defect_ends_the_texts_it_meets_and_no_others(engine, caplog):
+    broken = Stepper(new_writer(LETTERS))
+    broken.speaker.write = None
+    bad, good = Text(broken, "ab"), Text(_shared_stepper(), "ab", seed=1)
+    engine.submit([bad.writing, good.writing])
+    assert bad.finish == "error"
+    assert good.text() == good.alone()
+    assert "the engine failed" in caplog.text
+    _until_idle(engine)
+
+
+def _until_idle(engine) -> None:
+    until = time.monotonic() + 10
+    while engine.active:
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+# -- text, as it may be shown ------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 4), max_size=40), st.text("abc", min_size=1, max_size=4), st.integers(1, 7))
+def test_one_stop_text_cuts_as_a_sample_is_cut(ids, stop, block):
+    vocabulary = CharVocabulary("abcde")
+    transcript, text, used = Transcript(vocabulary, [stop]), "", 0
+    for start in range(0, len(ids), block):
+        part = transcript.feed(ids[start : start + block])
+        text, used = text + part.text, used + part.tokens
+        assert stop not in text
+        if part.stopped:
+            break
+    else:
+        text += transcript.end().text
+    whole = vocabulary.decode(ids)
+    assert text == "".join(_until(stop, iter(whole)))
+    assert used == (whole.index(stop) + len(stop) if stop in whole else len(ids))
+
+
+@given(
+    st.text("ab é🙂\ud800", max_size=12),
+    st.lists(st.text("ab é🙂", min_size=1, max_size=3), max_size=3),
+    st.integers(1, 5),
+)
+def test_notes_go_with_their_tokens(text, stops, block):
+    ids = list(text.encode("utf-8", "surrogatepass"))
+    transcript, shown, notes = Transcript(ByteVocabulary(), stops), "", []
+    for start in range(0, len(ids), block):
+        here = range(start, min(start + block, len(ids)))
+        part = transcript.feed([ids[i] for i in here], list(here))
+        shown, notes = shown + part.text, notes + part.notes
+        if part.stopped:
+            break
+    else:
+        part = transcript.end()
+        shown, notes = shown + part.text, notes + part.notes
+        assert len(notes) == len(ids)
+    assert notes == list(range(len(notes)))
+    assert not any(stop in shown for stop in stops)
+    decoder = ByteVocabulary().decoder()
+    assert "".join(decoder.feed(ids[i]) for i in notes) == shown

@@ -1,0 +1,306 @@
+"""Runs as they are and as they train, trainings started and stopped, looks, and predictions."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from serve_tools import TEXT, Server
+
+from elman.serve.events import Follower, in_training
+from elman.training.run import Run
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    found = []
+    for block in text.strip().split("\n\n"):
+        lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        found += [(lines.get("event", "message"), json.loads(lines["data"]))] if "data" in lines else []
+    return found
+
+
+def rows_of(seen: list[tuple[str, Any]]) -> list[dict]:
+    return [row for kind, rows in seen if kind == "rows" for row in rows]
+
+
+def test_runs_tell_what_they_are(server, runs):
+    told = {run["name"]: run for run in server.http.get("/v1/elman/runs").json()["data"]}
+    assert list(told) == ["char", "byte", "word", "names"]
+    char = server.http.get("/v1/elman/runs/char").json()
+    assert char == told["char"]
+    assert (char["task"], char["ready"], char["training"], char["steps"]) == ("lm", True, False, 60)
+    assert char["config"]["network"]["hidden"] == 16
+    assert told["names"]["task"] == "classify"
+    assert str(runs) not in json.dumps(told)  # no paths of this machine
+
+
+def test_the_rows_of_a_run_come_as_events(server, runs):
+    answer = server.http.get("/v1/elman/runs/char/events", params={"follow": "false"})
+    told = events(answer.text)
+    rows = Run(runs / "char").metrics()
+    assert told == [("rows", rows), ("state", {"training": False})]
+    assert server.http.get("/v1/elman/runs/char/events", params={"follow": "perhaps"}).status_code == 400
+
+
+def test_a_file_is_followed_as_it_grows_is_cut_and_replaced(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    follower = Follower(path)
+    assert follower.events() == []
+    path.write_text('{"step": 1}\n{"st')
+    assert follower.events() == [("rows", [{"step": 1}])]
+    assert follower.events() == []
+    with path.open("a") as file:
+        file.write('ep": 2}\nnonsense\n{"step": NaN}\n[]\n{"step": 3}\n')
+    assert follower.events() == [("rows", [{"step": 2}, {"step": 3}])]
+    path.write_text('{"step": 1}\n')  # as a resumed run does
+    assert follower.events() == [("reset", {}), ("rows", [{"step": 1}])]
+    new = tmp_path / "new"
+    new.write_text('{"step": 5}\n{"step": 6}\n')
+    new.replace(path)
+    assert follower.events() == [("reset", {}), ("rows", [{"step": 5}, {"step": 6}])]
+
+
+def test_whoever_trains_holds_the_lock(runs, tmp_path):
+    shutil.copytree(runs / "char", tmp_path / "run")
+    run = Run(tmp_path / "run")
+    assert not in_training(run.path)
+    with run.lock():
+        assert in_training(run.path)
+    assert not in_training(run.path)
+    with run.lock():  # asking has left no lock behind
+        pass
+
+
+def test_a_training_is_started_followed_and_stopped(server: Server, tmp_path):
+    answer = server.post("/v1/elman/trainings", text=TEXT, name="mine", options={
+        "hidden": 12, "steps": 100_000, "batch": 4, "window": 16, "log_every": 5, "save_every": 50,
+        "validate_every": 50, "sample_every": 50,
+    })  # fmt: skip
+    assert answer.status_code == 201, answer.text
+    assert answer.json() == {"object": "training", "name": "mine", "state": "running", "message": None}
+    try:
+        second = server.post("/v1/elman/trainings", text=TEXT)
+        assert (second.status_code, second.json()["error"]["code"]) == (409, "training_in_progress")
+        seen: list[tuple[str, Any]] = []
+        with server.http.stream("GET", "/v1/elman/runs/mine/events") as stream:
+            text = ""
+            for piece in stream.iter_text():
+                text += piece
+                seen = events(text[: text.rfind("\n\n") + 2]) if "\n\n" in text else []
+                if sum("sample" in row for row in rows_of(seen)) >= 2:
+                    break
+        assert ("state", {"training": True}) in seen
+        steps = [row["step"] for row in rows_of(seen)]
+        assert steps == sorted(set(steps))
+        until = time.monotonic() + 20
+        while not server.http.get("/v1/elman/runs/mine").json()["ready"]:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert server.complete(model="mine", prompt="The", max_tokens=5)  # as good as it is by now
+    finally:
+        stopped = server.http.delete("/v1/elman/trainings/mine")
+    assert stopped.json()["state"] == "stopped"
+    assert not server.http.get("/v1/elman/runs/mine").json()["training"]
+    assert [t["name"] for t in server.http.get("/v1/elman/trainings").json()["data"]] == ["mine"]
+
+
+@pytest.mark.parametrize(("body", "param"), [
+    ({}, "text"), ({"text": "a", "corpus": "python-docs"}, "text"), ({"corpus": "/etc/passwd"}, "corpus"),
+    ({"corpus": "../runs/char/config.json"}, "corpus"), ({"text": TEXT, "name": "../up"}, "name"),
+    ({"text": TEXT, "name": ".hidden"}, "name"), ({"text": TEXT, "name": "a/b"}, "name"),
+    ({"text": TEXT, "options": {"hidden": 5000}}, "options"), ({"text": TEXT, "options": {"seconds": 1e6}}, "options"),
+    ({"text": TEXT, "options": {"hidden": "--out=x"}}, "options"), ({"text": TEXT, "options": {"out": "x"}}, "options"),
+    ({"text": TEXT, "options": {"encoding": "x"}}, "options"), ({"text": TEXT, "path": "/etc/passwd"}, None),
+])  # fmt: skip
+def test_a_training_takes_no_paths_and_no_nonsense(server, body, param):
+    answer = server.http.post("/v1/elman/trainings", json=body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["param"] == param
+
+
+def test_a_text_that_cannot_be_learned_is_refused_in_the_trainer_s_words(server):
+    answer = server.post("/v1/elman/trainings", text="too short")
+    assert answer.status_code == 400
+    assert "shorter than a window" in answer.json()["error"]["message"]
+    assert server.http.delete("/v1/elman/trainings/pasted").status_code == 404
+
+
+def test_corpora_are_listed(server):
+    assert "pride-and-prejudice" in [row["name"] for row in server.http.get("/v1/elman/corpora").json()["data"]]
+
+
+# -- looks -------------------------------------------------------------------------------------------------------------
+
+
+def test_flow_is_the_look_room_s(server, char_model):
+    from elman.look.flow import gradient_flow
+
+    text = "The cat sat on the mat"
+    told = server.post("/v1/elman/look/flow", model="char", text=text).json()
+    ids = char_model.vocabulary_.encode(text)
+    wanted = gradient_flow(char_model.network_, char_model.parameters_, ids[:-1], ids[1:])
+    assert told["tokens"] == list(text)
+    found = np.array(told["layers"][0]["map"], float)  # null becomes NaN
+    np.testing.assert_allclose(found, wanted.d_h[0], rtol=1e-4)
+    assert told["layers"][0]["by_lag"] == pytest.approx(wanted.by_lag(0).tolist())
+    assert told["verdicts"][0]["words"]
+
+
+def test_spectra_are_the_look_room_s(server, char_model):
+    told = server.post("/v1/elman/look/spectra", model="char", text="The cat sat").json()["layers"][0]
+    W_hh = char_model.parameters_["layers.0.W_hh"].astype(np.float64)
+    assert told["W_hh"]["singular"] == pytest.approx(np.linalg.svd(W_hh, compute_uv=False).tolist(), rel=1e-4)
+    assert math.hypot(*told["W_hh"]["eigenvalues"][0]) == pytest.approx(told["W_hh"]["radius"], rel=1e-4)
+    assert 0 <= told["saturation"]["share"] <= 1
+    assert len(told["lyapunov"]) == 16
+
+
+def test_units_and_reading(server, char_model):
+    told = server.post("/v1/elman/look/units", model="char", text=TEXT[:2000], count=3).json()
+    assert all(len(feature["units"]) == 3 for feature in told["features"])
+    assert "inside a word" in [feature["feature"] for feature in told["features"]]
+    read = server.post("/v1/elman/look/read", model="char", text="The cat", unit=2, alternatives=4).json()
+    assert read["surprise"][0] is None
+    assert read["surprise"][1:] == pytest.approx(char_model.surprise("The cat")[1:].tolist(), rel=1e-3)
+    assert len(read["activation"]) == len(read["tokens"]) == 7
+    assert [len(row) for row in read["alternatives"]] == [0, *[4] * 6]
+
+
+def test_steps_with_a_small_network_and_with_a_run(server):
+    small = server.post("/v1/elman/steps", input="hell", target="ello").json()
+    assert small["network"]["hidden"] == 3
+    own = server.post("/v1/elman/steps", input="cat", target="at ", model="char", shown=4).json()
+    assert own["network"]["hidden"] == 16
+    assert own["axes"]["H"]["size"] == 16
+    assert {step["phase"] for step in own["steps"]} >= {"forward", "backward"}
+
+
+@pytest.mark.parametrize(("path", "body"), [
+    ("look/flow", {"model": "char", "text": ""}), ("look/flow", {"model": "char", "text": "T"}),
+    ("look/flow", {"model": "char", "text": "日本"}), ("look/flow", {"model": "char"}), ("look/flow", {"text": 5}),
+    ("look/flow", {"model": "names", "text": "anna"}), ("look/flow", {"model": "char", "text": "The", "steps": 999}),
+    ("look/read", {"model": "char", "text": "The", "unit": 16}), ("look/units", {"model": "char", "text": "The"}),
+    ("steps", {"input": "ab", "target": "a"}), ("steps", {"input": "", "target": ""}),
+    ("steps", {"input": "x" * 900, "target": "x" * 900}), ("predict", {"model": "names", "inputs": []}),
+    ("predict", {"model": "names", "inputs": ["a", 1]}), ("predict", {"model": "char", "inputs": ["a"]}),
+    ("predict", {"model": "names", "inputs": [[1.5, 2.5]]}), ("predict", {"model": "names", "inputs": "anna"}),
+    ("predict", {"model": "names"}),
+])  # fmt: skip
+def test_looks_and_predictions_refuse_what_they_cannot_do(server, path, body):
+    answer = server.post(f"/v1/elman/{path}", **body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["message"]
+
+
+def test_predictions_are_those_of_the_model(server, runs):
+    from elman.models import load_model
+
+    told = server.post("/v1/elman/predict", model="names", inputs=["anna", "zzx"]).json()
+    model = load_model(runs / "names")
+    assert told["task"] == "classify"
+    assert [row["output"] for row in told["outputs"]] == model.predict(["anna", "zzx"]).tolist()
+    wanted = model.predict_proba(["anna", "zzx"])
+    for row, y_hat in zip(told["outputs"], wanted, strict=True):
+        assert row["probabilities"] == pytest.approx(dict(zip(model.classes_.tolist(), y_hat, strict=True)))
+
+
+def test_every_task_is_told_in_one_form(tmp_path):
+    from starlette.testclient import TestClient
+
+    from elman.models import Seq2Seq, SequenceGenerator, SequenceRegressor, SequenceTagger
+    from elman.serve.app import new_service
+    from elman.serve.guard import Doors
+
+    tiny = {"hidden": 6, "epochs": 1, "random_state": 0}
+    words = ["abc", "bca", "cab", "aab"] * 4
+    SequenceTagger(**tiny).fit(words, [list("XYZ")] * 16).save(tmp_path / "tag")
+    SequenceGenerator(**tiny).fit(["l", "r"] * 8, words).save(tmp_path / "generate")
+    Seq2Seq(**tiny).fit(words, words).save(tmp_path / "translate")
+    SequenceRegressor(**tiny).fit(words, [1.0, 2.0, 3.0, 4.0] * 4).save(tmp_path / "regress")
+    paths = [tmp_path / name for name in ("tag", "generate", "translate", "regress")]
+    with TestClient(new_service(paths, Doors("127.0.0.1")), base_url="http://localhost") as client:
+
+        def ask(model: str, inputs: list, **options) -> list:
+            answer = client.post("/v1/elman/predict", json={"model": model, "inputs": inputs, **options})
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["task"] == model
+            return [row["output"] for row in answer.json()["outputs"]]
+
+        assert [len(tags) for tags in ask("tag", ["ab", "abc"])] == [2, 3]
+        assert all(isinstance(text, str) for text in ask("generate", ["l", "r"], beam=2))
+        assert ask("generate", ["l"], temperature=1, seed=4) == ask("generate", ["l"], temperature=1, seed=4)
+        assert all(isinstance(text, str) for text in ask("translate", ["ab"], limit=5))
+        assert all(isinstance(number, float) for number in ask("regress", ["ab", "c"]))
+        answer = client.post("/v1/elman/predict", json={"model": "generate", "inputs": ["unheard of"]})
+        assert answer.status_code == 400
+
+
+def test_a_run_without_a_model_waits_for_one(runs, tmp_path):
+    from starlette.testclient import TestClient
+
+    from elman.serve.app import new_service
+    from elman.serve.guard import Doors
+
+    shutil.copytree(runs / "char", tmp_path / "new", ignore=shutil.ignore_patterns("model.safetensors"))
+    with TestClient(new_service([tmp_path / "new"], Doors("127.0.0.1")), base_url="http://localhost") as client:
+        until = time.monotonic() + 10
+        while client.get("/health").status_code == 503:
+            assert time.monotonic() < until
+        assert client.get("/v1/models").json()["data"] == []
+        answer = client.post("/v1/completions", json={"max_tokens": 3, "seed": 1})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "model_not_ready")
+        shutil.copy(runs / "char" / "model.safetensors", tmp_path / "new")
+        first = client.post("/v1/completions", json={"max_tokens": 9, "seed": 1, "temperature": 0})
+        assert first.status_code == 200
+        assert [model["id"] for model in client.get("/v1/models").json()["data"]] == ["new"]
+
+
+def test_a_better_model_takes_the_place_of_the_old(runs, tmp_path):
+    from elman.models import LanguageModel
+    from elman.serve.registry import Served
+
+    shutil.copytree(runs / "char", tmp_path / "run")
+    served = Served("run", tmp_path / "run")
+    old = served.load()
+    assert served.load() is old
+    assert served.recent is old
+    better = LanguageModel.load(runs / "char")
+    better.parameters_.buffer[:] *= 0.5
+    served.run.write_model(better.parameters_)
+    new = served.load()
+    assert new.model.sample(20, seed=1) == better.sample(20, seed=1) != old.model.sample(20, seed=1)
+
+
+def test_two_runs_of_one_name_are_told_apart(runs, tmp_path: Path):
+    from elman.serve.registry import Registry
+
+    shutil.copytree(runs / "word", tmp_path / "char")
+    registry = Registry([runs / "char", tmp_path / "char"])
+    assert [served.name for served in registry] == ["char", "char-2"]
+    assert registry.get("char-2").path == tmp_path / "char"
+
+
+def test_calculations_wait_and_too_many_are_told_to_come_again():
+    import asyncio
+
+    from elman.serve.problems import ApiError
+    from elman.serve.work import MOST, Work
+
+    async def crowd() -> list:
+        work, gate = Work(5.0), threading.Event()
+        asked = [asyncio.create_task(work.do(gate.wait, 5)) for _ in range(MOST)]
+        await asyncio.sleep(0.01)
+        with pytest.raises(ApiError) as caught:
+            await work.do(int)
+        assert caught.value.status == 429
+        gate.set()
+        return await asyncio.gather(*asked)
+
+    assert asyncio.run(crowd()) == [True] * 8
