@@ -85,7 +85,8 @@ def test_predict_tags_tokens(runs):
 
 def test_predict_translates_and_generates(runs):
     folder, _ = runs
-    assert elman("predict", "translate", "--beam", "3", cwd=folder, text="word 3\n").strip()
+    facts = json.loads(elman("predict", "translate", "--beam", "3", "--json", cwd=folder, text="word 3\n"))
+    assert set(facts) == {"input", "prediction"}
     drawn = elman("predict", "generate", "--temperature", "1", "--seed", "3", cwd=folder, text="A\nB\nA\n")
     assert len(drawn.splitlines()) == 3
     assert drawn == elman("predict", "generate", "--temperature", "1", "--seed", "3", cwd=folder, text="A\nB\nA\n")
@@ -125,7 +126,7 @@ def test_show_tells_of_any_run(runs):
         (["eval", "tag", "strange.tsv"], None, "expected a tag that was seen in training, got 'C'"),
         (["predict", "translate", "--proba"], "x\n", "--proba: expected a run to classify or tag"),
         (["predict", "generate"], "C\n", "label: expected one of"),
-        (["sample", "classify"], None, "expected a language model, got a run to classify"),
+        (["sample", "classify"], None, "expected a language model, got 'classify'. elman predict uses it."),
         (["predict", "nowhere"], "x\n", "There is no run at nowhere"),
     ],
 )

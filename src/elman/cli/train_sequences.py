@@ -162,10 +162,11 @@ def task_of(words: list[str]) -> str:
         from elman.training.run import Run
 
         run = Path(given["--resume"])
-        return str(Run(run).config.get("task", "lm")) if (run / "config.json").is_file() else "lm"
+        kept = Run(run).config.get("task") if (run / "config.json").is_file() else None
+        return str(kept) if kept in list(TASKS) else "lm"
     from elman.data.labelled import guess_task
 
-    sources = [
-        word for word in words if not word.startswith("-") and os.path.exists(word)
-    ]  # Path.exists raises for a name that is too long
+    # not Path.exists, which raises for a name that is too long; and a pipe can be read only once
+    known = os.path.isfile, os.path.isdir
+    sources = [word for word in words if not word.startswith("-") and any(is_one(word) for is_one in known)]
     return guess_task(sources[0]) if len(sources) == 1 else "lm"

@@ -20,12 +20,13 @@ async function ownWords(signal) {
   return told.choices[0].text.trim();
 }
 
-async function look() {
+async function look({ own = false } = {}) {
   control?.abort();
   const mine = (control = new AbortController()), { signal } = mine, began = performance.now();
   say("Following …");
   try {
-    if (!at("flow-text").value) at("flow-text").value = await ownWords(signal);
+    if (own) at("flow-text").value = await ownWords(signal);
+    if ([...at("flow-text").value].length < 2) return say("Type a word or two.");
     const value = { model: run.name, text: at("flow-text").value, steps: STEPS };
     [found, spectra] = await Promise.all(["flow", "spectra"].map((what) => post(`/v1/elman/look/${what}`, value, signal)));
     if (mine !== control) return;
@@ -109,17 +110,18 @@ place.addEventListener("keydown", (event) => {
   event.preventDefault();
   reach(to);
 });
-at("flow-text").addEventListener("input", settled(look, 350));
+at("flow-text").addEventListener("input", settled(() => look(), 350));
 
 export const flow = {
   show(next) {
     const same = run?.name === next.name;
     run = next;
-    if (same) return;
+    if (same && found) return;
+    found = null;
     at("flow-text").value = "";
     at("flow-found").hidden = true;
     at("flow-layers").replaceChildren();
     layer = 0;
-    look();
+    look({ own: true });
   },
 };

@@ -1,0 +1,135 @@
+// Steps: every equation of a word, forward then backward, one at a time.
+
+import { post } from "./api.js";
+import { at, calm, make, number, settled, visible } from "./dom.js";
+import { state } from "./state.js";
+import { Unrolled } from "./unrolled.js";
+import { formula, table } from "./values.js";
+
+const SMALL = "", PACE = 900; // milliseconds of a step when it plays
+let data = null, drawing = null, now = 0, started = false, playing = 0, control = null;
+
+const say = (words, wrong = false) => {
+  at("steps-said").textContent = words;
+  at("steps-said").classList.toggle("wrong", wrong);
+};
+
+/** The word without its last token, and without its first: what is read, and what should be said. */
+async function halves(word, model, signal) {
+  const kind = state.runs?.find((run) => run.name === model)?.config.data.tokens ?? "char";
+  if (kind !== "word") {
+    const letters = [...word];
+    return [letters.slice(0, -1).join(""), letters.slice(1).join("")];
+  }
+  const { tokens } = await post("/v1/elman/look/read", { model, text: word, alternatives: 1 }, signal);
+  return [tokens.slice(0, -1).join(""), tokens.slice(1).join("")];
+}
+
+async function load() {
+  control?.abort();
+  const { signal } = (control = new AbortController());
+  const word = at("word").value, model = at("step-network").value;
+  if ([...word].length < 2) return say("Two letters or more: the first is read, the second should follow.");
+  try {
+    const [input, target] = await halves(word, model, signal);
+    data = await post("/v1/elman/steps", { input, target, ...(model === SMALL ? {} : { model }), shown: model === SMALL ? 12 : 8 }, signal);
+    say(`It reads “${input}” and should say “${target}”: ${data.steps.length} equations.`);
+    drawing = new Unrolled(data, ([name, t, layer]) => go(data.steps.findIndex((s) => s.name === name && s.t === t && s.layer === layer)));
+    at("unrolled").replaceChildren(drawing.svg);
+    at("steps-found").hidden = false;
+    at("step-slider").max = data.steps.length - 1;
+    go(0);
+  } catch (error) {
+    if (error.name !== "AbortError") say(error.message.replace(/^input: /, ""), true);
+  }
+}
+
+/** The numbers of a symbol as they are known at this step. */
+function numbersOf(symbol) {
+  const bare = symbol.replace(/\.T$/, "");
+  const seen = data.steps.slice(0, now + 1), found = seen.flatMap((s) => [...s.operands, s.result]).filter((v) => v.name === bare).at(-1);
+  if (!found) return null;
+  const rows = found.axes.startsWith("B") ? found.values : found.axes.length > 1 ? found.values : [[found.values].flat()];
+  return rows.slice(0, 8).map((row) => row.slice(0, 8).map((v) => number(v)).join("  ") + (row.length > 8 ? " …" : "")).join("\n");
+}
+
+function drawEquation(step) {
+  const back = step.phase === "backward" || step.phase === "gradients", [reads, says] = data.tokens[step.t] ?? [];
+  const where = step.t === null ? "over all steps" : `t = ${step.t}, reads “${visible(reads)}”, should say “${visible(says)}”`;
+  const cut = ["H", "Y"].filter((axis) => data.axes[axis].indices.length < data.axes[axis].size)
+    .map((axis) => `${data.axes[axis].indices.length} of ${data.axes[axis].size} ${axis === "H" ? "units" : "tokens"}`);
+  at("equation").classList.toggle("back", back);
+  at("equation").replaceChildren(
+    make("p", { class: "kicker" }, make("span", { class: "badge" }, step.phase), where, data.network.layers > 1 ? ` · layer ${step.layer}` : ""),
+    formula(step.here, numbersOf),
+    make("p", { class: "says" }, step.says),
+    make("div", { class: "values" }, ...step.operands.map((value) => table(value, data.axes)), make("div", { class: "result" }, table(step.result, data.axes))),
+    cut.length ? make("p", { class: "hint" }, `Shown: ${cut.join(", ")}.`) : null,
+    make("h3", {}, step.lines.length > 1 ? "The lines of code that are it" : "The line of code that is it"),
+    make("div", { class: "code mono" }, step.lines.map((line) => make("p", {}, make("span", {}, `${line.file}:${line.line}`), make("code", {}, line.code)))));
+}
+
+function go(i) {
+  if (!data) return;
+  now = Math.max(0, Math.min(data.steps.length - 1, i));
+  const node = drawing.show(now), step = data.steps[now];
+  drawEquation(step);
+  at("step-slider").value = now;
+  at("step-slider").setAttribute("aria-valuetext", step.here);
+  at("step-count").textContent = `${now + 1} / ${data.steps.length}`;
+  at("back").disabled = at("first").disabled = now === 0;
+  at("next").disabled = now === data.steps.length - 1;
+  if (at("next").disabled) play(false);
+  const box = at("unrolled"), spot = node?.getBBox();
+  if (spot && box.scrollWidth > box.clientWidth) box.scrollTo({ left: spot.x + spot.width / 2 - box.clientWidth / 2, behavior: calm.matches ? "auto" : "smooth" });
+}
+
+function play(on) {
+  clearInterval(playing);
+  playing = on ? setInterval(() => go(now + 1), PACE) : 0;
+  at("play").textContent = on ? "Pause" : "Play";
+  at("play").setAttribute("aria-pressed", on);
+}
+
+function key(event) {
+  if (at("steps").hidden || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog")) return;
+  const to = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: data?.steps.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  go(to);
+}
+
+/** Hovering a symbol in the formula marks its table. */
+function mark(event) {
+  const symbol = event.target.closest?.(".symbol")?.dataset.symbol.replace(/\.T$/, "");
+  for (const figure of at("equation").querySelectorAll(".value")) figure.classList.toggle("marked", Boolean(symbol) && figure.dataset.name.includes(symbol));
+}
+
+function start() {
+  started = true;
+  at("word").addEventListener("input", settled(load, 250));
+  at("step-network").addEventListener("change", load);
+  at("first").addEventListener("click", () => go(0));
+  at("back").addEventListener("click", () => go(now - 1));
+  at("next").addEventListener("click", () => go(now + 1));
+  at("play").addEventListener("click", () => { if (now === data.steps.length - 1) go(0); play(!playing); });
+  at("step-slider").addEventListener("input", () => go(Number(at("step-slider").value)));
+  at("equation").addEventListener("pointerover", mark);
+  addEventListener("keydown", key);
+}
+
+function fillNetworks() {
+  const before = at("step-network").value;
+  const ready = (state.runs ?? []).filter((run) => run.task === "lm" && run.ready);
+  at("step-network").replaceChildren(make("option", { value: SMALL }, "three units, weights from a seed"),
+    ...ready.map(({ name }) => make("option", { value: name, selected: name === before }, name)));
+}
+
+export const steps = {
+  show() {
+    if (!started) start();
+    fillNetworks();
+    if (!data) load();
+  },
+  hide: () => play(false),
+};
