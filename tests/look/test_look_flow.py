@@ -33,7 +33,9 @@ def one_backward_a_loss(network, p, x, y, state=None):
     return norms
 
 
-@pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "identity", SOFT], ids=str)
+@pytest.mark.parametrize(
+    "activation", ["tanh", "relu", "sigmoid", "identity", SOFT], ids=["tanh", "relu", "sigmoid", "identity", "own"]
+)
 @pytest.mark.parametrize("T", [1, 2, 9])
 def test_it_equals_one_backward_pass_per_loss(T, activation):
     network, p = random_network(T, activation=activation)

@@ -20,7 +20,7 @@ def one_step(seed: int, activation, H: int = 5):
     return h0, W_hh, lambda h: maths.rnn_forward(x, h, W_xh, W_hh, b_h, activation=activation), (x, W_xh)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=[a if isinstance(a, str) else "own" for a in ACTIVATIONS])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_jacobian_is_the_numeric_derivative(seed, activation):
     h0, W_hh, forward, _ = one_step(seed, activation)
@@ -30,7 +30,7 @@ def test_the_jacobian_is_the_numeric_derivative(seed, activation):
         np.testing.assert_allclose(J[i], numeric, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=[a if isinstance(a, str) else "own" for a in ACTIVATIONS])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_step_back_is_the_jacobian_transposed_and_what_the_backward_pass_does(seed, activation):
     h0, W_hh, forward, (x, W_xh) = one_step(seed, activation)
