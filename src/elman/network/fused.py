@@ -47,19 +47,23 @@ class Fused:
         forward, backward, inner, head = self.packed
         pack_network(p.buffer, self.inputs, self.outputs, self.hidden, self.layers, forward, backward, inner, head[0])
         scale = p.buffer.dtype.type(1 / normaliser)
+        # where nothing is in the buffer yet, the first slice needs no room of its own
+        begun = bool(gradients.buffer.any())
+        own = [w.room(p) if begun or number else gradients.buffer for number, w in enumerate(self.work)]
         jobs = []
-        for rows, w in zip(self.slices, self.work, strict=True):
+        for rows, w, g in zip(self.slices, self.work, own, strict=True):
             for layer, h in enumerate(state):
                 w.h[layer, 0] = h[rows]
             kept = self.none if masks is None else np.stack([m[:, rows].reshape(-1, self.hidden) for m in masks])
             job = partial(
-                window, p.buffer, w.gradients, _column(x, rows), _column(y, rows), self.inputs, w.h, w.inputs, w.o,
+                window, p.buffer, g, _column(x, rows), _column(y, rows), self.inputs, w.h, w.inputs, w.o,
                 w.d, w.d_below, kept, forward, backward, inner, head[0], self.code, scale, w.edge, w.scratch,
             )  # fmt: skip
             jobs.append(job)
         losses = run(jobs)
-        for rows, w in zip(self.slices, self.work, strict=True):
-            gradients.buffer += w.gradients
+        for rows, w, g in zip(self.slices, self.work, own, strict=True):
+            if g is not gradients.buffer:
+                gradients.buffer += g
             for layer, h in enumerate(state):
                 h[rows] = w.h[layer, -1]
         return float(sum(losses))
@@ -74,9 +78,15 @@ class _Work:
 
     def __init__(self, network: Network, p: Parameters, T: int, B: int, masked: bool) -> None:
         dtype, H, L, rows = p.buffer.dtype, network.hidden, network.layers, T * B
-        self.gradients = np.empty_like(p.buffer)
+        self.gradients: Array | None = None
         self.h = np.empty((L, T + 1, B, H), dtype)
         self.inputs = np.empty((L, rows, H) if masked else (0, 0, 0), dtype)
         self.o = np.empty((rows, network.outputs), dtype)
         self.d, self.d_below = np.empty((rows, H), dtype), np.empty((rows, H) if L > 1 else (0, 0), dtype)
         self.edge, self.scratch = np.empty(rows * panel_width(dtype.itemsize), dtype), np.empty(B * H, dtype)
+
+    def room(self, p: Parameters) -> Array:
+        """For this slice's gradients."""
+        if self.gradients is None:
+            self.gradients = np.empty_like(p.buffer)
+        return self.gradients
