@@ -167,7 +167,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 _SEQUENCES = {"batch": 32, "learning_rate": 2e-3, "warmup": 50, "epochs": 15}
 TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they differ from those above
-    "classify": {**_SEQUENCES},
+    "classify": {**_SEQUENCES, "hidden": 192, "dropout": 0.3, "batch": 64, "learning_rate": 4e-3, "epochs": 12},
     "regress": {**_SEQUENCES},
     "tag": {**_SEQUENCES, "both_ways": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
             "recurrent_dropout": 0.2, "rare": 1.0, "learning_rate": 5e-3, "epochs": 25},

@@ -15,6 +15,7 @@ from elman.cli.ending import farewell, free_folder, only_the_budget
 from elman.cli.progress import TrainingReport, reading
 from elman.cli.ranks import LastWords
 from elman.cli.say import console, errors
+from elman.cli.watch import check_extra, watched
 from elman.config import PRESETS, Config, DataConfig, NetworkConfig, TrainingConfig, check
 from elman.errors import ArgumentError, UnknownNameError
 from elman.training.events import Listener
@@ -29,6 +30,7 @@ RESUME = {
     "--task",
     "--threads",
     "--tensorboard",
+    "--watch",
     "--help",
     *(f"--{name}" for name in BUDGET),
 }  # flags that may go on
@@ -56,6 +58,7 @@ class Train:
     preset: str = "default"  # choices that fit together: default, large, tiny
     threads: int | None = None  # at most so many (default: all cores that the process may use)
     tensorboard: bool = False  # write TensorBoard files into the run folder
+    watch: bool = False  # open a page on which to see it learn
     data: DataConfig = field(default_factory=DataConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -87,6 +90,8 @@ class Train:
         shared = None if os.environ.get("ELMAN_THREADS") else world().threads  # with the other ranks of the machine
         if (threads := shared if self.threads is None else self.threads) is not None:
             set_threads(threads)
+        if self.watch:
+            check_extra()
         say_if_compiling("window")
         return self._start() if self.resume is None else self._resume(self.resume)
 
@@ -116,9 +121,9 @@ class Train:
         prepared = language_run.prepare(corpus, config)
         out = out or free_folder(Path("runs"), corpus.name)
         self._say(prepared, out)
-        with stop_on_signals(errors.print) as stopping, TrainingReport() as report:
+        with stop_on_signals(errors.print) as stopping, TrainingReport() as report, watched(self.watch) as page:
             trained = language_run.start(
-                prepared, out=out, force=self.force, listeners=[report, *self._also(out)], stopping=stopping
+                prepared, out=out, force=self.force, listeners=[report, page, *self._also(out)], stopping=stopping
             )
         return farewell(out, trained.finished)
 
@@ -134,9 +139,9 @@ class Train:
         run = Run(path)
         for difference in differences(run.config.get("environment")):
             errors.print(f"Note: {difference}; the result may differ in its last bits.", style="yellow")
-        with stop_on_signals(errors.print) as stopping, TrainingReport() as report:
+        with stop_on_signals(errors.print) as stopping, TrainingReport() as report, watched(self.watch) as page:
             trained = language_run.resume(
-                path, budget_options=budget, listeners=[report, *self._also(path)], stopping=stopping
+                path, budget_options=budget, listeners=[report, page, *self._also(path)], stopping=stopping
             )
         return farewell(path, trained.finished)
 

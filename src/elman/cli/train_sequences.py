@@ -14,6 +14,7 @@ from elman.cli.ending import farewell, free_folder, only_the_budget
 from elman.cli.progress import TrainingReport
 from elman.cli.ranks import LastWords
 from elman.cli.say import console, errors
+from elman.cli.watch import check_extra, watched
 from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, TrainingConfig, check
 from elman.errors import ArgumentError
 from elman.training.events import Listener
@@ -44,6 +45,7 @@ class TrainSequences:
     resume: Path | None = None  # go on with this run; only the budget may change (--seconds: so many more)
     threads: int | None = None  # at most so many (default: all cores that the process may use)
     tensorboard: bool = False  # write TensorBoard files into the run folder
+    watch: bool = False  # open a page on which to see it learn
     data: SequenceDataConfig = field(default_factory=SequenceDataConfig)
     network: SequenceNetworkConfig = field(default_factory=SequenceNetworkConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -52,7 +54,15 @@ class TrainSequences:
     def default(words: list[str]) -> TrainSequences:
         """The defaults of the task; its budget gives way to one that is named."""
         flags = {word.partition("=")[0] for word in words if word.startswith("--")}
-        allowed = {"--resume", "--threads", "--tensorboard", "--help", "--task", *(f"--{name}" for name in BUDGET)}
+        allowed = {
+            "--resume",
+            "--threads",
+            "--tensorboard",
+            "--watch",
+            "--help",
+            "--task",
+            *(f"--{name}" for name in BUDGET),
+        }
         if "--resume" in flags and (other := flags - allowed):
             raise only_the_budget(", ".join(sorted(other)))
         if windows := sorted(flags & {"--window", "--block", "--reach", "--preset"}):
@@ -71,6 +81,8 @@ class TrainSequences:
         shared = None if os.environ.get("ELMAN_THREADS") else world().threads  # with the other ranks of the machine
         if (threads := shared if self.threads is None else self.threads) is not None:
             set_threads(threads)
+        if self.watch:
+            check_extra()
         say_if_compiling("_forward")
         return self._start() if self.resume is None else self._resume(self.resume)
 
@@ -92,11 +104,11 @@ class TrainSequences:
         out = self.out or free_folder(Path("runs"), name)
         X, y = (rows.right, rows.left) if self.task == "generate" else (rows.left, rows.right)
         self._say(name, X, y, out)
-        with stop_on_signals(errors.print) as stopping, TrainingReport() as report:
+        with stop_on_signals(errors.print) as stopping, TrainingReport() as report, watched(self.watch) as page:
             source = {"name": name, "source": self.source, "examples": len(rows)}
             model.fit(
                 X, y, config=config, out=out, force=self.force, source=source,
-                listeners=[report, *self._also(out)], stopping=stopping,
+                listeners=[report, page, *self._also(out)], stopping=stopping,
             )  # fmt: skip
         return farewell(out, model.fitted_.finished, **_words(self.task))
 
@@ -112,9 +124,9 @@ class TrainSequences:
         run = Run(path)
         for difference in differences(run.config.get("environment")):
             errors.print(f"Note: {difference}; the result may differ in its last bits.", style="yellow")
-        with stop_on_signals(errors.print) as stopping, TrainingReport() as report:
+        with stop_on_signals(errors.print) as stopping, TrainingReport() as report, watched(self.watch) as page:
             fitted = sequence_run.resume(
-                path, budget_options=budget, listeners=[report, *self._also(path)], stopping=stopping
+                path, budget_options=budget, listeners=[report, page, *self._also(path)], stopping=stopping
             )
         assert fitted.finished is not None
         return farewell(path, fitted.finished, **_words(fitted.terms.task))

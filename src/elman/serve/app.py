@@ -64,6 +64,7 @@ class Service:
         allowed = is_loopback(self.doors.host) or bool(self.doors.key)
         self.trainings = Trainings(self.registry, limits, self.runs_folder, allowed=allowed)
         runs, looking = Runs(self.registry, limits.max_streams), Looking(self.registry, limits, work)
+        self.ending = runs.ending  # set when the service is about to end
         completions = Completions(self.engine, self.registry, limits, self.monitor.first_token)
 
         async def complete(request: Request) -> Response:

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -79,20 +80,21 @@ def in_training(path: Path) -> bool:
     return False
 
 
-async def follow(path: Path, *, on: bool = True) -> AsyncGenerator[ServerSentEvent, None]:
-    """All events of a run; unless it is to go on, those until now."""
+async def follow(path: Path, ending: threading.Event) -> AsyncGenerator[ServerSentEvent, None]:
+    """All events of a run until the service ends; if it does already, those until now."""
     follower, training, quiet = Follower(path / "metrics.jsonl"), None, 0
     while True:
+        last = ending.is_set()
         new = await asyncio.to_thread(follower.events)
         for kind, value in new:
             yield ServerSentEvent(dumps(value), event=kind, sep="\n")
         quiet = 0 if new and training else quiet + 1
-        if training is None or quiet >= QUIET:
+        if training is None or quiet >= QUIET or last:
             quiet = 0
             now = in_training(path)
             if now != training:
                 training = now
                 yield ServerSentEvent(dumps({"training": now}), event="state", sep="\n")
-        if not on:
+        if last:
             return
         await asyncio.sleep(EVERY)

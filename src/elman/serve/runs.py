@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
@@ -17,11 +18,14 @@ from elman.serve.problems import ApiError, busy
 from elman.serve.registry import Registry, Served
 
 SEND_SECONDS = 60.0  # after which a client that reads nothing has gone
+GRACE = 5.0  # seconds in which a stream tells the last rows when the service ends
 
 
 class Runs:
     def __init__(self, registry: Registry, max_streams: int) -> None:
         self.registry, self.max_streams, self.streams = registry, max_streams, 0
+        self.ending, self._ended = threading.Event(), threading.Event()
+        self._ended.set()
 
     async def models(self, request: Request) -> Response:
         return Json({"object": "list", "data": [_model(served) for served in self.registry if served.ready]})
@@ -46,12 +50,13 @@ class Runs:
             raise ApiError(400, "follow: expected true or false", code="invalid_value", param="follow")
         if self.streams >= self.max_streams:
             raise busy(f"{self.max_streams} clients follow runs already. Try again in a moment.")
-        return EventSourceResponse(self._counted(served, on == "true"), sep="\n", send_timeout=SEND_SECONDS)
+        told = self._counted(served, self.ending if on == "true" else self._ended)
+        return EventSourceResponse(told, sep="\n", send_timeout=SEND_SECONDS, shutdown_grace_period=GRACE)
 
-    async def _counted(self, served: Served, on: bool) -> AsyncIterator[ServerSentEvent]:
+    async def _counted(self, served: Served, ending: threading.Event) -> AsyncIterator[ServerSentEvent]:
         self.streams += 1
         try:
-            async with aclosing(follow(served.path, on=on)) as events:
+            async with aclosing(follow(served.path, ending)) as events:
                 async for event in events:
                     yield event
         finally:

@@ -51,7 +51,7 @@ def url(listener: socket.socket) -> str:
 
 class Server(uvicorn.Server):
     def __init__(self, service: Service) -> None:
-        limits = service.limits
+        limits, self.ending = service.limits, service.ending
         super().__init__(
             uvicorn.Config(
                 service,
@@ -72,6 +72,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.ending.set()
         await super().shutdown(sockets)
         if self.force_exit:  # clients are cut off; trainings are stopped even then, which uvicorn would skip
             for connection in list(self.server_state.connections):
@@ -95,7 +96,7 @@ def serve(service: Service, listener: socket.socket) -> None:
 def serving(service: Service, listener: socket.socket) -> Iterator[str]:
     """The same beside other work, for as long as the context lasts; gives the address."""
     server = Server(service)
-    server.config.timeout_graceful_shutdown = 1
+    server.config.timeout_graceful_shutdown = 3
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="elman-serve", daemon=True)
     thread.start()
     try:

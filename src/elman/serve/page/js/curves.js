@@ -3,18 +3,20 @@
 import { levels, level, plot } from "./plot.js";
 import { at } from "./dom.js";
 
+const SMALL = { margin: { l: 40, r: 8, t: 6, b: 24 } };
+
 const line = (rows, name, colour, more = {}) => ({
   x: rows.map((row) => row.step), y: rows.map((row) => row[name]), type: "scatter", mode: "lines",
   line: { color: colour, width: 2, ...more.line }, hovertemplate: "step %{x}: %{y:.4~g}<extra></extra>", ...more.trace,
 });
 
-/** A curve's mean over the rows around: noise hides the trend. */
-function smooth(rows, name, width = Math.max(1, Math.round(rows.length / 40))) {
-  let sum = 0, n = 0;
+/** A curve's mean over the rows around: noise hides the trend. Near its ends fewer are around. */
+function smooth(rows, name) {
+  const most = Math.round(rows.length / 60);
   return rows.map((row, i) => {
-    if (row[name] != null) { sum += row[name]; n += 1; }
-    if (i >= width && rows[i - width][name] != null) { sum -= rows[i - width][name]; n -= 1; }
-    return { step: row.step, [name]: n ? sum / n : null };
+    const width = Math.min(most, i, rows.length - 1 - i);
+    const near = rows.slice(i - width, i + width + 1).map((other) => other[name]).filter((v) => v != null);
+    return { step: row.step, [name]: near.length ? near.reduce((a, b) => a + b) / near.length : null };
   });
 }
 
@@ -34,8 +36,8 @@ export function drawCurves(rows, run, marked) {
   }));
   plot(at("gradient-figure"), (c) => ({
     traces: [line(rows, "gradient_norm", c.violet, { line: { width: 1.5 } })],
-    layout: { yaxis: { type: "log", dtick: 1 }, ...(clip ? levels(level(clip, `clipped above ${clip}`, { log: true })) : {}) },
+    layout: { ...SMALL, yaxis: { type: "log", dtick: 1 }, ...(clip ? levels(level(clip, `clipped above ${clip}`, { log: true })) : {}) },
   }));
-  plot(at("rate-figure"), (c) => ({ traces: [line(rows, "learning_rate", c.gold)], layout: { yaxis: { rangemode: "tozero", tickformat: ".1~e" } } }));
-  plot(at("speed-figure"), (c) => ({ traces: [line(rows, "tokens_per_second", c.green, { line: { width: 1.5 } })], layout: { yaxis: { rangemode: "tozero", tickformat: ".2~s" } } }));
+  plot(at("rate-figure"), (c) => ({ traces: [line(rows, "learning_rate", c.gold)], layout: { ...SMALL, yaxis: { rangemode: "tozero", tickformat: ".2~g" } } }));
+  plot(at("speed-figure"), (c) => ({ traces: [line(rows, "tokens_per_second", c.green, { line: { width: 1.5 } })], layout: { ...SMALL, yaxis: { rangemode: "tozero", tickformat: ".2~s" } } }));
 }

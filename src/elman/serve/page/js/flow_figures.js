@@ -66,7 +66,7 @@ export function drawEigen({ W_hh, jacobians }) {
     traces: [points(jacobians.eigenvalues.flat(), "Jacobians", c.warm, 4, 0.45), points(W_hh.eigenvalues, "W_hh", c.accent, 5, 0.9)],
     layout: {
       showlegend: true, xaxis: { scaleanchor: "y", constrain: "domain", zeroline: true }, yaxis: { constrain: "domain" },
-      shapes: [{ type: "circle", x0: -1, y0: -1, x1: 1, y1: 1, line: { color: c.soft, width: 1, dash: "dot" } }],
+      shapes: [{ type: "circle", x0: -1, y0: -1, x1: 1, y1: 1, line: { color: c.ink, width: 1.5, dash: "dot" } }],
     },
   }));
 }

@@ -15,12 +15,12 @@ export function openInspector(text, i, goOn) {
     }, make("b", { class: "mono" }, visible(name)), bar, make("span", {}, percent(share))));
   });
   const before = visible(text.before(i).slice(-18));
-  box.replaceChildren(
+  box.replaceChildren(...[
     make("p", {}, "after ", make("span", { class: "mono" }, `…${before}`)),
     make("h3", {}, make("b", { class: "mono" }, visible(cell.piece)), cell.surprise === null ? " the first character" :
       ` ${percent(Math.exp(-cell.surprise))}, ${number(cell.surprise, 2)} nats`),
     rows.length ? make("ul", {}, rows) : make("p", {}, "Nothing predicts the first one."),
-    rows.length ? make("p", { class: "hint" }, "Choose one, and the text goes on from there.") : null);
+    rows.length ? make("p", { class: "hint" }, "Choose one, and the text goes on from there.") : ""]);
   box.hidden = false;
   place(box, cell.node);
   (box.querySelector("button:not(:disabled)") ?? box).focus({ preventScroll: true });

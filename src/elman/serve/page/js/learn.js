@@ -11,14 +11,16 @@ let run = null, rows = [], training = false, control = null, drawing = null, min
 
 const tile = (value, what) => make("div", { class: "tile" }, make("b", {}, value), make("span", {}, what));
 
+const rested = () => (!rows.length || !run.steps ? "at rest" : rows.at(-1).step >= run.steps ? "finished" : "stopped");
+
 function drawHead() {
   const { config } = run, network = config?.network;
   const facts = network ? [`${network.layers} × ${network.hidden} ${network.activation} units`, run.vocabulary && `${run.vocabulary} ${config.data.tokens} tokens`,
-    run.corpus && `on ${run.corpus}`, run.tokens && `${count(run.tokens)} tokens of text`].filter(Boolean).join(" · ") : "";
+    run.corpus && run.corpus !== "stdin" && `on ${run.corpus}`, run.tokens && `${count(run.tokens)} tokens of text`].filter(Boolean).join(" · ") : "";
   const stoppable = mine.some((found) => found.name === run.name && found.state === "running");
   at("run-head").replaceChildren(
     make("div", {}, make("h1", {}, run.name), make("p", { class: "note" }, facts)),
-    make("p", { class: "state" }, make("span", { class: training ? "badge live" : "badge" }, training ? "training" : "at rest"),
+    make("p", { class: "state" }, make("span", { class: training ? "badge live" : "badge" }, training ? "training" : rested()),
       stoppable ? make("button", { type: "button", id: "stop-training", onclick: stopTraining }, "Stop") : null));
 }
 
@@ -79,6 +81,8 @@ async function follow(name, signal) {
     }
     if (rows.length && !at("curves").hidden) drawSoon(); else { clearTimeout(drawing); drawAll(); }
   }
+  await refresh(); // the stream ends with the service, which this finds out
+  throw new Error("The service told no more of this run.");
 }
 
 async function stopTraining() {
@@ -127,8 +131,11 @@ export const learn = {
     follow(found.name, control.signal).catch((error) => {
       if (error.name === "AbortError") return;
       control = null; // show() follows anew when the service is back
-      at("learn-said").hidden = false;
-      at("learn-said").textContent = rows.length ? `${error.message} What you see is what it knew last.` : error.message;
+      training = false;
+      drawHead();
+      drawTiles();
+      at("learn-said").hidden = rows.length > 0;
+      at("learn-said").textContent = error.message;
     });
   },
   hide: leave,

@@ -38,7 +38,9 @@ function form() {
   const beam = make("input", { id: "predict-beam", type: "range", min: 1, max: 16, value: 4 });
   const width = make("output", { for: "predict-beam" }, "4");
   beam.addEventListener("input", () => { width.textContent = beam.value; });
-  const draw = make("input", { type: "checkbox", id: "predict-draw" });
+  const search = make("div", { class: "slider", hidden: run.task === "generate" }, make("label", { for: "predict-beam" }, "Beam"), width, beam,
+    make("p", { class: "hint" }, "candidates that the search for the likeliest keeps"));
+  const draw = make("input", { type: "checkbox", id: "predict-draw", checked: run.task === "generate", onchange: () => { search.hidden = draw.checked; } });
   const chips = (labels ?? []).slice(0, 40).map((label) => make("button", { type: "button", class: "chip", onclick: () => { typed.value = String(label); ask(); } }, String(label)));
 
   async function ask() {
@@ -61,8 +63,7 @@ function form() {
   return make("div", { class: "card" }, make("h2", {}, WORDS[run.task][2]),
     make("label", { class: "field", for: "predict-inputs" }, labels ? "A label, such as those below" : `Input, ${kind === "numbers" ? "one sequence of numbers in each line" : how}`),
     typed, chips.length ? make("p", { class: "chips" }, chips) : null,
-    writes ? make("div", { class: "slider" }, make("label", { for: "predict-beam" }, "Beam"), width, beam, make("p", { class: "hint" }, "candidates that the search keeps")) : null,
-    run.task === "generate" ? make("label", { class: "check" }, draw, " Draw at random instead") : null,
+    run.task === "generate" ? make("label", { class: "check" }, draw, " Draw at random, another each time") : null, writes ? search : null,
     make("div", { class: "bar" }, make("button", { type: "button", class: "main", id: "predict-go", onclick: ask }, verb, " ", make("kbd", {}, "Ctrl ↵")), said), out);
 }
 

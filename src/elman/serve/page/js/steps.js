@@ -32,6 +32,7 @@ async function load() {
   if ([...word].length < 2) return say("Two letters or more: the first is read, the second should follow.");
   try {
     const [input, target] = await halves(word, model, signal);
+    if (!input) return say("Two words or more: the first is read, the second should follow.");
     data = await post("/v1/elman/steps", { input, target, ...(model === SMALL ? {} : { model }), shown: model === SMALL ? 12 : 8 }, signal);
     say(`It reads “${input}” and should say “${target}”: ${data.steps.length} equations.`);
     drawing = new Unrolled(data, ([name, t, layer]) => go(data.steps.findIndex((s) => s.name === name && s.t === t && s.layer === layer)));
@@ -64,7 +65,7 @@ function drawEquation(step) {
     formula(step.here, numbersOf),
     make("p", { class: "says" }, step.says),
     make("div", { class: "values" }, ...step.operands.map((value) => table(value, data.axes)), make("div", { class: "result" }, table(step.result, data.axes))),
-    cut.length ? make("p", { class: "hint" }, `Shown: ${cut.join(", ")}.`) : null,
+    make("p", { class: "hint" }, cut.length ? `Shown: ${cut.join(", ")}.` : ""),
     make("h3", {}, step.lines.length > 1 ? "The lines of code that are it" : "The line of code that is it"),
     make("div", { class: "code mono" }, step.lines.map((line) => make("p", {}, make("span", {}, `${line.file}:${line.line}`), make("code", {}, line.code)))));
 }

@@ -48,7 +48,7 @@ export class ShadedText {
 
   #shade(cell) {
     const value = this.mode === "unit" ? cell.activation : this.mode === "surprise" ? cell.surprise : null;
-    const strength = value === null ? 0 : this.mode === "unit" ? Math.abs(value) : Math.min(1, value / MOST);
+    const strength = value === null ? 0 : this.mode === "unit" ? Math.abs(value) : Math.min(1, value / MOST) ** 1.25;
     cell.node.dataset.sign = this.mode === "unit" && value > 0 ? "plus" : "minus";
     cell.node.style.setProperty("--s", strength.toFixed(3));
   }

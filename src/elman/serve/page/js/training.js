@@ -48,6 +48,12 @@ export function startTraining() {
   if (started) return;
   started = true;
   form().addEventListener("submit", begin);
+  form().elements.text.addEventListener("paste", (event) => { // a book, line by line, would take a browser minutes
+    const pasted = event.clipboardData?.getData("text/plain") ?? "", place = event.target;
+    if (pasted.length < 10_000) return;
+    event.preventDefault();
+    place.setRangeText(pasted, place.selectionStart, place.selectionEnd, "end");
+  });
   form().addEventListener("change", () => {
     at("text-field").hidden = source() !== "text";
     at("corpus-field").hidden = source() !== "corpus";

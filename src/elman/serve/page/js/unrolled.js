@@ -1,9 +1,9 @@
 // The unrolled network as a drawing: it fills with numbers as the equations run.
 
 import { draw, number, visible } from "./dom.js";
-import { largest, tint } from "./values.js";
+import { largest, named, tint } from "./values.js";
 
-const PITCH = 148, LEFT = 58, BOX = 108, STATE = 46, BARS = 58, BELOW = 62; // pixels
+const LEFT = 58, BOX = 108, STATE = 46, BARS = 58, BELOW = 62; // pixels
 const BACK = ["backward", "gradients"];
 
 export class Unrolled {
@@ -11,9 +11,10 @@ export class Unrolled {
     Object.assign(this, { data, choose, T: data.tokens.length, layers: data.network.layers });
     this.nodes = new Map(); // key: {box, cells or bars, caption, told: [[step, entry], …]}
     this.edges = []; // {path, kind, t, layer}
-    this.top = 62 + BARS; // the foot of the bars
-    this.width = LEFT + 54 + this.T * PITCH + 150;
-    this.height = this.top + this.layers * (STATE + BELOW) + 52;
+    this.pitch = this.T < 5 ? 184 : 148;
+    this.top = 70 + BARS; // the foot of the bars
+    this.width = LEFT + 54 + this.T * this.pitch + 172;
+    this.height = this.top + this.layers * (STATE + BELOW) + 70;
     this.svg = draw("svg", { viewBox: `0 0 ${this.width} ${this.height}`, width: this.width, height: this.height, role: "img",
       "aria-label": `The network, unrolled over ${this.T} steps` });
     this.#arrows();
@@ -24,12 +25,12 @@ export class Unrolled {
     this.#collect();
   }
 
-  x(t) { return LEFT + 54 + (t + 1) * PITCH; } // the centre of a column; t = -1 is h[0]'s
+  x(t) { return LEFT + 54 + (t + 1) * this.pitch; } // the centre of a column; t = -1 is h[0]'s
 
   y(layer) { return this.top + BELOW - 12 + (this.layers - 1 - layer) * (STATE + BELOW); } // the roof of a state
 
   #arrows() {
-    const head = (id) => draw("marker", { id, viewBox: "0 0 8 8", refX: 6.5, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" }, draw("path", { d: "M0 .8 7 4 0 7.2z" }));
+    const head = (id) => draw("marker", { id, viewBox: "0 0 8 8", refX: 6.5, refY: 4, markerWidth: 10, markerHeight: 10, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" }, draw("path", { d: "M0 .8 7 4 0 7.2z" }));
     this.svg.append(draw("defs", {}, head("plain"), head("fore"), head("aft")));
   }
 
@@ -84,7 +85,7 @@ export class Unrolled {
       group.append(bar, hit);
       return { bar, hit, foot };
     });
-    const caption = draw("text", { class: "caption", x: x + BOX / 2 - 2, y: foot + 26, "text-anchor": "end" });
+    const caption = draw("text", { class: "caption", x: x + BOX / 2 - 2, y: foot - BARS + 2, "text-anchor": "end" });
     group.append(caption);
     Object.assign(this.nodes.get(key), { bars, caption });
   }
@@ -110,14 +111,14 @@ export class Unrolled {
     const first = this.x(0), under = this.y(0) + STATE;
     this.names = {
       W_hh: this.#words((this.x(-1) + first) / 2, this.y(this.layers - 1) + STATE / 2 - 9, "W_hh", { class: "weight", "text-anchor": "middle" }),
-      W_xh: this.#words(first - 7, under + 34, "W_xh", { class: "weight", "text-anchor": "end" }),
-      W_hy: this.#words(first - 7, this.top + 34, "W_hy", { class: "weight", "text-anchor": "end" }),
+      W_xh: this.#words(first - 7, under + 24, "W_xh", { class: "weight", "text-anchor": "end" }),
+      W_hy: this.#words(first - 7, this.top + 30, "W_hy", { class: "weight", "text-anchor": "end" }),
     };
   }
 
   #loss() {
     const x = this.x(this.T - 1) + BOX / 2 + 26, group = this.#group("L", ["L", null, this.layers - 1]);
-    const words = draw("text", { class: "token", x: x + 42, y: this.top - 31, "text-anchor": "middle" });
+    const words = draw("text", { class: "token", x: x + 42, y: this.top - 30, "text-anchor": "middle" });
     group.append(draw("rect", { class: "box", x, y: this.top - 54, width: 84, height: 36, rx: 10 }), words);
     this.nodes.get("L").words = words;
   }
@@ -166,7 +167,7 @@ export class Unrolled {
 
   #fill(node, hover, entry, i, axis) {
     tint(node, entry?.values[i] ?? null, entry?.full);
-    const label = visible(this.data.axes[axis].labels[i]);
+    const label = named(axis, this.data.axes[axis].labels[i]);
     hover.dataset.tip = entry ? `${entry.symbol}, ${label}\n${number(entry.values[i], 6)}` : "";
   }
 }

@@ -2,7 +2,7 @@
 
 import { make, number, visible } from "./dom.js";
 
-const SYMBOL = /(?:d_)?(?:W_[a-z]{2}|b_[a-z]|y_hat|[axhoyL])(?:\[[^\]]*\])?(?:\.T)?(?![a-z])/g;
+const SYMBOL = /(?<![A-Za-z_])(?:d_)?(?:W_[a-z]{2}|b_[a-z]|y_hat|[axhoyL])(?:\[[^\]]*\])?(?:\.T)?(?![a-z])/g;
 
 /** The strength and sign of a number among others, for a colour. */
 export function tint(node, value, most) {
@@ -12,20 +12,23 @@ export function tint(node, value, most) {
 
 export const largest = (values) => values.flat(2).reduce((most, v) => Math.max(most, Math.abs(v ?? 0)), 0);
 
+/** What an entry of an axis is called: a token may be white. */
+export const named = (axis, label) => ("XY".includes(axis) ? visible(label) : label);
+
 export function table(value, axes) {
   const letters = [...value.axes];
   const rows = letters.length > 1 ? value.values : [letters.length ? value.values : [value.values]];
   const across = axes[letters.at(-1)], down = letters.length > 1 ? axes[letters[0]] : null, most = largest(rows);
   const cut = (axis) => axis && axis.indices.length < axis.size;
   const body = make("table");
-  if (across?.size > 1) body.append(make("tr", {}, make("th"), across.labels.map((label) => make("th", { scope: "col" }, visible(label)))));
+  if (across?.size > 1) body.append(make("tr", {}, make("th"), across.labels.map((label) => make("th", { scope: "col" }, named(letters.at(-1), label)))));
   rows.forEach((row, i) => {
     const cells = row.map((v) => {
       const cell = make("td", { "data-tip": v === null ? "not finite" : String(v) }, number(v));
       tint(cell, v, most);
       return cell;
     });
-    body.append(make("tr", {}, make("th", { scope: "row" }, down?.size > 1 ? visible(down.labels[i]) : ""), cells, cut(across) ? make("td", { class: "more" }, "…") : null));
+    body.append(make("tr", {}, make("th", { scope: "row" }, down?.size > 1 ? named(letters[0], down.labels[i]) : ""), cells, cut(across) ? make("td", { class: "more" }, "…") : null));
   });
   if (cut(down)) body.append(make("tr", {}, make("th"), make("td", { class: "more" }, "⋮")));
   const shape = value.shape.length ? `(${value.shape.join(", ")})` : "a number";

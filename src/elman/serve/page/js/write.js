@@ -156,18 +156,17 @@ function start() {
 export const write = {
   show(found) {
     if (!started) start();
-    if (run?.name !== found.name) {
-      stop?.();
-      stop = last = null;
-      text.clear();
-      at("text").hidden = true;
-      at("halt").hidden = true;
-      at("found-units").replaceChildren();
-      at("readout").textContent = "";
-      say("");
-    }
+    const same = run?.name === found.name;
     run = found;
-    at("unit").max = found.config.network.hidden - 1;
-    at("layer").max = found.config.network.layers - 1;
+    if (same) return;
+    for (const [id, most] of [["unit", found.config.network.hidden], ["layer", found.config.network.layers]]) {
+      at(id).max = most - 1;
+      at(id).value = Math.min(value(id), most - 1);
+    }
+    text.clear();
+    at("text").hidden = true;
+    at("found-units").replaceChildren();
+    at("readout").textContent = "";
+    begin(); // so that there is something to see
   },
 };

@@ -1,0 +1,25 @@
+"""Many-to-many, unaligned: an English sentence is read to its end, then said in French.
+
+python examples/english_to_french.py [FILE] [--quick]
+"""
+
+from shared import arguments, progress
+
+import elman
+from elman.data.labelled import read_rows
+
+args = arguments(__doc__, "english-french.tsv")
+rows = read_rows(args.path, "translate")
+short = [i for i, sentence in enumerate(rows.left) if len(sentence.split()) <= 3]
+english, french = [rows.left[i] for i in short], [rows.right[i] for i in short]
+
+model = elman.Seq2Seq(random_state=0, epochs=2 if args.quick else 8)
+model.fit(english, french, listeners=[progress])
+
+known = set(english)
+print(f"{len(english):,} short sentences are learned. It says of some that it has read, and of some that are new:\n")
+for sentence in [
+    "I am happy.", "She is happy.", "I love you.", "Where is Tom?", "He is very tall.", "We are not alone.",
+    "Are they old?", "She was tired.", "Tom looks happy.", "You are not late.",
+]:  # fmt: skip
+    print(f"{sentence:>20}  {model.predict([sentence], beam=5)[0]:<28}{'' if sentence in known else 'new'}")

@@ -1,0 +1,29 @@
+"""Many-to-one: a sentence goes in, word by word, and out comes whether its writer was pleased.
+
+python examples/sentence_to_sentiment.py [FILE] [--quick]
+"""
+
+from shared import arguments, progress
+from sklearn.model_selection import train_test_split
+
+import elman
+from elman.data.labelled import read_rows
+
+args = arguments(__doc__, "sentiment.tsv")
+rows = read_rows(args.path, "classify")
+X, X_test, y, y_test = train_test_split(rows.left, rows.right, test_size=0.1, random_state=0)
+
+model = elman.SequenceClassifier(random_state=0, epochs=4 if args.quick else 12)
+model.fit(X, y, listeners=[progress])
+
+print(f"{len(X):,} sentences are learned; of {len(X_test)} others {model.score(X_test, y_test):.1%} are judged rightly.\n")
+positive = model.classes_.tolist().index("positive")
+for sentence in [
+    "The food was great and the waiter was very friendly.",
+    "The food was terrible and the waiter was rude.",
+    "I would recommend this phone to everyone.",
+    "What a waste of money.",
+    "This is the best movie that I have ever seen.",
+]:
+    chance = model.predict_proba([sentence])[0, positive]
+    print(f"{'█' * round(20 * chance):░<20}  {sentence}")

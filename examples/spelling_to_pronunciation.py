@@ -1,0 +1,23 @@
+"""Many-to-many, unaligned: a word is read letter by letter, then its sounds are told one by one.
+
+python examples/spelling_to_pronunciation.py [FILE] [--quick]
+"""
+
+from shared import arguments, progress
+from sklearn.model_selection import train_test_split
+
+import elman
+from elman.data.labelled import read_rows
+
+args = arguments(__doc__, "pronunciation.tsv")
+rows = read_rows(args.path, "translate")
+X, X_test, y, y_test = train_test_split(rows.left, rows.right, test_size=0.02, random_state=0)
+
+model = elman.Seq2Seq(random_state=0, epochs=1 if args.quick else 4)
+model.fit(X, y, listeners=[progress])
+
+score = model.score(X_test, y_test)
+print(f"{len(X):,} words are learned; of {len(X_test)} others {score:.1%} are told without a mistake.\n")
+for spelling, right in list(zip(X_test, y_test, strict=True))[:10]:
+    told = model.predict([spelling])[0]
+    print(f"{spelling:>16}  {told:<32}" + ("" if told == right else f"  it is {right}"))

@@ -1,0 +1,24 @@
+"""Many-to-many, aligned: each word of a sentence gets its part of speech, seen from both ends.
+
+python examples/word_to_part_of_speech.py [FILE] [--quick]
+"""
+
+from shared import arguments, progress
+from sklearn.model_selection import train_test_split
+
+import elman
+from elman.data.labelled import read_rows
+
+args = arguments(__doc__, "part-of-speech.tsv")
+rows = read_rows(args.path, "tag")
+X, X_test, y, y_test = train_test_split(rows.left, rows.right, test_size=0.1, random_state=0)
+
+model = elman.SequenceTagger(random_state=0, epochs=8 if args.quick else 25)
+model.fit(X, y, listeners=[progress])
+
+score = model.score(X_test, y_test)
+print(f"{len(X):,} sentences are learned; in {len(X_test)} others {score:.1%} of the tags are right.\n")
+for sentence in ["The old man saw a small boat .", "I saw her face .", "They run a good race .", "Can I open the can ?"]:
+    pairs = list(zip(sentence.split(), model.predict([sentence.split()])[0], strict=True))
+    print("  ".join(f"{word:<{len(tag)}}" for word, tag in pairs))
+    print("  ".join(f"{tag:<{len(word)}}" for word, tag in pairs) + "\n")

@@ -1,0 +1,59 @@
+"""elman train --watch: the run on a page of its own while it trains, on this machine only, until the training ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+import webbrowser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from elman.cli.say import console
+from elman.errors import MissingExtraError
+from elman.training.events import Event, Listener, Started
+
+
+def check_extra() -> None:
+    """Said before a text is read, not after."""
+    try:
+        from elman.serve.server import serving  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            f"elman train --watch needs {error.name}", do="Install what it needs: pip install 'elman[serve]'"
+        ) from None
+
+
+@contextmanager
+def watched(wanted: bool) -> Iterator[Listener]:
+    """A listener that serves the run as soon as it has begun, and a page to see it on."""
+    with ExitStack() as open_:
+
+        def listen(event: Event) -> None:
+            if wanted and isinstance(event, Started) and event.run is not None:
+                address = open_.enter_context(_serving(event.run))
+                console.print(f"Watch it learn: {address}/#learn", markup=False)
+                threading.Thread(target=_show, args=(f"{address}/#learn",), daemon=True).start()
+
+        yield listen
+
+
+@contextmanager
+def _serving(run: Path) -> Iterator[str]:
+    from elman.serve.app import new_service
+    from elman.serve.guard import Doors
+    from elman.serve.server import listen, serving
+
+    doors = Doors("127.0.0.1", os.environ.get("ELMAN_API_KEY", ""))
+    with listen(doors.host, 0) as listener, serving(new_service([run], doors, runs=run.parent), listener) as address:
+        yield address
+
+
+def _show(address: str) -> None:
+    """In a browser with a window: one in the terminal would write over the progress of the training."""
+    try:
+        browser = webbrowser.get()
+        if os.environ.get("BROWSER") or type(browser) is not webbrowser.GenericBrowser:
+            browser.open(address)
+    except webbrowser.Error:
+        pass  # there is none; the address has been said

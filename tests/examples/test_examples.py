@@ -1,0 +1,116 @@
+"""Every example runs as a person would run it, quickly, and learns more than chance from small made-up corpora."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SOUNDS = {"a": "AH", "e": "EH", "o": "OW", "b": "B", "d": "D", "k": "K", "m": "M", "t": "T"}
+FRENCH = {"I": "Je", "You": "Tu", "Tom": "Tom", "sleep": "dors", "eat": "manges", "run": "cours", "now": "maintenant",
+          "here": "ici"}  # fmt: skip
+
+
+def words(rng, endings, n):
+    return ["".join(rng.choice(list("abdekmot"), rng.integers(2, 5))) + str(rng.choice(endings)) for _ in range(n)]
+
+
+def names(folder, rng):
+    (folder / "names").mkdir()
+    for language, endings in {"Left": ["ov", "in"], "Right": ["son", "er"], "Middle": ["ez", "illo"]}.items():
+        (folder / "names" / f"{language}.txt").write_text("\n".join(words(rng, endings, 800)) + "\n")
+    return "names"
+
+
+def sentiment(folder, rng):
+    lines = []
+    for _ in range(800):
+        label = str(rng.choice(["positive", "negative"]))
+        judged = rng.choice(["great", "good", "nice"] if label == "positive" else ["bad", "rude", "awful"])
+        lines.append(f"The {rng.choice(['food', 'phone', 'film'])} was {judged}.\t{label}")
+    (folder / "sentiment.tsv").write_text("\n".join(lines) + "\n")
+    return "sentiment.tsv"
+
+
+def part_of_speech(folder, rng):
+    kinds = {"DET": ["the", "a"], "NOUN": ["dog", "man", "boat"], "VERB": ["saw", "ate"], "PUNCT": ["."]}
+    order = ["DET", "NOUN", "VERB", "DET", "NOUN", "PUNCT"]
+    blocks = ["\n".join(f"{rng.choice(kinds[tag])}\t{tag}" for tag in order) for _ in range(200)]
+    (folder / "part-of-speech.tsv").write_text("\n\n".join(blocks) + "\n")
+    return "part-of-speech.tsv"
+
+
+def pronunciation(folder, rng):
+    spelled = ["".join(rng.choice(list(SOUNDS), rng.integers(1, 4))) for _ in range(6000)]
+    lines = [f"{word}\t{' '.join(SOUNDS[letter] for letter in word)}" for word in spelled]
+    (folder / "pronunciation.tsv").write_text("\n".join(lines) + "\n")
+    return "pronunciation.tsv"
+
+
+def english_french(folder, rng):
+    lines = []
+    for _ in range(2500):
+        chosen = [str(rng.choice(part)) for part in (["I", "You", "Tom"], ["sleep", "eat", "run"], ["now", "here"])]
+        lines.append(f"{' '.join(chosen)}.\t{' '.join(FRENCH[word] for word in chosen)}.")
+    (folder / "english-french.tsv").write_text("\n".join(lines) + "\n")
+    return "english-french.tsv"
+
+
+def run(name, *args, **env):
+    env = {**os.environ, "ELMAN_KERNELS": "reference", "PYTHONIOENCODING": "utf-8", **env}  # compiling would take longer
+    words = [sys.executable, "-W", "error", str(EXAMPLES / name), *args]
+    return subprocess.run(words, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+PERCENT = r"([\d.]+)%"
+CASES = {  # what makes a corpus, a figure in the output, and the least or the most that it may be
+    "surname_to_language.py": (names, f"language of {PERCENT}", 60, 101),
+    "language_to_surname.py": (names, r"costs ([\d.]+) nats", 0, 2.2),
+    "sentence_to_sentiment.py": (sentiment, f"others {PERCENT} are", 90, 101),
+    "word_to_part_of_speech.py": (part_of_speech, f"others {PERCENT} of the tags", 90, 101),
+    "spelling_to_pronunciation.py": (pronunciation, f"others {PERCENT} are told", 50, 101),
+    "english_to_french.py": (english_french, r"I am happy\.  (Je) ", None, None),
+    "hello.py": (None, '"hell" → "(hello)"', None, None),
+    "digit_to_name.py": (None, f"others {PERCENT} are", 80, 101),
+    "video_to_direction.py": (None, f"others {PERCENT} are", 60, 101),
+    "number_to_words.py": (None, f"others {PERCENT} are", 60, 101),
+    "sine.py": (None, r"1 step ahead ([\d.]+)", 0, 0.1),
+    "adding.py": (None, r"identity, relu:  ([\d.]+)", 0, 0.02),
+    "copy_memory.py": (None, rf"identity, relu:  \S+  {PERCENT}", 30, 101),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_runs_and_learns(tmp_path, name):
+    make, figure, least, most = CASES[name]
+    corpus = make(tmp_path, np.random.default_rng(0)) if make else None
+    found_there = corpus in (None, "names")  # the others are named on the command line
+    done = run(name, "--quick", *([] if found_there else [str(tmp_path / corpus)]), ELMAN_DATA=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # nobody watches: no progress
+    found = re.search(figure, done.stdout)
+    assert found, done.stdout
+    if least is not None:
+        assert least <= float(found[1]) <= most, done.stdout
+
+
+@pytest.mark.parametrize("name", ["surname_to_language.py", "english_to_french.py"])
+def test_a_missing_corpus_is_named(tmp_path, name):
+    done = run(name, ELMAN_DATA=str(tmp_path))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert str(tmp_path) in done.stderr
+    assert "ELMAN_DATA" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_all_are_tried_and_told_of():
+    """sample_onnx.py is run by the tests of the export."""
+    scripts = {path.name for path in EXAMPLES.glob("*.py")}
+    assert scripts - {"sample_onnx.py", "shared.py"} == set(CASES)
+    told = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in told for name in scripts)

@@ -1,0 +1,333 @@
+"""The page in a real browser: its four views, by pointer and by keys, light and dark, on a desk and on a phone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serve_tools import TEXT, Server
+
+from elman.training.run import Run
+
+PROMPT = "The cat"
+LONG = "document.documentElement.scrollWidth"
+
+
+@pytest.fixture(scope="module")
+def open_server(chromium, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Without a key."""
+    folder = tmp_path_factory.mktemp("page")
+    found = Server(*(runs / name for name in ("char", "byte", "word", "names")), "--runs", folder)
+    yield found
+    code, _, err = found.stop()
+    assert (code, err) == (0, "")
+
+
+@pytest.fixture
+def visit(open_page, open_server):
+    """visit("#flow/char", **options of the browser): a page, which must not complain or look elsewhere."""
+    opened = []
+
+    def visit_(address: str, **options: Any):
+        opened.append(open_page(f"{open_server.url}/{address}", home=open_server.url, **options))
+        return opened[-1].page
+
+    yield visit_
+    for watched in opened:
+        watched.check()
+
+
+def until(page, expression: str, arg: Any = None) -> None:
+    """Playwright's own way to wait for an expression needs eval, which the page's policy forbids."""
+    end = time.monotonic() + 30
+    while not page.evaluate(expression, arg):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(30)
+
+
+def write(page, prompt: str) -> str:
+    """What is shown once the page has written on from a prompt."""
+    page.fill("#prompt", prompt)
+    page.click("#go")
+    return text_when_done(page)
+
+
+def text_when_done(page) -> str:
+    until(page, "document.getElementById('write-said').textContent.includes('a second')")
+    return page.evaluate("document.getElementById('text').textContent")
+
+
+def drawn(page, *names: str) -> list[Any]:
+    """The first trace of each figure, as Plotly has it."""
+    for name in names:
+        page.wait_for_selector(f"#{name}-figure.drawn .main-svg", timeout=20_000)
+    return [
+        page.evaluate(f"document.getElementById('{name}-figure').data.map(t => ({{x: t.x, y: t.y, z: t.z}}))")
+        for name in names
+    ]
+
+
+# -- write -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_prompt_is_written_on_as_the_service_writes_it(visit, open_server):
+    page = visit("#write/char")
+    page.wait_for_selector("#text span")  # something is written before anybody asks
+    wanted = open_server.complete(model="char", prompt=PROMPT, max_tokens=400, temperature=0.8, top_p=1, seed=1)
+    assert write(page, PROMPT) == PROMPT + wanted
+    told = open_server.post("/v1/elman/look/read", model="char", text=PROMPT + wanted).json()
+    shades = page.evaluate(
+        "[...document.querySelectorAll('#text span')].map(s => Number(s.style.getPropertyValue('--s')))"
+    )
+    most = max(range(1, 400), key=lambda i: told["surprise"][i])
+    assert shades[most] == max(shades) > 0
+    assert shades[0] == 0  # nothing predicts the first
+
+
+def test_a_slider_rewrites_the_text_and_a_seed_gives_it_back(visit, open_server):
+    page = visit("#write/char")
+    first = write(page, PROMPT)
+    page.evaluate("document.getElementById('write-said').textContent = ''")
+    page.focus("#temperature")
+    page.keyboard.press("Home")
+    assert page.inner_text("output[for=temperature]") == "0.00"
+    wanted = open_server.complete(model="char", prompt=PROMPT, max_tokens=400, temperature=0, seed=1)
+    assert text_when_done(page) == PROMPT + wanted != first
+    page.fill("#temperature", "0.8")
+    assert text_when_done(page) is not None
+    until(page, "text => document.getElementById('text').textContent === text", first)
+
+
+def test_a_character_shows_its_alternatives_and_the_text_goes_on_with_one(visit, open_server):
+    page = visit("#write/char")
+    text = write(page, PROMPT)
+    page.focus("#text")
+    for key in ("Home", *["ArrowRight"] * 9):
+        page.keyboard.press(key)
+    assert "likely" in page.inner_text("#readout")
+    page.keyboard.press("Enter")
+    told = open_server.post("/v1/elman/look/read", model="char", text=text[:10], alternatives=8).json()
+    names = page.locator("#inspector button b").all_inner_texts()
+    assert names == [name.replace(" ", "␣").replace("\n", "↵") for name in told["alternatives"][9]]
+    shares = page.locator("#inspector button span").all_inner_texts()
+    assert float(shares[0].split()[0]) == pytest.approx(100 * told["probabilities"][9][0], abs=0.51)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.input_value("#prompt") == text[:9] + told["alternatives"][9][1]
+    until(page, "n => document.getElementById('text').textContent.length === n", 410)
+    page.click("#text span:nth-child(5)")
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#inspector")
+    assert page.evaluate("document.activeElement.id") == "text"
+
+
+def test_a_unit_shades_the_same_text(visit, open_server):
+    page = visit("#write/char")
+    text = write(page, PROMPT)
+    page.check("[name=shade][value=unit]")
+    page.fill("#unit", "3")
+    page.press("#unit", "Tab")
+    told = open_server.post("/v1/elman/look/read", model="char", text=text, unit=3).json()["activation"]
+    wanted = ["plus" if value > 0 else "minus" for value in told]
+    until(
+        page,
+        "wanted => JSON.stringify([...document.querySelectorAll('#text span')].map(s => s.dataset.sign)) === wanted",
+        arg=json.dumps(wanted, separators=(",", ":")),
+    )
+    assert page.evaluate("document.getElementById('text').textContent") == text
+    page.click("#find-units")
+    page.wait_for_selector("#found-units button")
+    assert "unit" in page.inner_text("#found-units li:first-child")
+
+
+@pytest.mark.parametrize(("run", "prompt"), [("byte", "Voilà: привет 🙂"), ("word", "The cat sat, unheard of")])
+def test_bytes_and_words_are_written_whole(visit, run, prompt):
+    page = visit(f"#write/{run}")
+    shown = write(page, prompt)
+    assert shown.startswith(prompt if run == "byte" else "The cat sat,")
+    assert ("<unk>" in shown) == (run == "word")
+    assert "bytes:" not in shown
+
+
+def test_a_character_that_the_model_does_not_know_is_said(open_page, open_server):
+    page = open_page(f"{open_server.url}/#write/char").page
+    page.wait_for_selector("#text span")
+    page.fill("#prompt", "日本")
+    page.press("#prompt", "Control+Enter")
+    page.wait_for_selector("#write-said.wrong")
+    assert "日" in page.inner_text("#write-said")
+
+
+def test_a_run_of_another_task_predicts(visit, open_server):
+    page = visit("#write/names")
+    page.fill("#predict-inputs", "anna\nzzx")
+    page.press("#predict-inputs", "Control+Enter")
+    page.wait_for_selector(".prediction")
+    told = open_server.post("/v1/elman/predict", model="names", inputs=["anna", "zzx"]).json()["outputs"]
+    assert page.locator(".prediction p b").all_inner_texts() == [row["output"] for row in told]
+    page.click("nav >> text=Flow")
+    assert "names is a run to classify" in page.inner_text("#empty")
+
+
+# -- learn -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_curves_of_a_run_are_its_rows_in_light_and_dark(visit, runs):
+    page = visit("#learn/char", color_scheme="dark")
+    rows = Run(runs / "char").metrics()
+    loss, gradient, rate, speed = drawn(page, "loss", "gradient", "rate", "speed")
+    assert loss[0]["x"] == [row["step"] for row in rows]
+    for curve, name in (
+        (loss, "loss"),
+        (gradient, "gradient_norm"),
+        (rate, "learning_rate"),
+        (speed, "tokens_per_second"),
+    ):
+        assert curve[0]["y"] == [row[name] for row in rows]
+    held = [row for row in rows if row["validation_loss"] is not None]
+    assert loss[2]["y"] == [row["validation_loss"] for row in held]
+    assert "60 / 60" in page.inner_text("#tiles")
+    assert "finished" in page.inner_text("#run-head").lower()
+    paint, line = (
+        "getComputedStyle(document.body).backgroundColor",
+        "document.getElementById('loss-figure').data[1].line.color",
+    )
+    dark, dark_line = page.evaluate(paint), page.evaluate(line)
+    assert max(map(int, dark[4:-1].split(","))) < 60
+    page.click("#theme")
+    until(page, f"{line} !== {dark_line!r}")  # the figures too
+    light = page.evaluate(paint)
+    assert min(map(int, light[4:-1].split(","))) > 200
+    page.reload()
+    until(page, f"{paint} === {light!r}")  # it is remembered
+
+
+def test_a_training_is_started_watched_and_stopped_on_the_page(visit, open_server):
+    page = visit("#learn")
+    page.click("#new-training summary")
+    page.evaluate("text => { document.querySelector('#train-form textarea').value = text; }", TEXT * 20)
+    page.fill("[name=name]", "mine")
+    page.select_option("[name=hidden]", "32")
+    page.click("#train-form [type=submit]")
+    page.wait_for_selector("#samples:not([hidden])", timeout=60_000)  # with the first sample the curves are there too
+    (loss,) = drawn(page, "loss")
+    assert loss[0]["y"][0] > loss[0]["y"][-1] > 0
+    assert page.url.endswith("#learn/mine")
+    assert page.inner_text("#sample-text")
+    page.click("#stop-training")
+    until(page, "document.getElementById('run-head').textContent.includes('stopped')")
+    assert open_server.http.get("/v1/elman/trainings").json()["data"][-1]["state"] == "stopped"
+    page.click("nav >> text=Write")
+    page.wait_for_selector("#text span")  # the run writes
+
+
+# -- flow --------------------------------------------------------------------------------------------------------------
+
+
+def test_flow_draws_what_the_service_found_and_follows_the_text(visit, open_server):
+    page = visit("#flow/char")
+    figures = ("map", "lag", "factor", "eigen", "singular", "state", "lyapunov")
+    first = drawn(page, *figures)
+    assert all(trace.get("z") or trace["y"] for traces in first for trace in traces)
+    text = "The dog sat"
+    page.fill("#flow-text", text)
+    until(page, "document.getElementById('map-figure').data[0].z.length === 10")
+    told = open_server.post("/v1/elman/look/flow", model="char", text=text).json()
+    layer, verdict = told["layers"][0], told["verdicts"][0]
+    shown = page.evaluate("document.getElementById('map-figure').data[0].customdata")
+    assert shown == layer["map"]
+    until(page, "y => document.getElementById('lag-figure').data[0].y[3] === y", layer["by_lag"][3])
+    assert verdict["words"] in page.inner_text("#verdict")
+    assert "of the states" in page.inner_text("#saturated")
+    page.focus("#reach-text")
+    page.keyboard.press("Home")
+    assert page.inner_text("#reach-said").startswith("“h” cost")
+    page.keyboard.press("ArrowRight")
+    assert f"“e” cost {told['losses'][1]:.2f}" in page.inner_text("#reach-said")
+    page.select_option("#run", "byte")  # a stack
+    page.wait_for_selector("#flow-layers label:nth-child(2)")
+    before = page.evaluate("JSON.stringify(document.getElementById('map-figure').data[0].z)")
+    page.check("#flow-layers label:nth-child(2) input", force=True)
+    until(page, "b => JSON.stringify(document.getElementById('map-figure').data[0].z) !== b", before)
+
+
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_equation_of_a_word_is_stepped_through_by_keys(visit, open_server):
+    page = visit("#steps")
+    page.fill("#word", "seen")
+    until(page, "document.getElementById('steps-said').textContent.includes('“see” and should say “een”')")
+    told = open_server.post("/v1/elman/steps", input="see", target="een").json()["steps"]
+    assert page.inner_text("#step-count") == f"1 / {len(told)}"
+    page.evaluate("document.activeElement.blur()")
+    for i in range(1, 4):
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text(".formula") == told[i]["here"]
+    assert told[3]["symbol"] == "o[0]"
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".formula") == told[2]["here"] == "h[1] = tanh(a[0])"
+    assert page.locator(".result td").all_inner_texts() == [f"{v:.3f}" for v in told[2]["result"]["values"][0]]
+    page.hover("[data-key='h:0:1'] .cell >> nth=1")
+    assert page.inner_text("#tip") == f"h[1], unit 1\n{told[2]['result']['values'][0][1]:.6f}"
+    page.hover(".formula .symbol >> nth=1")
+    assert f"{told[1]['result']['values'][0][0]:.3f}" in page.inner_text("#tip")
+    page.keyboard.press("End")
+    assert page.inner_text(".formula") == told[-1]["here"]
+    assert "back" in page.get_attribute("#unrolled svg", "class")
+    page.click("#unrolled [data-key='o:1'] .box", force=True)
+    assert page.inner_text(".formula") == "y_hat[1] = softmax(o[1])"
+    page.fill("#word", "s")
+    until(page, "document.getElementById('steps-said').textContent.startsWith('Two letters')")
+
+
+def test_steps_of_a_run_and_of_words(visit):
+    page = visit("#steps")
+    for run, word, tokens in (("char", "The", 2), ("word", "The cat sat", 2), ("byte", "abc", 2)):
+        page.select_option("#step-network", run)
+        page.fill("#word", word)
+        until(page, f"document.getElementById('steps-said').textContent.includes({word[:2]!r})")
+        until(page, f"document.querySelectorAll('#unrolled .says').length === {tokens}")
+    page.click("#play")
+    until(page, "document.getElementById('step-count').textContent.startsWith('2 /')")
+
+
+# -- how it looks ------------------------------------------------------------------------------------------------------
+
+
+def test_every_view_fits_a_phone(visit):
+    phone = {"viewport": {"width": 320, "height": 640}, "is_mobile": True, "has_touch": True}
+    page = visit("#write/char", **phone)
+    page.wait_for_selector("#text span")
+    for view, ready in (
+        ("Write", "#text span"),
+        ("Learn", "#loss-figure.drawn"),
+        ("Flow", "#map-figure.drawn"),
+        ("Steps", ".formula"),
+    ):
+        page.click(f"nav >> text={view}")
+        page.wait_for_selector(ready, timeout=20_000)
+        assert page.evaluate(LONG) == 320, view
+    page.tap("#next")
+    assert page.inner_text("#step-count").startswith("2 /")
+    page.goto(page.url.split("#")[0] + "#write/names")
+    page.wait_for_selector("#predict-go")
+    assert page.evaluate(LONG) == 320
+
+
+def test_all_views_are_reached_by_keys(visit):
+    page = visit("#write/char", reduced_motion="reduce")
+    page.wait_for_selector("#text span")
+    seen = []
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.textContent.trim()"))
+    assert seen[:5] == ["elman", "Write", "Learn", "Flow", "Steps"]
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".formula")
+    assert page.get_attribute("nav [aria-current]", "data-view") == "steps"

@@ -1,0 +1,146 @@
+"""The page when something is missing: no run, no key, no service; and elman train --watch, which opens it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serve_tools import TEXT, Server
+
+SHOWN = "document.getElementById('{}').innerText"
+
+
+def until(page, expression: str, arg: Any = None) -> None:
+    """Playwright's own way to wait for an expression needs eval, which the page's policy forbids."""
+    end = time.monotonic() + 30
+    while not page.evaluate(expression, arg):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(30)
+
+
+def test_without_a_run_the_page_says_what_to_do(open_page, tmp_path):
+    server = Server("--runs", tmp_path)
+    watched = open_page(server.url)
+    page = watched.page
+    page.wait_for_selector("#empty h1")
+    assert "elman serve runs/novel" in page.inner_text("#empty")
+    page.click("#empty >> text=train a small one here")
+    page.wait_for_selector("#train-form textarea")
+    page.check("[name=source][value=corpus]")
+    page.wait_for_selector("[name=corpus] option[value=pride-and-prejudice]", state="attached")
+    page.click("nav >> text=Steps")
+    page.wait_for_selector(".formula")  # which needs no run
+    watched.check()
+    page.click("nav >> text=Learn")
+    page.check("[name=source][value=text]")
+    page.fill("#train-form textarea", "too short")
+    page.click("#train-form [type=submit]")
+    page.wait_for_selector("#train-said.wrong")
+    assert "shorter than a window" in page.inner_text("#train-said")
+    assert server.stop()[0] == 0
+
+
+def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(open_page, server):
+    page = open_page(f"{server.url}/#write/char").page
+    page.wait_for_selector("#key-dialog[open]")
+    page.click("#no-key")
+    assert "key" in page.inner_text("#banner")
+    page.click("#banner button")
+    page.fill("#key", "open barley")
+    page.keyboard.press("Enter")
+    until(page, f"{SHOWN.format('key-said')}.startsWith('That key is not right')")
+    page.fill("#key", "open sesame")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#text span")  # which is streamed
+    assert page.is_hidden("#banner")
+    page.reload()
+    page.wait_for_selector("#text span")
+    assert page.evaluate("Object.keys(localStorage).length") == 0
+    stranger = page.context.new_page()  # another tab has no key
+    stranger.goto(server.url)
+    stranger.wait_for_selector("#key-dialog[open]")
+
+
+def test_a_service_that_goes_away_is_missed_and_found_again(open_page, runs):
+    server = Server(runs / "char")
+    page = open_page(f"{server.url}/#learn").page
+    page.wait_for_selector("#loss-figure.drawn", timeout=20_000)
+    code, _, err = server.stop()
+    assert (code, err) == (0, "")  # a page that follows does not hold it up
+    page.wait_for_selector("#banner:not([hidden])")
+    assert "elman serve runs/char" in page.inner_text("#banner")
+    assert page.is_visible("#loss-figure")  # what it knew last
+    again = Server(runs / "char", "--port", server.url.rpartition(":")[2])
+    page.wait_for_selector("#banner", state="hidden", timeout=20_000)
+    page.click("nav >> text=Write")
+    page.wait_for_selector("#text span")
+    assert again.stop()[0] == 0
+
+
+# -- elman train --watch -----------------------------------------------------------------------------------------------
+
+
+def train(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str]:
+    (folder / "cats.txt").write_text(TEXT * 4)
+    clean = {name: value for name, value in os.environ.items() if name not in ("ELMAN_API_KEY", "BROWSER", "DISPLAY")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "elman", "train", "cats.txt", "--watch", "--hidden", "16", "--batch", "4", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env={**clean, **environment},
+    )  # fmt: skip
+
+
+def address_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if found := re.search(r"http://\S+", line):
+            return found[0]
+    raise AssertionError(process.communicate())
+
+
+def test_watch_opens_the_run_in_a_browser_and_ends_with_it(open_page, tmp_path):
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > "{tmp_path}/opened"\n')
+    browser.chmod(0o755)
+    process = train(tmp_path, "--seconds", "6", "--log-every", "5", BROWSER=str(browser))
+    address = address_of(process)
+    watched = open_page(address, home=address.partition("#")[0])
+    page = watched.page
+    page.wait_for_selector("#loss-figure.drawn", timeout=20_000)
+    assert "training" in page.inner_text("#run-head").lower()
+    assert (tmp_path / "opened").read_text().strip() == address
+    watched.check()
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    steps = sum(1 for _ in (tmp_path / "runs" / "cats" / "metrics.jsonl").open())
+    until(page, f"document.getElementById('loss-figure').data[0].x.length === {steps}")  # to the last row
+    until(page, f"{SHOWN.format('run-head')}.toLowerCase().includes('finished')")
+    page.wait_for_selector("#banner:not([hidden])")
+
+
+def test_watch_needs_no_browser_and_goes_on_with_a_run(tmp_path):
+    process = train(tmp_path, "--steps", "5", BROWSER="no-such-browser")
+    assert address_of(process).endswith("/#learn")
+    assert process.wait(60) == 0
+    more = [sys.executable, "-m", "elman", "train", "--resume", "runs/cats", "--steps", "8", "--watch"]
+    found = subprocess.run(more, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "Watch it learn: http://127.0.0.1:" in found.stdout
+    shutil.rmtree(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("task", ["lm", "classify"])
+def test_watch_without_the_extra_says_what_to_install(tmp_path, task):
+    (tmp_path / "cats.tsv").write_text("meow\tcat\nwoof\tdog\n" * 20)
+    code = "import sys; sys.modules['uvicorn'] = None; from elman.cli import main; main(sys.argv[1:])"
+    words = [sys.executable, "-c", code, "train", "cats.tsv", "--task", task, "--watch", "--out", "run"]
+    found = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert found.returncode == 2
+    assert "pip install 'elman[serve]'" in found.stderr
+    assert not (tmp_path / "run").exists()
