@@ -13,7 +13,7 @@ from shared import arguments, progress
 import elman
 
 args = arguments(__doc__)
-T, n = (20, 2000) if args.quick else (50, 10_000)
+T, n = (20, 1500) if args.quick else (50, 10_000)
 rng = np.random.default_rng(0)
 
 

@@ -16,7 +16,8 @@ X, X_test, y, y_test = train_test_split(rows.left, rows.right, test_size=0.1, ra
 model = elman.SequenceClassifier(random_state=0, epochs=4 if args.quick else 12)
 model.fit(X, y, listeners=[progress])
 
-print(f"{len(X):,} sentences are learned; of {len(X_test)} others {model.score(X_test, y_test):.1%} are judged rightly.\n")
+score = model.score(X_test, y_test)
+print(f"{len(X):,} sentences are learned; of {len(X_test)} others {score:.1%} are judged rightly.\n")
 positive = model.classes_.tolist().index("positive")
 for sentence in [
     "The food was great and the waiter was very friendly.",

@@ -18,7 +18,7 @@ model.fit(X, y, listeners=[progress])
 
 score = model.score(X_test, y_test)
 print(f"{len(X):,} sentences are learned; in {len(X_test)} others {score:.1%} of the tags are right.\n")
-for sentence in ["The old man saw a small boat .", "I saw her face .", "They run a good race .", "Can I open the can ?"]:
+for sentence in ["The old man saw a small boat .", "I saw her face .", "They run a good race .", "Can I open it ?"]:
     pairs = list(zip(sentence.split(), model.predict([sentence.split()])[0], strict=True))
     print("  ".join(f"{word:<{len(tag)}}" for word, tag in pairs))
     print("  ".join(f"{tag:<{len(word)}}" for word, tag in pairs) + "\n")

@@ -45,7 +45,7 @@ def part_of_speech(folder, rng):
 
 
 def pronunciation(folder, rng):
-    spelled = ["".join(rng.choice(list(SOUNDS), rng.integers(1, 4))) for _ in range(6000)]
+    spelled = ["".join(rng.choice(list(SOUNDS), rng.integers(1, 4))) for _ in range(5000)]
     lines = [f"{word}\t{' '.join(SOUNDS[letter] for letter in word)}" for word in spelled]
     (folder / "pronunciation.tsv").write_text("\n".join(lines) + "\n")
     return "pronunciation.tsv"
@@ -53,7 +53,7 @@ def pronunciation(folder, rng):
 
 def english_french(folder, rng):
     lines = []
-    for _ in range(2500):
+    for _ in range(1500):
         chosen = [str(rng.choice(part)) for part in (["I", "You", "Tom"], ["sleep", "eat", "run"], ["now", "here"])]
         lines.append(f"{' '.join(chosen)}.\t{' '.join(FRENCH[word] for word in chosen)}.")
     (folder / "english-french.tsv").write_text("\n".join(lines) + "\n")
@@ -61,7 +61,7 @@ def english_french(folder, rng):
 
 
 def run(name, *args, **env):
-    env = {**os.environ, "ELMAN_KERNELS": "reference", "PYTHONIOENCODING": "utf-8", **env}  # compiling would take longer
+    env = {**os.environ, "ELMAN_KERNELS": "reference", "PYTHONIOENCODING": "utf-8", **env}  # compiling takes longer
     words = [sys.executable, "-W", "error", str(EXAMPLES / name), *args]
     return subprocess.run(words, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
 

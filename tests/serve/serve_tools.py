@@ -78,3 +78,11 @@ class Server:
                 time.sleep(0.1)
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out, err
+
+
+def until(page, expression: str, arg: Any = None) -> None:
+    """Playwright's own way to wait for an expression needs eval, which the page's policy forbids."""
+    end = time.monotonic() + 30
+    while not page.evaluate(expression, arg):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(30)
