@@ -11,8 +11,9 @@ def pytest_addoption(parser):
     parser.addoption("--chromium", default=os.environ.get("ELMAN_CHROMIUM", ""), help="the path of Chromium")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(request) -> Iterator:
+    """For one file of tests: while Playwright lives, nobody else can run an event loop in this thread."""
     path = request.config.getoption("--chromium") or shutil.which("chromium") or shutil.which("chromium-browser")
     if not path:
         pytest.skip("no Chromium: apt-get install -y --no-install-recommends chromium, or --chromium PATH")

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
 
 Tokens = Literal["char", "byte", "word"]
@@ -182,6 +184,7 @@ FROM_ZERO = {"clip_norm", "clip_value", "warmup", "weight_decay", "retries", "se
              "embedding", "rare"}  # fmt: skip
 BELOW_ONE = {"validation", "test", "dropout", "input_dropout", "recurrent_dropout", "momentum", "second_moment"}
 UP_TO_ONE = {"decay", "final_rate"}
+MOST_LAYERS = 1000
 LARGEST = 2**53  # above it not every whole number is a float
 
 
@@ -216,6 +219,8 @@ def is_real(value: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """NumPy's numbers, which a search over options hands in, as Python's."""
+    if isinstance(value, np.bool_):
+        return bool(value)
     return int(value) if is_whole(value) else float(value) if is_real(value) else value
 
 
@@ -236,6 +241,8 @@ def _check_value(name: str, value: Any, hint: Any) -> None:
         return
     if value != value or abs(value) > LARGEST:
         raise RangeError(name, expected=f"{wanted} up to 2^53", got=value)
+    if name == "layers" and value > MOST_LAYERS:
+        raise RangeError(name, expected=f"at most {MOST_LAYERS}", got=value)
     for names, bound, right in (
         (POSITIVE, "above 0", value > 0),
         (FROM_ZERO | BELOW_ONE, "0 or more", value >= 0),

@@ -139,6 +139,20 @@ def test_what_is_wrong_is_said_and_nothing_is_half_done(runs, words, text, says)
     assert sorted(path.name for path in folder.iterdir()) == before
 
 
+def test_a_flags_value_is_no_source(runs):
+    folder, _ = runs
+    words = ("train", "names.tsv", "--out", "twice", "--steps", "2", "--hidden", "8")
+    elman(*words, cwd=folder)
+    assert "examples to classify" in elman(*words, "--force", cwd=folder)
+
+
+def test_too_few_examples_are_refused(runs):
+    folder, _ = runs
+    (folder / "two.tsv").write_text("a\tb\nc\td\n")
+    says = elman("train", "two.tsv", "--task", "translate", "--validation", "0.9", cwd=folder, rc=2)
+    assert "at least one example that counts" in says
+
+
 def test_an_interrupted_run_goes_on_to_the_same_model(runs):
     folder, _ = runs
     words = [

@@ -98,3 +98,13 @@ def test_in_a_terminal_enter_goes_on_b_goes_back_and_q_leaves():
     os.write(master, b"q\n")
     assert process.wait(20) == 0
     os.close(master)
+
+
+def test_only_a_page_of_ours_is_replaced(elman):
+    assert elman("steps", "hell", "ello", "--out", "page.html")[0] == 0
+    assert elman("steps", "hey", "eyo", "--out", "page.html")[0] == 0
+    Path("novel.txt").write_text("Chapter 1")
+    status, out, err = elman("steps", "hell", "ello", "--out", "novel.txt")
+    assert (status, out) == (2, "")
+    assert "novel.txt exists and is no page of elman steps" in err
+    assert Path("novel.txt").read_text() == "Chapter 1"

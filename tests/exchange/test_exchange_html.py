@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from exchange_pages import train, write_on
+from exchange_tools import random_run
 
 from elman.cli import main
 from elman.config import Config
@@ -293,3 +294,10 @@ def test_refusals_leave_nothing_behind(run_of, tmp_path):
         write_html(run_of("one layer"), out)
     assert out.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "page.html"]
+
+
+@pytest.mark.parametrize(("stored", "same"), [("float32", True), ("float64", False)])
+def test_the_same_text_is_promised_only_where_the_weights_are_the_same(tmp_path, stored, same):
+    page = write_html(random_run(tmp_path / "run", precision=stored), tmp_path / "page.html").read_text("utf-8")
+    assert ("The same seed gives the same text as with <code>elman sample</code>." in page) == same
+    assert "The same seed gives the same text" in page

@@ -108,7 +108,14 @@ def numbers(m):
     return m.head(m.rnn("x", V))
 
 
-@pytest.mark.parametrize("make", [embedded, one_hot, gemm, batch_first, no_biases, zero_start, numbers])
+def by_reshape(m):
+    """The direction's axis leaves in two steps, as some exporters write it."""
+    y = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H)
+    y = m.node("Transpose", y, perm=[0, 2, 1, 3])
+    return m.head(m.node("Reshape", y, m.whole(0, 0, -1)))
+
+
+@pytest.mark.parametrize("make", [embedded, one_hot, gemm, batch_first, no_biases, zero_start, numbers, by_reshape])
 def test_a_plain_file_of_another_maker_computes_the_same_here(tmp_path, letters, make):
     maker = Maker()
     path = maker.save(tmp_path / "theirs.onnx", make(maker))
@@ -218,7 +225,31 @@ def half_hot(m):
     return m.head(m.rnn(hot, V))
 
 
+def features_and_batch_swapped(m):
+    m.inputs = [("x", TensorProto.INT64, ["T", E])]
+    return m.head(m.rnn(m.node("Transpose", m.tokens(), perm=[0, 2, 1]), E))
+
+
+def regrouped(m):
+    return m.head(m.rnn(m.node("Reshape", m.tokens(), m.whole(1, -1, 2 * E)), 2 * E))
+
+
+def states_reversed(m):
+    m.inputs = [("x", TensorProto.INT64, [H, "B"])]
+    return m.head(m.node("Transpose", m.rnn(m.tokens(), E)))
+
+
+def states_flat(m):
+    m.inputs = [("x", TensorProto.INT64, ["T", 1])]
+    m.outputs = [("y", TensorProto.FLOAT, [None] * 2)]
+    return m.node("Flatten", m.head(m.rnn(m.tokens(), E)), axis=0)
+
+
 REFUSED = {
+    features_and_batch_swapped: "the units along the last axis, got Transpose",
+    regrouped: "the units along the last axis, got Reshape",
+    states_reversed: "the units along the last axis, got Transpose",
+    states_flat: "the units along the last axis, got Flatten",
     lstm: "expected operators RNN and a linear output, got LSTM",
     softmax: "got Softmax",
     elementwise: "got Mul",
@@ -270,6 +301,20 @@ def test_weights_in_another_file_are_refused_unread(tmp_path):
     onnx.save(model, tmp_path / "y.onnx", save_as_external_data=True, location="weights", size_threshold=0)
     with pytest.raises(CheckpointError, match="keeps its weights in another file"):
         read_onnx(tmp_path / "y.onnx")
+
+
+def test_a_constant_in_another_file_is_refused_unread(tmp_path, letters):
+    maker = Maker()
+    secret = np.ones((H, V), np.float32)
+    (tmp_path / "secret").write_bytes(secret.tobytes())
+    weight = numpy_helper.from_array(secret)
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="secret")
+    h = maker.rnn(maker.tokens(), E)
+    path = maker.save(tmp_path / "x.onnx", maker.node("MatMul", h, maker.node("Constant", value=weight)))
+    with pytest.raises(CheckpointError, match="keeps its weights in another file"):
+        read_onnx(path, vocabulary=letters)
 
 
 @pytest.mark.parametrize("seed", range(40))

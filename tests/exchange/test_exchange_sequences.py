@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
 from exchange_tools import check_onnx, session
 
-from elman.errors import CheckpointError, RunError
+from elman.errors import CheckpointError, RunError, StorageError
 from elman.exchange import read_onnx, read_torch, to_run, write_npz, write_onnx, write_torch
 from elman.models.classifier import SequenceClassifier, SequenceRegressor
 from elman.models.generator import SequenceGenerator
@@ -162,3 +163,13 @@ def test_facts_that_contradict_are_refused(tmp_path, runs, changed, why):
     save_file(load_file(path), path, {"elman": json.dumps(facts)})
     with pytest.raises(CheckpointError, match=why):
         read_torch(path)
+
+
+def test_where_one_of_two_files_cannot_be_written_the_old_ones_stay(tmp_path, runs):
+    encoder, decoder = tmp_path / "model.encoder.onnx", tmp_path / "model.decoder.onnx"
+    encoder.write_bytes(b"the old one")
+    in_the_way = decoder.with_name(f".{decoder.name}.{os.getpid()}")
+    in_the_way.mkdir()  # where the decoder would be written
+    with pytest.raises(StorageError, match="could not be written"):
+        write_onnx(runs["translate"], tmp_path / "model.onnx", force=True)
+    assert encoder.read_bytes() == b"the old one"

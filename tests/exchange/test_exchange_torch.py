@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from elman.data import CharVocabulary
 from elman.errors import ArgumentError, CheckpointError, VocabularyError
 from elman.exchange import read_torch, to_run, write_npz, write_torch
-from elman.exchange.torch_names import from_torch, to_torch
+from elman.exchange.torch_names import from_torch, to_torch, torch_shapes
 from elman.models import LanguageModel
 from elman.network.encoder import Encoder
 from elman.network.parameters import Parameters
@@ -311,6 +313,41 @@ def test_facts_of_another_network_are_refused(tmp_path):
     ):
         with pytest.raises(CheckpointError, match=why):
             read_torch(saved(tmp_path / "x.safetensors", state, elman=facts))
+
+
+def test_sizes_that_a_file_claims_are_compared_and_not_allocated(tmp_path):
+    state = to_torch(random_model(layers=1).parameters, "tanh")
+    facts = json.loads(random_model(layers=1).facts())
+    facts["config"]["network"]["hidden"] = 10**7  # 800 TB of W_hh
+    with pytest.raises(CheckpointError, match=r"rnn\.weight_ih_l0: expected shape \(10000000, 12\)"):
+        read_torch(saved(tmp_path / "x.safetensors", state, elman=json.dumps(facts)))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Encoder(5, 3, 2, both_ways=True, learned_state=True), lambda: Encoder(5, 3, 1, embedding=2),
+])  # fmt: skip
+def test_the_shapes_are_those_of_the_state_dict(make):
+    p = Parameters(make().shapes, np.float32)
+    assert torch_shapes(p.shapes) == {name: array.shape for name, array in to_torch(p, "tanh").items()}
+
+
+class Sparse:
+    """A tensor as torch has it: NumPy has none of this kind."""
+
+    layout, dtype = "torch.sparse_coo", "torch.float32"
+
+    def numpy(self, force):
+        raise TypeError("can't convert Sparse layout tensor to numpy")
+
+
+def test_a_tensor_that_numpy_has_not_is_refused(tmp_path, monkeypatch):
+    """In place of torch, which is not installed with the tests, stands what it answers."""
+    torch = types.ModuleType("torch")
+    torch.load = lambda *_, **__: {"out.weight": Sparse()}
+    torch.is_tensor = lambda value: isinstance(value, Sparse)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(CheckpointError, match=r"out\.weight: expected numbers that NumPy knows, got sparse_coo"):
+        read_torch(tmp_path / "x.pt")
 
 
 def test_a_pickle_needs_torch(tmp_path, monkeypatch):

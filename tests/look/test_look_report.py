@@ -15,6 +15,7 @@ from look_models import drawn_model, quoting_model
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.errors import DataError
 from elman.look import examine, report_html
+from elman.look.page import Page
 
 NASTY = "</script><script>alert(1)</script><b>bold</b> & \"quoted\" 'so' <!-- \n"
 QUOTING = "“Oh dear,” said Ann. It was late (and cold). “No!” cried Bob, “not now.” They slept.\n" * 5
@@ -178,3 +179,44 @@ def test_every_public_name_is_there():
         elman.look.nonsense  # noqa: B018
     modules = {path.stem for path in Path(elman.look.__file__).parent.glob("*.py")}
     assert not modules & set(elman.look.__all__)  # an import of the module would hide the name
+
+
+def test_a_model_that_explodes_has_a_page_that_a_browser_can_read(open_page, tmp_path):
+    model = drawn_model(CharVocabulary("helo"), activation="identity")
+    model.parameters_["layers.0.W_hh"][...] *= 1e40
+    with np.errstate(all="ignore"):
+        seen = examine(model, model.vocabulary_.encode("hello hello".replace(" ", "")))
+    assert not np.isfinite(seen.flow.losses).all()
+    path = tmp_path / "report.html"
+    path.write_text(report_html(seen), encoding="utf-8")
+    for kept in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', path.read_text("utf-8")):
+        json.loads(kept, parse_constant=pytest.fail)  # Infinity and NaN, which JSON.parse refuses
+    watched = open_page(path.as_uri(), offline=True)
+    ready(watched).locator(".reach input").fill("9")
+    assert "cost more than any number of nats" in watched.page.inner_text(".reach output")
+    watched.check()
+
+
+def test_what_is_not_finite_is_null_in_a_page():
+    page = Page("numbers")
+    page.add(page.data({"a": [1.5, float("inf")], "b": float("nan")}))
+    assert '{"a":[1.5,null],"b":null}' in page.html()
+
+
+@pytest.mark.parametrize(("vocabulary", "ids"), [
+    (WordVocabulary(["<unk>", "the", " cat", " sat"]), [1, 0, 3]),
+    (ByteVocabulary(), [104, 0xC3, 104, 0xFF, 0xE2, 0x82, 0xAC]),
+], ids=repr)  # fmt: skip
+def test_units_read_the_very_ids(vocabulary, ids):
+    seen = examine(drawn_model(vocabulary), np.array(ids))
+    assert seen.reading.tokens == seen.tokens == tuple(vocabulary.tokens[i] for i in ids)
+    assert {len(values) for values in seen.reading.features.values()} == {len(ids)}
+    assert not seen.reading.features["punctuation"][1]
+
+
+def test_words_that_are_known_to_us_alone_speak_for_their_ids():
+    model = drawn_model(WordVocabulary(["<unk>", "the", " cat", " sat"]))
+    for text, capital in (("the Zebra sat", True), ("the cat sat", False), (None, False)):
+        seen = examine(model, np.array([1, 0, 3]), text=text)  # the second text is another one: not taken
+        assert seen.reading.tokens == ("the", "<unk>", " sat")
+        assert seen.reading.features["a capital"][1] == capital

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,12 @@ from elman import maths
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.errors import ArgumentError, DataError, ElmanError, NotFittedError, RangeError, RunError, VocabularyError
 from elman.look.equations import ACTIVATIONS, STACKED, equations
+from elman.look.passes import Passes
 from elman.look.steps import steps, steps_data
 from elman.look.watch import Line, watch
 from elman.maths.cell import rnn_backward, rnn_forward
 from elman.models import LanguageModel
+from elman.network import Network
 from elman.training.storage import as_json
 
 PACKAGE = Path(elman.__file__).parent
@@ -251,3 +254,18 @@ def test_watching_changes_nothing():
         np.testing.assert_array_equal(one, other)
     assert len(kept) == 3
     np.testing.assert_array_equal(kept[0], d_h_direct[2])
+
+
+def test_a_large_vocabulary_makes_no_square_of_itself():
+    V = 3_000
+    network, x = Network(V, 2, 1, V, activation="tanh"), np.array([V - 1, 1, 2])
+    p = network.initial(
+        np.random.default_rng(0), recurrent="orthogonal", gain=1.0, input_gain=1.0, dtype=np.dtype(np.float64)
+    )
+    tracemalloc.start()
+    passes = Passes(network, p, x, x[::-1])
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < V**2  # bytes; the identity matrix has eight times as many
+    assert (passes.x.argmax(axis=-1)[:, 0] == x).all()
+    assert passes.x.sum() == passes.y.sum() == 3

@@ -142,3 +142,24 @@ def test_bad_input_is_refused(reading):
     for share in (0, 1, float("nan")):
         with pytest.raises(RangeError, match="share"):
             rank_units(reading, share=share)
+
+
+def test_the_best_of_many_units_that_are_noise_is_no_finding(reading):
+    h = np.random.default_rng(0).standard_normal((1, len(reading.tokens), 256))
+    ranking = rank_units(replace(reading, h=h))
+    chance = {"AUC": 0.5, "R²": 0.0}
+    excess = [best.score - chance[measure] for _, measure, best in ranking.told()]
+    assert abs(np.mean(excess)) < 0.01  # picked by the score that it is then given, the mean is far above
+    for f, feature in enumerate(ranking.features):
+        assert ranking.best(feature, 1)[0].unit == int(ranking.chosen_by[f, 0].argmax())
+
+
+def test_units_are_chosen_on_the_first_part(reading):
+    v = reading.features["inside a word"].astype(float)
+    cut, h = len(v) // 2, np.random.default_rng(0).standard_normal((1, len(v), 2))
+    h[0, :cut, 0] += v[:cut]  # this one knows it in the first part
+    h[0, cut:, 1] += 9 * v[cut:]  # that one in the second
+    ranking = rank_units(replace(reading, h=h))
+    first = ranking.best("inside a word")[0]
+    assert first.unit == 0
+    assert first.score == ranking.scores[ranking.features.index("inside a word"), 0, 0] < 0.6

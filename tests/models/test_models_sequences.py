@@ -1,7 +1,9 @@
 """Models of every shape: what they learn, keep, refuse, and how they behave as scikit-learn estimators."""
 
 import io
+import json
 import pickle
+from copy import deepcopy
 
 import joblib
 import numpy as np
@@ -306,6 +308,111 @@ def test_an_option_that_does_not_exist_is_refused_at_once():
         SequenceClassifier(hiden=3)
 
 
+def test_a_pickled_or_copied_model_learns_on():
+    model = SequenceClassifier(**QUICK).partial_fit(WORDS, FIRST)
+    for copied in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
+        before = copied.predict_proba(WORDS[:5])
+        assert (copied.partial_fit(WORDS, FIRST).predict_proba(WORDS[:5]) != before).any()
+
+
+def test_partial_fit_after_another_fit_begins_anew():
+    model = SequenceClassifier(**QUICK).partial_fit(WORDS, FIRST)
+    model.set_params(hidden=24).fit(WORDS, FIRST)
+    assert model.partial_fit(WORDS, FIRST).n_iter_ == 8
+
+
+@pytest.mark.parametrize("accumulate", [1, 20])
+def test_partial_fit_passes_over_every_example_once(accumulate, monkeypatch):
+    seen = []
+    from elman.models.sequence_task import SequenceTask
+
+    rows_of = SequenceTask.rows_of
+    monkeypatch.setattr(SequenceTask, "rows_of", lambda self, epoch: seen.append(epoch) or rows_of(self, epoch))
+    model = SequenceClassifier(**QUICK, accumulate=accumulate).partial_fit(
+        WORDS[:48], FIRST[:48], classes=sorted(set(FIRST))
+    )
+    first = model.n_iter_
+    model.partial_fit(WORDS, FIRST)
+    if accumulate == 1:
+        assert (first, model.n_iter_) == (3, 3 + 8)
+        assert seen == [0, 1]  # a whole pass each, none begun in the middle
+    assert first >= 1
+
+
+def test_a_weight_counts_every_step_of_its_sequence():
+    model = made("generate")
+    one = model.score(["starts with a"], ["a"])
+    both = model.score(["starts with a", "starts with b"], ["a", "bbbbb"], sample_weight=[1, 0])
+    assert both == pytest.approx(one, rel=1e-6)
+    assert model.score(["starts with a", "starts with b"], ["a", "bbbbb"], sample_weight=[3, 3]) == pytest.approx(
+        model.score(["starts with a", "starts with b"], ["a", "bbbbb"]), rel=1e-6
+    )
+
+
+def test_a_list_may_have_any_length_whatever_its_neighbours():
+    model = SequenceClassifier(**QUICK).fit([[1.0, 2.0, 3.0]] * 10 + [[0.0, 0.0, 1.0]] * 10, [0, 1] * 10)
+    assert model.predict([[1.0, 2.0]]).shape == (1,)
+    assert model.predict([[1.0, 2.0], [1.0]]).shape == (2,)
+
+
+def test_the_source_is_read_as_it_was_in_training(tmp_path):
+    model = made("translate", reverse_source=False)
+    said = model.predict(WORDS[:9])
+    model.set_params(reverse_source=True)
+    assert model.predict(WORDS[:9]) == said
+    model.save(tmp_path / "run")
+    assert load_model(tmp_path / "run").predict(WORDS[:9]) == said
+
+
+def test_a_constant_feature_is_not_blown_up():
+    X = [np.full((3, 1), 0.3) for _ in range(20)]
+    model = SequenceClassifier(**QUICK).fit(X, [0, 1] * 10)
+    near = model.predict_proba([np.full((3, 1), 0.3000001)])
+    np.testing.assert_allclose(near, model.predict_proba(X[:1]), atol=1e-4)
+
+
+def test_arrays_of_strings_and_numpys_own_options_are_taken():
+    words = np.array(WORDS)
+    assert SequenceClassifier(**QUICK, both_ways=np.True_).fit(words, np.array(FIRST)).predict(words[:3]).shape == (3,)
+    tokens = np.array([["a", "b"], ["b", "a"]] * 10)
+    assert SequenceClassifier(**QUICK).fit(tokens, [0, 1] * 10).fitted_.terms.inputs.symbols.kind == "list"
+
+
+@pytest.mark.parametrize("temperature", [-1, np.nan, np.inf])
+def test_a_temperature_that_makes_no_sense_is_refused(temperature):
+    with pytest.raises(ElmanError, match="temperature"):
+        made("generate").sample(["starts with a"], temperature=temperature)
+
+
+def test_a_temperature_next_to_zero_takes_the_likeliest():
+    model = made("generate")
+    assert model.sample(["starts with a"], temperature=1e-320) == model.predict(["starts with a"])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda v: v | {"task": []},
+        lambda v: v | {"targets": {"form": "numbers", "mean": [0, 0], "deviation": [1, 1], "flat": False}},
+        lambda v: v | {"targets": {"form": "labels", "classes": [["a"], ["b"]], "dtype": "|O"}},
+        lambda v: v | {"inputs": {"form": "tokens", "symbols": {**v["inputs"]["symbols"], "longest": 10**15}}},
+        lambda v: v | {"inputs": {"form": "tokens", "symbols": {**v["inputs"]["symbols"], "kind": "byte"}}},
+        lambda v: [],
+    ],
+)
+def test_a_damaged_run_is_refused(tmp_path, damage):
+    path = classifier().save(tmp_path / "run") / "vocabulary.json"
+    path.write_text(json.dumps(damage(json.loads(path.read_text()))))
+    with pytest.raises(RunError):
+        load_model(tmp_path / "run")
+
+
+def test_a_network_too_large_for_any_machine_is_refused():
+    for options in ({"embedding": 1 << 24, "hidden": 1 << 12}, {"layers": 1 << 28, "hidden": 1}):
+        with pytest.raises(ElmanError, match="at most"):
+            SequenceClassifier(**QUICK | options).fit(WORDS, FIRST)
+
+
 # -- keeping -----------------------------------------------------------------------------------------------------------
 
 
@@ -347,3 +454,18 @@ def test_the_number_of_threads_changes_no_bit_of_a_model(task):
     finally:
         set_threads(None)
     assert len(set(models)) == 1
+
+
+def test_rows_are_read_together_as_far_as_their_padding_allows():
+    from elman.data.examples import Examples
+    from elman.data.ragged import Ragged
+    from elman.models.sequence_task import ROWS_AT_ONCE, STEPS_AT_ONCE, by_length
+
+    lengths = np.array([1] * 255 + [20_000, STEPS_AT_ONCE + 1] + [300] * 600)
+    n = len(lengths)
+    batches = by_length(Examples(Ragged(np.zeros(lengths.sum(), np.int64), lengths), np.zeros(n), np.ones(n)))
+    assert sorted(np.concatenate(batches)) == list(range(n))
+    assert len(batches) <= 6
+    for rows in batches:
+        assert len(rows) <= ROWS_AT_ONCE
+        assert len(rows) == 1 or len(rows) * lengths[rows].max() <= STEPS_AT_ONCE

@@ -206,6 +206,30 @@ def test_a_defect_ends_the_texts_it_meets_and_no_others(engine, caplog):
     _until_idle(engine)
 
 
+def test_a_defect_outside_of_any_text_ends_all_and_the_engine_goes_on(caplog):
+    told = []
+
+    def deliver(deltas):
+        told.append(deltas)
+        if len(told) == 1:
+            raise ValueError("a defect")
+        engine_module.hand_out(deltas)
+
+    engine, stepper = Engine(deliver=deliver), _shared_stepper()
+    try:
+        first, second = Text(stepper, "ab", length=500), Text(stepper, "ab", seed=1)
+        engine.submit([first.writing])
+        assert first.finish == "error"
+        assert engine.alive
+        engine.submit([second.writing])
+        assert second.text() == second.alone()
+        assert "a defect" in caplog.text
+        _until_idle(engine)
+    finally:
+        engine.close()
+    assert not engine.alive
+
+
 def _until_idle(engine) -> None:
     until = time.monotonic() + 10
     while engine.active:

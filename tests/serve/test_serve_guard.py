@@ -9,6 +9,7 @@ import httpx
 import pytest
 from serve_tools import KEY
 
+from elman.errors import ArgumentError
 from elman.serve.guard import Doors, warnings
 
 ASK = {"model": "char", "prompt": "The", "max_tokens": 2}
@@ -82,7 +83,7 @@ def test_our_own_names_are_known(server, host):
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://localhost.evil.example", "http://localhost:1", ""]
+    "origin", ["http://evil.example", "null", "http://localhost.evil.example", "http://localhost:1", "", "http://["]
 )
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/elman/trainings", "/"])
 def test_a_page_of_another_site_is_refused(server, origin, path):
@@ -105,6 +106,7 @@ def test_only_json_is_taken(server, kind):
 @pytest.mark.parametrize(("body", "code"), [
     (b"", "invalid_json"), (b"{", "invalid_json"), (b"[]", "invalid_type"), (b"\xff", "invalid_json"),
     (b'{"temperature": NaN}', "invalid_json"), (b'{"temperature": 1e999}', "invalid_value"),
+    (b'{"temperature": 1' + b"0" * 400 + b"}", "invalid_value"),
     (b'{"prompt": ' + b"[" * 100_000, "invalid_json"), (b'{"seed": 1' + b"0" * 5000 + b"}", "invalid_json"),
 ])  # fmt: skip
 def test_a_body_that_makes_no_sense_is_refused(server, body, code):
@@ -177,6 +179,19 @@ def test_other_machines_are_let_in_by_address_or_name_only():
     assert "without a key" in " ".join(warnings(doors))
     assert "has the key" in " ".join(warnings(Doors("0.0.0.0", key="k")))
     assert not list(warnings(Doors("127.0.0.1")))
+
+
+@pytest.mark.parametrize("key", ["secret", " secret\n", "à", "ключ"])
+def test_a_key_is_known_as_it_is_sent(key):
+    sent = key.strip().encode().decode("latin-1")  # as servers read a header
+    assert Doors("127.0.0.1", key=key).knows_key(f"Bearer  {sent} ")
+    assert not Doors("127.0.0.1", key=key).knows_key(f"Bearer {sent}x")
+
+
+@pytest.mark.parametrize("key", [" ", "\n", "\udcff", "a\nb"])
+def test_a_key_that_nobody_could_send_is_refused_at_the_start(key):
+    with pytest.raises(ArgumentError, match="ELMAN_API_KEY"):
+        Doors("127.0.0.1", key=key)
 
 
 def test_a_service_without_a_key_asks_for_none_and_trains_for_nobody_else():

@@ -117,6 +117,7 @@ def test_a_training_is_started_followed_and_stopped(server: Server, tmp_path):
     ({"text": TEXT, "name": ".hidden"}, "name"), ({"text": TEXT, "name": "a/b"}, "name"),
     ({"text": TEXT, "options": {"hidden": 5000}}, "options"), ({"text": TEXT, "options": {"seconds": 1e6}}, "options"),
     ({"text": TEXT, "options": {"hidden": "--out=x"}}, "options"), ({"text": TEXT, "options": {"out": "x"}}, "options"),
+    ({"text": TEXT, "options": {"self": 1}}, "options"), ({"text": TEXT, "options": {"accumulate": 10**6}}, "options"),
     ({"text": TEXT, "options": {"encoding": "x"}}, "options"), ({"text": TEXT, "path": "/etc/passwd"}, None),
 ])  # fmt: skip
 def test_a_training_takes_no_paths_and_no_nonsense(server, body, param):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -71,6 +72,18 @@ def test_two_processes_cannot_write_into_one_run(tmp_path: Path) -> None:
     first, second = Run(tmp_path / "run").lock(), Run(tmp_path / "run").lock()
     with first, pytest.raises(RunError, match="another process"), second:
         pass
+    with Run(tmp_path / "run").lock():
+        pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
+def test_whoever_only_asks_keeps_nobody_from_training(tmp_path: Path) -> None:
+    import fcntl
+
+    Run.create(tmp_path / "run", {}, {})
+    folder = os.open(tmp_path / "run", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_SH)  # as a service does that asks whether the run is in training
+    threading.Timer(0.05, os.close, [folder]).start()
     with Run(tmp_path / "run").lock():
         pass
 

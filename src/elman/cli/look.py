@@ -77,7 +77,7 @@ class Look:
 
     def _checked_out(self) -> Path:
         """Where the report goes: refused now, not after the work; nobody else's file is replaced."""
-        from elman.look.page import is_page
+        from elman.look.replacing import is_page
 
         out = self.out or self.run_folder / "look.html"
         if not out.parent.is_dir():

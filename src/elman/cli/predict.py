@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,8 @@ class Predict:
         task = model.task
         if self.proba and task not in ("classify", "tag"):
             raise ArgumentError("--proba", expected="a run to classify or tag", got=f"one to {task}")
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise ArgumentError("--temperature", expected="0 or more", got=self.temperature)
         if self.temperature and task != "generate":
             raise ArgumentError("--temperature", expected="a run to generate", got=f"one to {task}")
         if self.beam < 1:
@@ -96,7 +99,8 @@ def _said(model: Any, items: list[Any], how: Predict) -> list[str]:
     """A line for each item."""
     if how.proba:
         y_hat = model.predict_proba(items)
-        ranked = [[(model.classes_[i].item(), float(row[i])) for i in row.argsort()[::-1]] for row in y_hat]
+        names = model.classes_.tolist()
+        ranked = [[(names[i], float(row[i])) for i in row.argsort()[::-1]] for row in y_hat]
         if how.json:
             return [
                 json.dumps({"input": item, "prediction": row[0][0], "proba": dict(row)}, ensure_ascii=False)

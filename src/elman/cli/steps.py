@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from elman.cli.say import console
+from elman.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -36,8 +37,11 @@ class Steps:
     out: Path | None = None  # write a page to step through instead
 
     def run(self) -> int:
+        from elman.look.replacing import is_page
         from elman.look.steps import steps_data
 
+        if self.out is not None and self.out.exists() and not is_page(self.out):  # nobody else's file is replaced
+            raise ArgumentError(f"{self.out} exists and is no page of elman steps", do="Choose another --out.")
         model = None
         if self.trained is not None:
             from elman.models import LanguageModel

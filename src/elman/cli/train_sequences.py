@@ -21,6 +21,9 @@ from elman.training.events import Listener
 from elman.training.run import refuse_existing
 
 BUDGET = ("epochs", "steps", "seconds")
+# flags without a value
+ALONE = {"--force", "--tensorboard", "--watch", "--keep-boilerplate", "--both-ways", "--no-both-ways",
+         "--learned-state", "--no-reverse-source", "--no-scale"}  # fmt: skip
 Task = Literal["classify", "tag", "generate", "translate"]
 
 
@@ -178,7 +181,9 @@ def task_of(words: list[str]) -> str:
         return str(kept) if kept in list(TASKS) else "lm"
     from elman.data.labelled import guess_task
 
-    # not Path.exists, which raises for a name that is too long; and a pipe can be read only once
-    known = os.path.isfile, os.path.isdir
-    sources = [word for word in words if not word.startswith("-") and any(is_one(word) for is_one in known)]
+    # what is no flag and no flag's value; not Path.exists, which raises for a name that is too long; and a pipe can be
+    # read only once
+    before = ["", *words[:-1]]
+    plain = [w for w, b in zip(words, before, strict=True) if not b.startswith("--") or "=" in b or b in ALONE]
+    sources = [w for w in plain if not w.startswith("-") and (os.path.isfile(w) or os.path.isdir(w))]
     return guess_task(sources[0]) if len(sources) == 1 else "lm"

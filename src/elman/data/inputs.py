@@ -69,7 +69,7 @@ def learn_inputs(sequences: Any, config: SequenceDataConfig, *, tokens: str | No
         mean, deviation = np.zeros(steps.shape[1]), np.ones(steps.shape[1])
         if config.scale and len(steps):
             mean, deviation = steps.mean(axis=0), steps.std(axis=0)
-            deviation[deviation == 0] = 1
+            deviation[deviation <= 10 * np.finfo(np.float64).eps * abs(mean)] = 1  # constant, but for rounding
         return NumberInputs(mean, deviation)
     _check_tokens(sequences, form)
     kind = "list" if form == "tokens" else kind_of(sequences, tokens or config.tokens)
@@ -99,9 +99,11 @@ def form_of(sequences: Any) -> str:
         raise DtypeError(
             "sequences", expected="a list of strings, of token lists or of arrays", got=type(sequences).__name__
         )
-    for sequence in sequences:
+    for i, sequence in enumerate(sequences):
         if isinstance(sequence, str):
             return "strings"
+        if not isinstance(sequence, Sequence | np.ndarray) or np.ndim(sequence) == 0:
+            raise DtypeError(f"sequence {i}", expected="a string, a list or an array", got=few(sequence))
         if len(sequence):
             return "tokens" if isinstance(sequence[0], str) else "numbers"
     return "tokens" if len(sequences) else "nothing"

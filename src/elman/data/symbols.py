@@ -20,6 +20,8 @@ from elman.maths.arrays import Array
 UNKNOWN_ID, EDGE_ID = 0, 1
 SPECIAL = ("<unknown>", "<edge>")
 KINDS = ("char", "byte", "word", "list")
+BYTES = [f"{byte:02X}" for byte in range(256)]
+MOST_LONG = 1 << 24  # tokens of a sequence
 
 
 def kind_of(strings: Sequence[str], wanted: str) -> str:
@@ -57,8 +59,7 @@ class Symbols:
             counts.update(tokens)
             longest = max(longest, len(tokens))
         if kind == "byte":
-            every = [f"{byte:02X}" for byte in range(256)]
-            return cls(kind, every, [counts[byte] for byte in every], longest)
+            return cls(kind, BYTES, [counts[byte] for byte in BYTES], longest)
         ranked = sorted((-count, token) for token, count in counts.items() if count >= min_count)[:max_words]
         return cls(kind, [token for _, token in ranked], [-count for count, _ in ranked], longest)
 
@@ -104,6 +105,8 @@ class Symbols:
             or not all(isinstance(token, str) for token in value["tokens"])
             or not all(isinstance(count, int) for count in (*value["counts"], value.get("longest")))
             or not len(value["tokens"]) == len(set(value["tokens"])) == len(value["counts"])
+            or not 0 <= value["longest"] < MOST_LONG
+            or (value["kind"] == "byte" and value["tokens"] != BYTES)
         ):
             raise CheckpointError("the tokens of a run are damaged")
         return cls(value["kind"], value["tokens"], value["counts"], value["longest"])

@@ -47,6 +47,7 @@ class Labels:
     def from_json(cls, value: Mapping[str, Any]) -> Labels:
         try:
             classes = np.asarray(value["classes"], np.dtype(value["dtype"]))
+            dict.fromkeys(classes.tolist())  # each can be looked up
         except (KeyError, TypeError, ValueError):
             raise CheckpointError("the classes of a run are damaged") from None
         if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or len(set(classes.tolist())) != len(classes):
@@ -67,7 +68,7 @@ class Numbers:
         mean, deviation = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
         if scale and len(rows):
             mean, deviation = rows.mean(axis=0), rows.std(axis=0)
-            deviation[deviation == 0] = 1
+            deviation[deviation <= 10 * np.finfo(np.float64).eps * abs(mean)] = 1  # constant, but for rounding
         return cls(mean, deviation, flat)
 
     def encode(self, values: Any) -> Array:

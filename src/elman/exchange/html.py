@@ -59,7 +59,7 @@ def write_html(run_path: Path, out: Path, *, precision: Precision = "float32", f
         f"{parameters.buffer.size:,} weights, {len(vocabulary)} different {UNITS[vocabulary.kind]}.",
         "tokens": UNITS[vocabulary.kind],
         "measured": _in_words(measured, precision, UNITS[vocabulary.kind]),
-        "same": " as with <code>elman sample</code>" if precision == "float32" else "",
+        "same": " as with <code>elman sample</code>" if precision == str(parameters.buffer.dtype) == "float32" else "",
         "version": version("elman"),
     }
     return write_new(out, _page(words, facts, stored.data), force=force)

@@ -6,6 +6,7 @@ operator is named and refused, because without it the model would be another one
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,11 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
     data = path.read_bytes()
     try:
         model = onnx.load_from_string(data)
-        if any(weight.data_location == weight.EXTERNAL for weight in model.graph.initializer):
+        if any(weight.data_location == weight.EXTERNAL for weight in _tensors(model.graph)):
             raise CheckpointError(f"{path} keeps its weights in another file", do="Save it as one file.")
         onnx.checker.check_model(model)
-        walk = Walk(path, model.graph, onnx)
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+        walk = Walk(path, model.graph, onnx, _widths(inferred))
     except CheckpointError:
         raise
     except Exception as error:  # of many kinds: a file may hold anything
@@ -55,11 +57,30 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
     return fitting(path, parameters, config, terms)
 
 
+def _tensors(graph: Any) -> Iterator[Any]:
+    """Every tensor of a graph, those in the attributes of its nodes included."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for attribute in (a for node in graph.node for a in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
+        for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+            yield from (sparse.values, sparse.indices)
+        for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") or attribute.graphs else ():
+            yield from _tensors(inner)
+
+
+def _widths(graph: Any) -> dict[str, int]:
+    """The size of the last axis of each value, where the graph says it."""
+    shapes = {v.name: v.type.tensor_type.shape.dim for v in (*graph.input, *graph.value_info, *graph.output)}
+    return {name: shape[-1].dim_value for name, shape in shapes.items() if shape and shape[-1].dim_value}
+
+
 class Walk:
     """The graph by its values: who makes each, and which are constants."""
 
-    def __init__(self, path: Path, graph: Any, onnx: Any) -> None:
-        self.path, self.graph = path, graph
+    def __init__(self, path: Path, graph: Any, onnx: Any, widths: dict[str, int]) -> None:
+        self.path, self.graph, self.widths = path, graph, widths
         self.maker = {name: node for node in graph.node for name in node.output if name}
         self.attributes = {
             node.output[0]: {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} for node in graph.node
@@ -84,7 +105,7 @@ class Walk:
             layer, activation = self._layer(rnn)
             layers.append(layer)
             activations.add(activation)
-            value = self._back(rnn.input[0], LAYOUT)
+            value = self._back(rnn.input[0], LAYOUT, keep_width=True)
             if self._made_by(value, "RNN") is not None:
                 self._back(rnn.input[0], LAYOUT, keep_time=True)
         if not layers:
@@ -103,17 +124,17 @@ class Walk:
 
     def _head(self) -> tuple[Array, Array, str]:
         """W_hy, b_y, and the value that they are applied to."""
-        ends = [self._back(output.name, LAYOUT) for output in self.graph.output]
-        ends = [end for end in ends if end in self.maker and self.maker[end].op_type in ("Add", "MatMul", "Gemm")]
-        if len(ends) != 1:
-            raise self._refused("one output that is linear in the states", len(ends))
-        value, bias = ends[0], None
+        ends = {output.name: self.maker.get(self._back(output.name, LAYOUT)) for output in self.graph.output}
+        said = [name for name, end in ends.items() if end is not None and end.op_type in ("Add", "MatMul", "Gemm")]
+        if len(said) != 1:
+            raise self._refused("one output that is linear in the states", len(said))
+        value, bias = self._back(said[0], LAYOUT, keep_width=True), None
         if (add := self._made_by(value, "Add")) is not None:
             constant = [name for name in add.input if name in self.constants]
             rest = [name for name in add.input if name not in self.constants]
             if len(constant) != 1:
                 raise self._refused("a constant b_y", f"Add of {len(constant)} constants")
-            bias, value = self.constants[constant[0]], self._back(rest[0], LAYOUT)
+            bias, value = self.constants[constant[0]], self._back(rest[0], LAYOUT, keep_width=True)
         node = self._made_by(value, "MatMul")
         if node is None:
             node = self._made_by(value, "Gemm")
@@ -129,7 +150,7 @@ class Walk:
         b_y = np.zeros(W.shape[1], W.dtype) if bias is None else bias
         if b_y.shape != W.shape[1:]:
             raise self._refused(f"b_y of shape {W.shape[1:]}", b_y.shape)
-        return W, b_y, self._back(node.input[0], LAYOUT)
+        return W, b_y, self._back(node.input[0], LAYOUT, keep_width=True)
 
     def _layer(self, node: Any) -> tuple[dict[str, Array], str]:
         """The parameters of one operator RNN, and its activation."""
@@ -186,15 +207,25 @@ class Walk:
         filling = self.attributes[value].get("value")
         return filling is not None and any(filling.raw_data) | any(filling.float_data)
 
-    def _back(self, value: str, through: set[str], *, keep_time: bool = False) -> str:
+    def _back(self, value: str, through: set[str], *, keep_time: bool = False, keep_width: bool = False) -> str:
         """The value from which this one comes by operators of these kinds alone."""
         while (node := self.maker.get(value)) is not None and node.op_type in through:
             if node.op_type == "Gather" and node.input[0] in self.constants:
                 break  # rows of a table: the numbers begin here
             if keep_time and node.op_type == "Transpose" and self.attributes[value].get("perm", [1])[0] != 0:
                 raise self._refused("layers that read the same time", "Transpose of time between them")
+            if keep_width and not self._keeps_width(node):
+                raise self._refused("the units along the last axis", f"{node.op_type}, which may move them")
             value = node.input[0]
         return value
+
+    def _keeps_width(self, node: Any) -> bool:
+        """Whether the last axis stays what it was; in a Reshape it does where its size does."""
+        if node.op_type == "Transpose":
+            perm = self.attributes[node.output[0]].get("perm", [-1])  # without one the axes are reversed
+            return bool(perm[-1] == len(perm) - 1)
+        before, after = (self.widths.get(name) for name in (node.input[0], node.output[0]))
+        return node.op_type not in ("Reshape", "Flatten") or (before is not None and before == after)
 
     def _made_by(self, value: str, operator: str) -> Any:
         """The node that makes this value as its first output, if it is of this kind."""

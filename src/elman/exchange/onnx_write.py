@@ -11,10 +11,11 @@ from elman.data.inputs import NumberInputs
 from elman.data.targets import Labels, Numbers
 from elman.exchange.onnx_graph import Graph
 from elman.exchange.onnx_models import Scale, reader_graph, start_graph, text_graph
-from elman.exchange.portable import KEY, Portable, Wrote, from_run, refuse_existing, write_new
+from elman.exchange.portable import KEY, Portable, Wrote, from_run, refuse_existing
 from elman.models.sequence_run import Terms
 from elman.network.reader import Reader
 from elman.network.teller import Teller
+from elman.training.storage import write_files
 
 
 def write_onnx(run: Path, out: Path, *, force: bool = False) -> Wrote:
@@ -26,15 +27,8 @@ def write_onnx(run: Path, out: Path, *, force: bool = False) -> Wrote:
         refuse_existing(path, force=force)
         files[path] = graph.to_bytes({KEY: model.facts()})
         signatures.append(f"{part} {graph.signature()}".strip())
-    written: list[Path] = []
-    try:
-        for path, data in files.items():
-            written.append(write_new(path, data, force=force))
-    except BaseException:
-        for path in written:  # one of two is of no use
-            path.unlink(missing_ok=True)
-        raise
-    return Wrote(written, f"Any ONNX runtime runs it: {'; '.join(signatures)}.")
+    write_files(files)  # both or none: one of two is of no use
+    return Wrote(list(files), f"Any ONNX runtime runs it: {'; '.join(signatures)}.")
 
 
 def graphs(model: Portable) -> dict[str, Graph]:

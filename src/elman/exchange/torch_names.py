@@ -57,12 +57,12 @@ def to_torch(p: Mapping[str, Array], activation: ActivationLike) -> dict[str, Ar
 
 def from_torch(path: Path, state: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
     """The parameters with these names and shapes, from a state dict that to_torch has made."""
-    expected = to_torch({name: np.zeros(shape) for name, shape in shapes.items()}, "tanh")
+    expected = torch_shapes(shapes)
     if odd := sorted(set(state) ^ set(expected)):
         raise CheckpointError(f"{path}", expected=f"{len(expected)} tensors", got=f"a difference in {odd[:6]}")
-    for name, array in expected.items():
-        if state[name].shape != array.shape:
-            raise CheckpointError(f"{path}, {name}", expected=f"shape {array.shape}", got=state[name].shape)
+    for name, shape in expected.items():
+        if state[name].shape != shape:
+            raise CheckpointError(f"{path}, {name}", expected=f"shape {shape}", got=state[name].shape)
     p: dict[str, Array] = {}
     rows = dict.fromkeys(expected, 0)  # of each initial state, that are taken already
     for name in shapes:
@@ -75,6 +75,20 @@ def from_torch(path: Path, state: Mapping[str, Array], shapes: Mapping[str, tupl
         if ".bias_ih_" in theirs:
             p[name] = merged(p[name], state[theirs.replace("_ih_", "_hh_")])
     return p
+
+
+def torch_shapes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """Of what to_torch makes; no array is, since a file may claim any size."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name, shape in shapes.items():
+        theirs = torch_name(name)
+        if name.endswith(".h0"):
+            found[theirs] = (found.get(theirs, (0,))[0] + 1, 1, *shape)
+        else:
+            found[theirs] = shape if name.endswith("embedding.W") else shape[::-1]
+        if ".bias_ih_" in theirs:
+            found[theirs.replace("_ih_", "_hh_")] = shape
+    return found
 
 
 def torch_name(name: str) -> str:

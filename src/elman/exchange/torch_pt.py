@@ -30,10 +30,15 @@ def read_pt(path: Path) -> dict[str, Array]:
         ) from None
     for candidate in (loaded, *(loaded.values() if isinstance(loaded, Mapping) else ())):
         if isinstance(candidate, Mapping) and candidate and all(map(torch.is_tensor, candidate.values())):
-            return {str(name): _array(tensor) for name, tensor in candidate.items()}
+            return {str(name): _array(path, str(name), tensor) for name, tensor in candidate.items()}
     raise CheckpointError(f"{path}", expected="a state dict", got=type(loaded).__name__)
 
 
-def _array(tensor: Any) -> Array:
-    array: Array = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy(force=True)
+def _array(path: Path, name: str, tensor: Any) -> Array:
+    try:
+        array: Array = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy(force=True)
+    except (TypeError, RuntimeError):  # sparse, quantised, or of eight bits: NumPy has none of them
+        got = f"{tensor.layout} of {tensor.dtype}".replace("torch.", "")
+        do = "Save dense tensors of model.float().state_dict() instead."
+        raise CheckpointError(f"{path}, {name}", expected="numbers that NumPy knows", got=got, do=do) from None
     return array

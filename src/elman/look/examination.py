@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from elman.data import Vocabulary
+from elman.data.words import words_of
 from elman.errors import DataError
 from elman.look.clipped import ClippedSteps, Clipping, clipped_steps, clipping
 from elman.look.flow import GradientFlow, Progress, flow_of
@@ -93,7 +95,7 @@ def examine(
     if progress:
         progress("looking at the units", 0, 1)
     most = min(READ_TOKENS, READ_STATES // (network.layers * network.hidden))
-    reading = read_text(model, writer.vocabulary.decode(ids[:most]) if text is None else text[:most])
+    reading = read_text(model, _to_read(writer.vocabulary, ids, text, most))
     try:
         ranking = rank_units(reading)
     except DataError:
@@ -122,3 +124,12 @@ def examine(
         reading=reading,
         ranking=ranking,
     )
+
+
+def _to_read(vocabulary: Vocabulary, ids: Array, text: str | None, most: int) -> str | Array:
+    """The first ids; or the words that they are the ids of, which say more than <unk>."""
+    if text is not None and vocabulary.kind == "word":
+        words = [word for some in words_of([text]) for word in some]
+        if np.array_equal(vocabulary.encode(text, unknown="replace"), ids):
+            return "".join(words[:most])
+    return ids[:most]

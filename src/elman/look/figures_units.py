@@ -57,7 +57,7 @@ def units_along_text(reading: Reading, units: Sequence[int], layer: int = 0, *, 
 
 
 def best_units(ranking: Ranking) -> Any:
-    """For each feature the unit that tracks it best, on the held-out part of the text."""
+    """For each feature the unit that tracks it best, with its score on the held-out part of the text."""
     rows = ranking.told()[::-1]
     traces = []
     for measure, name in (("AUC", "AUC, of yes or no: 0.5 is chance"), ("R²", "R², of numbers: 0 is chance")):

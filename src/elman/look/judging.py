@@ -142,7 +142,7 @@ def _words(v: Verdict, flow: GradientFlow, reach: int) -> str:
 
 def _why(v: Verdict, activation: ActivationLike) -> str:
     if v.responsible == "recurrent":
-        return f"its singular values are too {'small' if v.kind == 'vanishes' else 'large'}"
+        return f"on average it {'shortens' if v.kind == 'vanishes' else 'lengthens'} what passes through it"
     flat = {
         "tanh": "the units are away from 0, where tanh is flat",
         "sigmoid": "a sigmoid is nowhere steeper than 1/4",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
+from elman.look.replacing import GENERATOR
 from elman.look.theme import template
-
-GENERATOR = '<meta name="generator" content="elman">'  # by which a page of ours is known
 
 
 class Page:
@@ -70,15 +69,6 @@ class Page:
 """
 
 
-def is_page(path: Path) -> bool:
-    """Whether a file is a page of ours, which may be replaced."""
-    try:
-        with path.open("rb") as file:
-            return GENERATOR.encode() in file.read(500)
-    except OSError:
-        return False
-
-
 def card(html: str, kind: str = "") -> str:
     return f'<div class="card {kind}">{html}</div>'
 
@@ -115,8 +105,21 @@ def _of_template(found: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON that can stand in a page: no text in it can end the script that holds it."""
-    return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
+    """JSON that can stand in a page: no text in it can end the script that holds it, no number is beyond JSON."""
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for what is not finite: JSON has no such number."""
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @cache

@@ -63,4 +63,11 @@ class Passes:
             one.backward(d_h_direct)
             d_h_direct = one.d.d_x
         # one-hot rows, to be looked at only
-        self.x, self.y = np.eye(network.inputs)[ids], np.eye(network.outputs)[targets]  # (T, 1, X), (T, 1, Y)
+        self.x, self.y = _one_hot(ids, network.inputs), _one_hot(targets, network.outputs)  # (T, 1, X), (T, 1, Y)
+
+
+def _one_hot(ids: Array, size: int) -> Array:
+    """Only the rows that are there: the identity matrix of a large vocabulary fills the memory."""
+    rows = np.zeros((*ids.shape, size))
+    np.put_along_axis(rows, ids[..., np.newaxis], 1.0, axis=-1)
+    return rows

@@ -74,7 +74,7 @@ def _reach(page: Page, seen: Examination) -> None:
     """The text, in which each letter shows how far back its loss reaches."""
     d_h = np.nan_to_num(seen.flow.d_h[-1], posinf=np.finfo(np.float64).max)
     most = np.maximum(d_h.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    rows = (1000 * d_h / most).round(1)
+    rows = (1000 * (d_h / most)).round(1)  # divided first: 1000 times the largest number is none
     name = page.data({
         "reach": [row[: t + 2].tolist() for t, row in enumerate(rows)],
         "losses": [round(float(loss), 4) for loss in seen.flow.losses],

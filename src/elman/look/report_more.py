@@ -75,8 +75,8 @@ def units(page: Page, seen: Examination) -> None:
         page.add("<p>The text is too short to say what units track: some thousand characters are enough.</p>")
         return
     page.add(
-        f"<p>Which unit tracks what. Each was fitted on the first {ranking.fitted:,} tokens of the text and judged on "
-        f"the {ranking.judged:,} after them.</p>"
+        f"<p>Which unit tracks what. Each was fitted and chosen on the first {ranking.fitted:,} tokens of the text "
+        f"and judged on the {ranking.judged:,} after them.</p>"
     )
     page.add(page.figure(best_units(ranking), "The best unit for each feature"))
     feature, measure, best = ranking.told()[0]

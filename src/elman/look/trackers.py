@@ -18,6 +18,7 @@ from elman.data.words import words_of
 from elman.maths.arrays import Array
 
 VOWELS = frozenset("aeiouyAEIOUY")
+UNKNOWN = " word"  # what stands in a text for <unk>, whose marks are none of the text
 OPENING, CLOSING = "“«„", "”»"
 
 
@@ -116,16 +117,32 @@ TRACKERS = (
 )
 
 
-def track(text: str, vocabulary: Vocabulary) -> dict[Tracker, Array]:
-    """The features of a text that make sense for this vocabulary, each with one value a token."""
+def track(text: str | Array, vocabulary: Vocabulary) -> dict[Tracker, Array]:
+    """The features of a text, or of ids, that make sense for this vocabulary, each with one value a token."""
+    text, tokens = _cut(text, vocabulary)
     characters = Characters(text)
     if vocabulary.kind == "word":
-        ends = np.cumsum([len(word) for words in words_of([text]) for word in words])  # (T,)
+        ends = np.cumsum([len(word) for word in tokens])  # (T,)
         starts = np.append(0, ends[:-1])
         values = {t: t.values(characters) for t in TRACKERS if t.words is not None}
         return {t: np.maximum.reduceat(v, starts) if t.words == "any" else v[ends - 1] for t, v in values.items()}
     found = {t: t.values(characters) for t in TRACKERS}
     if vocabulary.kind == "byte":  # each byte of a character has its value
-        sizes = [len(c.encode("utf-8", "surrogatepass")) for c in text]
+        sizes = [len(token) for token in tokens]
         return {t: np.repeat(v, sizes) for t, v in found.items()}
     return found
+
+
+def _cut(text: str | Array, vocabulary: Vocabulary) -> tuple[str, list[str] | list[bytes]]:
+    """The text, and what its values are spread by: the words, or each character's bytes."""
+    if isinstance(text, str):
+        if vocabulary.kind == "word":
+            return text, [word for words in words_of([text]) for word in words]
+        return text, [c.encode("utf-8", "surrogatepass") for c in text] if vocabulary.kind == "byte" else []
+    if vocabulary.kind == "word":
+        words = [vocabulary.tokens[i] if i else UNKNOWN for i in text]
+        return "".join(words), words
+    if vocabulary.kind == "byte":  # a byte that is no UTF-8 stays one character
+        text = bytes(text.tolist()).decode("utf-8", "surrogateescape")
+        return text, [c.encode("utf-8", "surrogateescape") for c in text]
+    return vocabulary.decode(text), []

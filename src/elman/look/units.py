@@ -4,7 +4,7 @@
     ranking = rank_units(reading)           how well each unit tracks each feature of trackers.py
     ranking.best("inside quotation marks")  [UnitScore(layer=0, unit=7, score=0.998, rises=True), …]
 
-A score is honest: what is fitted is fitted on the first part of the text, and the score is that of the second. A yes or
+A score is honest: units are fitted and chosen on the first part of the text, the score is that of the second. A yes or
 no is scored by the AUC, the probability that the unit is higher (or lower, as the first part says) where it is yes than
 where it is no: 0.5 is chance, 1 is perfect. A number is scored by R² of the line that was fitted to the first part:
 0 is no better than the mean, 1 is perfect, and below 0 the line misleads.
@@ -45,14 +45,17 @@ class Reading:
     numbers: frozenset[str]  # the features that are numbers; the others are yes or no
 
 
-def read_text(model: LanguageModel, text: str, *, alternatives: int = 5) -> Reading:
-    """Let the model read a text. A word that it does not know is read as <unk>; another token is an error."""
+def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5) -> Reading:
+    """Let the model read a text, or the ids of one. An unknown word is read as <unk>; another token is an error."""
     network, p, vocabulary = model.writer.network, model.writer.parameters, model.writer.vocabulary
     if not isinstance(alternatives, int) or alternatives < 1:
         raise RangeError("alternatives", expected="1 or more", got=alternatives)
-    if not text:
+    if not len(text):
         raise DataError("the text is empty", do="Give it at least one character.")
-    ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error").astype(np.int64)
+    if isinstance(text, str):
+        ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error").astype(np.int64)
+    else:
+        ids = np.asarray(text, np.int64)
     encoder = Encoder(network.inputs, network.hidden, network.layers, activation=network.activation)
     h = np.stack([states[1:, 0] for states in encoder.forward(p, ids[:, np.newaxis]).states])  # (L, T, H)
     k = min(alternatives, len(vocabulary))
@@ -69,7 +72,7 @@ def read_text(model: LanguageModel, text: str, *, alternatives: int = 5) -> Read
     considered = [() if np.isnan(p[0]) else tuple(names[i] for i in row) for row, p in zip(best, chances, strict=True)]
     tracked = track(text, vocabulary)
     return Reading(
-        text,
+        text if isinstance(text, str) else vocabulary.decode(ids),
         tuple(names[i] for i in ids),
         h,
         cost,
@@ -94,19 +97,21 @@ class Ranking:
     features: tuple[str, ...]  # (F,)
     measures: tuple[str, ...]  # (F,) "AUC" or "R²"
     scores: Array  # (F, L, H) on the second part of the text
+    chosen_by: Array  # (F, L, H) on the first part: the best of many on the second would be so by luck
     rises: Array  # (F, L, H) the direction, from the first part
     left_out: tuple[str, ...]  # features that the text shows too seldom, or always
     fitted: int  # tokens of the first part
     judged: int  # tokens of the second
 
     def best(self, feature: str, count: int = 5) -> list[UnitScore]:
-        """The units that track it best, the best first."""
+        """The units that track it best on the first part of the text, the best first; the scores are of the second."""
         if feature not in self.features:
             hint = did_you_mean(feature, self.features) or None
             raise UnknownNameError("feature", expected=f"one of {', '.join(self.features)}", got=repr(feature), do=hint)
-        scores, rises = (a[self.features.index(feature)].ravel() for a in (self.scores, self.rises))
+        every = (self.scores, self.chosen_by, self.rises)
+        scores, chosen_by, rises = (a[self.features.index(feature)].ravel() for a in every)
         H = self.scores.shape[2]
-        order = np.argsort(-scores, kind="stable")[:count]
+        order = np.argsort(-chosen_by, kind="stable")[:count]
         return [UnitScore(int(i) // H, int(i) % H, float(scores[i]), bool(rises[i])) for i in order]
 
     def told(self) -> list[tuple[str, str, UnitScore]]:
@@ -135,20 +140,21 @@ def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
     values = np.stack([reading.features[name] for name in shown]).astype(np.float64)  # (F, T)
     yes_no = np.array([name not in reading.numbers for name in shown])  # (F,)
     units = np.concatenate(list(reading.h), axis=1)  # (T, L·H)
-    scores, rises = np.empty((len(shown), L * H)), np.empty((len(shown), L * H), bool)
+    scores, rises = np.empty((2, len(shown), L * H)), np.empty((len(shown), L * H), bool)  # of both parts
     for start in range(0, L * H, UNITS_AT_A_TIME):
         some = slice(start, start + UNITS_AT_A_TIME)
         narrow = np.ascontiguousarray(units[:, some].T)  # (U, T)
         h = narrow.astype(np.float64)
         slope, shift = _line(h[:, :cut], values[:, :cut])
         rises[:, some] = slope > 0
-        scores[:, some] = _r_squared(h[:, cut:], values[:, cut:], slope, shift)
-        auc = _auc(narrow[:, cut:], values[yes_no][:, cut:])  # float32 sorts in two thirds of the time
-        scores[yes_no, some] = np.where(rises[yes_no, some], auc, 1 - auc)
+        for part, of_part in zip((slice(cut), slice(cut, None)), scores, strict=True):
+            of_part[:, some] = _r_squared(h[:, part], values[:, part], slope, shift)
+            auc = _auc(narrow[:, part], values[yes_no][:, part])  # float32 sorts in two thirds of the time
+            of_part[yes_no, some] = np.where(rises[yes_no, some], auc, 1 - auc)
     measures = tuple("AUC" if yes else "R²" for yes in yes_no)
     left_out = tuple(name for name in reading.features if name not in shown)
-    shape = (len(shown), L, H)
-    return Ranking(tuple(shown), measures, scores.reshape(shape), rises.reshape(shape), left_out, cut, T - cut)
+    chosen_by, judged, up = (a.reshape(len(shown), L, H) for a in (*scores, rises))
+    return Ranking(tuple(shown), measures, judged, chosen_by, up, left_out, cut, T - cut)
 
 
 def _seen(values: Array) -> int:

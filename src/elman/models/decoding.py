@@ -45,7 +45,9 @@ def choose(o: Array, temperature: float, generators: list[np.random.Generator] |
     o[:, UNKNOWN_ID] = NEVER
     if not temperature or generators is None:
         return np.asarray(o.argmax(axis=1))
-    totals = np.cumsum(softmax(o / temperature), axis=1)  # (B, Y)
+    o -= o.max(axis=1, keepdims=True)  # a temperature next to 0 must not overflow
+    with np.errstate(over="ignore"):
+        totals = np.cumsum(softmax(o / temperature), axis=1)  # (B, Y)
     draws = np.array([rng.random() for rng in generators]) * totals[:, -1]
     return np.asarray(np.minimum((totals <= draws[:, np.newaxis]).sum(axis=1), o.shape[1] - 1))
 

@@ -7,6 +7,7 @@ the API, the flags and config.json cannot differ.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -41,6 +42,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
 
     _memory: dict[str, Array]  # of the optimiser, from one partial_fit to the next
     _steps: int
+    _passes: int
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -76,6 +78,8 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         listeners: Sequence[Listener] = (),
         stopping: Callable[[], bool] = lambda: False,
     ) -> Self:
+        for name in ("_memory", "_steps", "_passes"):  # of partial_fit: this is a new beginning
+            self.__dict__.pop(name, None)
         fitted = sequence_run.new_fitted(terms, config)
         sequence_run.start(
             fitted, examples, out=Path(out) if out else None, force=force, source=source,
@@ -93,9 +97,10 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         trainer = Trainer(task, fitted.config.training, steps=0)
         if hasattr(self, "_memory"):
             trainer.memory, trainer.progress.step = self._memory, self._steps
-        trainer.steps = trainer.progress.step + round(task.steps_per_epoch)
+            task.passes, task.numbered = self._passes, self._steps * fitted.config.training.accumulate
+        trainer.steps = trainer.progress.step + math.ceil(task.steps_per_epoch)
         fitted.finished = trainer.train()
-        self._memory, self._steps = trainer.memory, trainer.progress.step
+        self._memory, self._steps, self._passes = trainer.memory, trainer.progress.step, task.passes + 1
         return self._take(fitted)
 
     def _take(self, fitted: Fitted) -> Self:
@@ -118,17 +123,20 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _sequences(self, X: Any, *, reset: bool) -> Any:
         """The sequences as lists; a table of numbers is checked as scikit-learn checks it: one number a step."""
-        if isinstance(X, np.ndarray) and X.dtype.kind in "UO" and X.ndim == 1:
-            X = X.tolist()
+        if reset:
+            for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+                self.__dict__.pop(name, None)
+        if _is_text(X):
+            X = np.asarray(X).tolist()
         if isinstance(X, str | bytes):
             form_of(X)  # which refuses it
         if isinstance(X, list | tuple):
             if not len(X) or form_of(X) != "numbers":
                 return X
-            if all(np.ndim(row) == 1 and len(row) == len(X[0]) and len(row) for row in X):
-                X = np.asarray(X)
-            else:
-                return number_sequences(X)
+            lengths = {len(row) for row in X if np.ndim(row) == 1}
+            if reset and len(lengths) == 1 and all(np.ndim(row) == 1 for row in X):
+                self.n_features_in_ = lengths.pop()  # a table, to which tables are held; lists may have any length
+            return number_sequences(X)
         if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype.kind in "biuf":
             if not np.isfinite(X).all():
                 raise NotFiniteError("X", expected="finite numbers", got="NaN or infinity")
@@ -195,6 +203,14 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         tags.non_deterministic = False
         return tags
+
+
+def _is_text(X: Any) -> bool:
+    """Strings, or rows of strings, in an array or in a column of a table."""
+    if isinstance(X, list | tuple) or not hasattr(X, "__array__") or getattr(X, "ndim", 0) not in (1, 2):
+        return False
+    array = np.asarray(X)
+    return array.dtype.kind == "U" or (array.dtype.kind == "O" and array.size > 0 and isinstance(array.flat[0], str))
 
 
 def _constructor(defaults: dict[str, Any]) -> Callable[..., None]:

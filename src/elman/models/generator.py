@@ -69,7 +69,7 @@ class SequenceGenerator(SequenceEstimator):
 
     def sample(self, X: Any, *, temperature: float = 0.8, seed: int = 0, limit: int | None = None) -> list[Any]:
         """A sequence drawn at random for each; number i follows from the seed and from i alone."""
-        if temperature < 0:
+        if not (np.isfinite(temperature) and temperature >= 0):
             raise ArgumentError("temperature", expected="0 or more", got=temperature)
         fitted, symbols = self._is_fitted(), self.symbols_
         network, states = self._start(X)
@@ -96,7 +96,7 @@ class SequenceGenerator(SequenceEstimator):
         fitted = self._is_fitted()
         network = fitted.network
         assert isinstance(network, Teller)
-        c = fitted.terms.inputs.encode(np.asarray(X))
+        c = fitted.terms.inputs.encode(_conditions(X, X))
         assert isinstance(c, np.ndarray)
         return network, network.start(fitted.parameters, c)[0]
 
@@ -116,6 +116,8 @@ def learn_written(y: Any, config: SequenceConfig) -> Written:
 def _conditions(X: Any, y: Any) -> Array:
     if y is None:
         raise no_targets("the sequence of each")
+    if isinstance(X, str | bytes):
+        raise ArgumentError("X", expected="a list of labels", got=f"one {type(X).__name__}")
     same_number(X, y)
     array = np.asarray(X)
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "biuf"):

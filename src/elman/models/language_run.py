@@ -127,9 +127,10 @@ def resume(
     """Go on with a run where its newest whole checkpoint left it; only the budget may change."""
     run, here = Run(path), world()
     prepared, steps = here.in_turn(lambda: reopen(run))
-    here.agree(prepared.facts() | {"the number of steps": steps})
-    task = prepared.task()
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
+    asked = {f"--{name} of this command": value for name, value in given.items()}
+    here.agree(prepared.facts() | {"the number of steps": steps} | asked)
+    task = prepared.task()
     if given:
         none = dict.fromkeys(("epochs", "steps", "seconds"))
         prepared = prepared._replace(config=prepared.config.with_options(**(none | given)))

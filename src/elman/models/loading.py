@@ -28,6 +28,6 @@ def load_model(path: str | Path) -> Any:
     """The best model of a run, whatever its task."""
     run = Run(Path(path))
     task = run.config.get("task")
-    if task not in MODELS:
+    if task not in list(MODELS):
         raise RunError(f"{run.path}", expected=f"a run to {', '.join(MODELS)}", got=repr(task))
     return model_class(task).load(path)

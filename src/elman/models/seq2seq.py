@@ -41,14 +41,14 @@ class Seq2Seq(SequenceEstimator):
         config = config or self._config()
         X = self._checked(X, y)
         terms = self._terms(X, y, config)
-        return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)
+        return self._learn(terms, self._examples(terms, config, X, y, sample_weight), config, **options)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One more pass, over these examples; tokens are those of the first call."""
         first = not hasattr(self, "fitted_")
         X, config = self._checked(X, y, reset=first), self._config()
         terms = self._terms(X, y, config) if first else self._is_fitted().terms
-        examples = self._examples(terms, X, y, sample_weight)
+        examples = self._examples(terms, config if first else self.fitted_.config, X, y, sample_weight)
         return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> Any:
@@ -61,17 +61,13 @@ class Seq2Seq(SequenceEstimator):
     def _terms(self, X: Any, y: Any, config: SequenceConfig) -> Terms:
         return Terms(self.task, learn_inputs(X, config.data), learn_written(y, config))
 
-    def _examples(self, terms: Terms, X: Any, y: Any, sample_weight: Any) -> Examples:
+    def _examples(self, terms: Terms, config: SequenceConfig, X: Any, y: Any, sample_weight: Any) -> Examples:
         source = terms.inputs.encode(X)
         assert isinstance(source, Ragged)
-        return Examples(self._ordered(source), terms.targets.encode(y), as_weights(sample_weight, len(y)))
-
-    def _ordered(self, x: Ragged) -> Ragged:
-        """In the order in which a source is read."""
-        return Ragged.of([sequence[::-1] for sequence in x], x.values[:0]) if self.reverse_source else x
+        return Examples(_ordered(source, config), terms.targets.encode(y), as_weights(sample_weight, len(y)))
 
     def _encoded(self, X: Any) -> Ragged:
-        return self._ordered(super()._encoded(X))
+        return _ordered(super()._encoded(X), self._is_fitted().config)
 
     def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
         """What follows each source: the likeliest token each time, or the best that a beam of that width finds."""
@@ -106,3 +102,8 @@ class Seq2Seq(SequenceEstimator):
         right = [told == list(wanted) if isinstance(told, list) else told == wanted
                  for told, wanted in zip(self.predict(X), y, strict=True)]  # fmt: skip
         return float(np.average(right, weights=as_weights(sample_weight, len(right))))
+
+
+def _ordered(x: Ragged, config: SequenceConfig) -> Ragged:
+    """In the order in which a source is read."""
+    return Ragged.of([sequence[::-1] for sequence in x], x.values[:0]) if config.network.reverse_source else x

@@ -18,8 +18,8 @@ from elman.config import SequenceConfig, from_json, to_json
 from elman.data.examples import Examples
 from elman.data.inputs import Inputs, TokenInputs, inputs_from_json
 from elman.data.symbols import EDGE_ID
-from elman.data.targets import Labels, Numbers, Targets, targets_from_json
-from elman.errors import CheckpointError, RangeError, RunError
+from elman.data.targets import Labels, Numbers, Targets, Written, targets_from_json
+from elman.errors import CheckpointError, DataError, RangeError, RunError
 from elman.maths.activations import ActivationLike
 from elman.models.sequence_task import SequenceTask
 from elman.network import Parameters
@@ -54,10 +54,14 @@ class Terms:
 
     @classmethod
     def from_json(cls, value: object) -> Terms:
-        if not isinstance(value, Mapping) or value.get("task") not in SHAPES:
+        if not isinstance(value, Mapping) or value.get("task") not in list(SHAPES):
             raise CheckpointError("what goes into a run and out of it is damaged")
-        read = targets_from_json if value["task"] == "generate" else inputs_from_json
-        return cls(value["task"], read(value.get("inputs")), targets_from_json(value.get("targets")))  # type: ignore[arg-type]
+        task = value["task"]
+        inputs = (targets_from_json if task == "generate" else inputs_from_json)(value.get("inputs"))
+        targets = targets_from_json(value.get("targets"))
+        if not isinstance(targets, WRITES[task]) or isinstance(inputs, Written):
+            raise CheckpointError("what goes into a run and out of it is damaged")
+        return cls(task, inputs, targets)
 
 
 @dataclass
@@ -69,7 +73,9 @@ class Fitted:
     finished: Finished | None = None
 
 
-SHAPES = ("classify", "regress", "tag", "generate", "translate")
+# task: what comes out
+WRITES = {"classify": Labels, "regress": Numbers, "tag": Labels, "generate": Written, "translate": Written}
+SHAPES = tuple(WRITES)
 
 
 def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike | None = None) -> Shape:
@@ -82,7 +88,9 @@ def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike |
             learned_state=learned, activation=activation or c.activation, prefix=prefix,
         )  # fmt: skip
 
-    size = 2 * (terms.inputs.width + outputs) * max(c.hidden, c.embedding) + 4 * c.layers * c.hidden**2
+    sides, wide = 1 + c.both_ways, max(c.hidden, c.embedding)
+    first = (terms.inputs.width + outputs) * wide * 2 * sides + c.embedding * c.hidden * (1 + sides)
+    size = first + c.layers * c.hidden**2 * 4 * sides + (c.layers * c.hidden) ** 2 * sides
     if size > MOST_PARAMETERS:
         raise RangeError("hidden", expected=f"at most {MOST_PARAMETERS:,} parameters", got=f"about {size:,}")
     if task in ("classify", "regress", "tag"):
@@ -108,6 +116,13 @@ def new_fitted(terms: Terms, config: SequenceConfig) -> Fitted:
 def new_task(fitted: Fitted, examples: Examples, sample: Callable[[int], str] | None = None) -> SequenceTask:
     config, terms = fitted.config, fitted.terms
     train, held = examples.split(config.data.validation, generator(config.training.seed, "validation"))
+    if not train.weights.any():
+        raise DataError(
+            "the part to train on",
+            expected="at least one example that counts",
+            got=f"{len(train)} of {len(examples)}",
+            do="Give more examples or a smaller --validation.",
+        )
     rarity = None
     if config.data.rare and isinstance(terms.inputs, TokenInputs):
         rarity = terms.inputs.symbols.rarity(config.data.rare)
@@ -167,6 +182,7 @@ def resume(
         raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
     fitted, examples = new_fitted(terms_of(run), config), examples_of(run)
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
+    here.agree({f"--{name}": value for name, value in given.items()})
     if given:
         none = dict.fromkeys(("epochs", "steps", "seconds"))
         fitted.config = config = config.with_options(**(none | given))
@@ -210,7 +226,7 @@ def save(fitted: Fitted, path: Path, *, force: bool = False) -> Run:
 
 
 def terms_of(run: Run) -> Terms:
-    if run.config.get("task") not in SHAPES:
+    if run.config.get("task") not in list(SHAPES):
         got = repr(run.config.get("task"))
         raise RunError(f"{run.path}", expected="a model of whole sequences", got=got)
     return Terms.from_json(read_json(run.path / "vocabulary.json"))

@@ -23,6 +23,7 @@ from elman.training.task import generator
 
 BUCKET = 16  # batches whose rows are sorted by length together: close lengths, yet other neighbours in each epoch
 ROWS_AT_ONCE = 256  # where nothing is learned
+STEPS_AT_ONCE = 1 << 17  # of all rows, padded: one long row must not make 255 others as long
 
 
 class SequenceTask:
@@ -45,7 +46,10 @@ class SequenceTask:
         self.batches = -(-len(train) // config.batch)  # of an epoch
         self.steps_per_epoch = self.batches / config.accumulate
         self.ignorance = ignorance
-        self.mean_weight = float(train.weights.mean())
+        whole = without_values(train)
+        ones = whole._replace(weights=np.ones(len(train)))
+        self.mean_weight = network.units(whole) / network.units(ones)  # of one loss
+        self.passes = self.numbered = 0  # of another call of partial_fit: passes and batches before this one
         self.lengths = train.lengths()
         self.tokens_per_step = max(1, round(float(self.lengths.mean()) * config.batch * config.accumulate))
         self._plan: tuple[int, list[Array]] = (-1, [])
@@ -53,7 +57,9 @@ class SequenceTask:
     def add_gradients(self, gradients: Parameters, step: int) -> float:
         numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
         drawn = [(number, self._batch(number)) for number in numbers]
-        normaliser = sum(self.network.units(batch) for _, batch in drawn) * self.mean_weight
+        # by the mean weight of all examples, not of these: a batch of heavy ones pulls harder
+        sizes = [self.network.units(batch._replace(weights=np.ones(len(batch.weights)))) for _, batch in drawn]
+        normaliser = sum(sizes) * self.mean_weight
         loss = 0.0
         for number, batch in drawn:
             rng = generator(self.config.seed, "dropout", number)
@@ -67,7 +73,8 @@ class SequenceTask:
         return loss
 
     def _batch(self, number: int) -> Batch:
-        epoch, place = divmod(number, self.batches)
+        epoch, place = divmod(number - self.numbered, self.batches)
+        epoch += self.passes
         if self._plan[0] != epoch:
             self._plan = epoch, self.rows_of(epoch)
         return as_batch(self.train, self._plan[1][place], self.parameters.buffer.dtype)
@@ -98,7 +105,9 @@ class SequenceTask:
         return not any(name.endswith("embedding.W") for name in self.parameters)
 
     def validate(self) -> float | None:
-        return mean_loss(self.network, self.parameters, self.held_out) if len(self.held_out) else None
+        if not self.held_out.weights.any():
+            return None
+        return self.world.first(mean_loss(self.network, self.parameters, self.held_out))
 
     def sample(self, step: int) -> str | None:
         return self._sample(step) if self._sample else None
@@ -121,10 +130,23 @@ def as_batch(examples: Examples, rows: Array, dtype: np.dtype[Any]) -> Batch:
     return Batch(x, y, examples.weights[rows], x_lengths, y_lengths)
 
 
+def without_values(examples: Examples) -> Batch:
+    """As one batch, of which only lengths and weights are known."""
+    x, y = (part.lengths if isinstance(part, Ragged) else None for part in (examples.x, examples.y))
+    return Batch(np.empty(0), np.empty(0), examples.weights, x, y)
+
+
 def by_length(examples: Examples, size: int = ROWS_AT_ONCE) -> list[Array]:
     """All rows, those of like length together, where their order does not matter."""
-    rows = np.argsort(examples.lengths(), kind="stable")
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
+    lengths = examples.lengths()
+    rows, batches, start = np.argsort(lengths, kind="stable"), [], 0
+    while start < len(rows):
+        own = rows[start : start + size]
+        padded = lengths[own] * np.arange(1, len(own) + 1)  # (rows,) the size of a batch that ends with each
+        count = max(1, int(np.searchsorted(padded, STEPS_AT_ONCE, side="right")))
+        batches.append(own[:count])
+        start += count
+    return batches
 
 
 def mean_loss(network: Shape, parameters: Parameters, examples: Examples) -> float:
@@ -134,4 +156,4 @@ def mean_loss(network: Shape, parameters: Parameters, examples: Examples) -> flo
         batch = as_batch(examples, rows, parameters.buffer.dtype)
         total += network.loss(parameters, batch, normaliser=1.0)
         units += network.units(batch)
-    return total / max(units * float(examples.weights.mean()), 1e-30)
+    return total / max(units, 1e-30)

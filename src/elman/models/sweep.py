@@ -77,6 +77,7 @@ class Sweep:
             "corpus": {"name": corpus.name, "source": corpus.source, "sha256": corpus.sha256},
             "config": to_json(config),
             "search": {dimension.name: dimension.to_json() for dimension in dimensions},
+            "storage": None if storage is None else os.path.abspath(storage),
         }
         _claim(folder, settings)
         self.study = Study(folder, dimensions, seed=config.training.seed, storage=storage)

@@ -87,8 +87,10 @@ class Study:
             with lock:
                 _mend(path)
             storage = journal.JournalStorage(journal.JournalFileBackend(str(path), lock))
+            # a journal that lies elsewhere may hold the sweeps of several folders
+            name = "sweep" if path.parent == self._locks.parent else f"sweep in {self._locks.parent.resolve()}"
             return o.create_study(
-                storage=storage, study_name="sweep", direction="minimize", pruner=pruner, load_if_exists=True
+                storage=storage, study_name=name, direction="minimize", pruner=pruner, load_if_exists=True
             )
         except (ValueError, KeyError, TypeError, AttributeError):
             raise CheckpointError(f"{path} is damaged, or is no journal of a sweep") from None

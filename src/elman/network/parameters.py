@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,21 @@ class Parameters(Mapping[str, Array]):
 
     def __init__(self, shapes: Shapes, dtype: FloatType) -> None:
         self.shapes = dict(shapes)
-        sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
-        self.buffer = np.zeros(sum(sizes), dtype)
-        parts = np.split(self.buffer, np.cumsum(sizes)[:-1])
+        self.buffer = np.zeros(sum(int(np.prod(shape)) for shape in self.shapes.values()), dtype)
+        self._name_parts()
+
+    def _name_parts(self) -> None:
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()])
+        parts = np.split(self.buffer, ends[:-1])
         self._views = {name: part.reshape(self.shapes[name]) for name, part in zip(self.shapes, parts, strict=True)}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"shapes": self.shapes, "buffer": self.buffer}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A copy's views are views of its own buffer."""
+        self.__dict__ |= state
+        self._name_parts()
 
     def zeros(self) -> Parameters:
         """Room for the gradients of these parameters."""

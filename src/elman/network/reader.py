@@ -37,8 +37,8 @@ class Reader(Shape):
 
     def units(self, batch: Batch) -> float:
         if self.pooling == "none" and batch.x_lengths is not None:
-            return float(batch.x_lengths.sum())
-        return len(batch.weights) * (self.outputs if self.loss_name == "squared" else 1)
+            return float(batch.weights @ batch.x_lengths)
+        return float(batch.weights.sum()) * (self.outputs if self.loss_name == "squared" else 1)
 
     def draw(self, rng: np.random.Generator, batch: Batch, dropout: Dropout, dtype: Dtype) -> Drawn:
         return dropout.masks(rng, self.encoder, batch.x, dtype, self.pooling != "none"), None

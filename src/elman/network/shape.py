@@ -84,13 +84,16 @@ class Shape(ABC):
     def __init__(self) -> None:
         self._work: dict[tuple[int, int], Parameters] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_work": {}}  # room that is made again
+
     @abstractmethod
     def initial(self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType) -> Parameters:
         """Parameters to begin with."""
 
     @abstractmethod
     def units(self, batch: Batch) -> float:
-        """How many losses a batch has."""
+        """How many losses a batch has, each as often as it weighs."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, batch: Batch, dropout: Dropout, dtype: Dtype) -> Drawn:

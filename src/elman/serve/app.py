@@ -128,7 +128,8 @@ class Service:
     # -- small routes -------------------------------------------------------------------------------------------------
 
     async def health(self, request: Request) -> Response:
-        return Json({"status": "ok" if self.ready else "loading"}, status_code=200 if self.ready else 503)
+        status = "failed" if not self.engine.alive else "ok" if self.ready else "loading"
+        return Json({"status": status}, status_code=200 if status == "ok" else 503)
 
     async def openapi(self, request: Request) -> Response:
         return Json(json.loads((HERE / "openapi.json").read_bytes()))

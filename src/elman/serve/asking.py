@@ -18,6 +18,7 @@ from elman.serve.transcript import Transcript
 from elman.serve.writing import Wanted, Writing
 
 MOST_STOPS, MOST_TOP, LARGEST_SEED = 4, 20, 2**63 - 1
+MOST_LOGPROBS = 1 << 19  # numbers in an answer: some 14 MB
 
 Prompt = str | list[int]
 
@@ -150,6 +151,18 @@ def encode(prompt: Prompt, stepper: Stepper, ask: Ask, limits: Limits) -> tuple[
     if len(ids) > limits.max_prompt:
         raise _too_long(limits)
     return ids, text
+
+
+def count_logprobs(ask: Ask, prompt: int) -> int:
+    """How many may be told of the texts that follow a prompt of so many tokens."""
+    if ask.wanted is None:
+        return 0
+    return ask.n * ((prompt if ask.echo else 0) + ask.max_tokens) * (1 + ask.wanted.top)
+
+
+def too_many_logprobs() -> ApiError:
+    message = f"texts × tokens × (1 + logprobs): expected at most {MOST_LOGPROBS:,} in a request"
+    return ApiError(400, message, code="too_many_logprobs", param="logprobs")
 
 
 def _too_long(limits: Limits) -> ApiError:

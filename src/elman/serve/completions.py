@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elman.errors import VocabularyError
-from elman.serve.asking import Ask, encode, new_writing, read_ask
+from elman.serve.asking import MOST_LOGPROBS, Ask, count_logprobs, encode, new_writing, read_ask, too_many_logprobs
 from elman.serve.engine import BusyError, Engine
 from elman.serve.fields import read_fields
 from elman.serve.limits import Limits
@@ -108,13 +108,16 @@ class Completions:
         began = time.monotonic()
         ask = read_ask(await read_fields(request, self.limits.max_seconds), self.limits)
         _, stepper = await self.registry.language_model(ask.model)
-        inbox, prompt_tokens = Inbox(), 0
+        inbox, prompt_tokens, logprobs = Inbox(), 0, 0
         writings: list[Writing] = []
         choices: list[Choice] = []
         try:
             for prompt in ask.prompts:
                 ids, text = encode(prompt, stepper, ask, self.limits)
                 prompt_tokens += len(ids)
+                logprobs += count_logprobs(ask, len(ids))
+                if logprobs > MOST_LOGPROBS:
+                    raise too_many_logprobs()
                 for number in range(ask.n):
                     receive, deadline = partial(inbox.put, len(writings)), began + self.limits.max_seconds
                     choices.append(Choice(len(writings), stepper, ask, text))
@@ -186,11 +189,16 @@ class Answer:
             await asyncio.wait({gone, writing}, return_when=asyncio.FIRST_COMPLETED)
             if not writing.done():
                 return Response(status_code=400)  # which nobody reads
-            choices = [_whole(chunks) for chunks in writing.result()]
-            return Json({**self.head, "choices": choices, "usage": self.usage()})
+            if self.ask.wanted is None:
+                return self._told(writing.result())
+            return await asyncio.to_thread(self._told, writing.result())  # it may be long
         finally:
             gone.cancel()
             writing.cancel()
+
+    def _told(self, found: list[list[dict[str, Any]]]) -> Response:
+        choices = [_whole(chunks) for chunks in found]
+        return Json({**self.head, "choices": choices, "usage": self.usage()})
 
     async def _all(self) -> list[list[dict[str, Any]]]:
         found: list[list[dict[str, Any]]] = [[] for _ in self.choices]

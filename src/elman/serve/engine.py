@@ -1,8 +1,9 @@
 """The engine: a thread that writes all texts that are asked for, many at a time, in turns of a few milliseconds.
 
 In a turn new texts join, those that are done or no longer wanted leave, a few hundred tokens of prompts are read, and
-every text gets some more tokens. A text depends on its own prompt, settings and random numbers only: it is the same
-whatever else is being written, and the same as LanguageModel.sample gives.
+every text gets some more tokens. Texts share a product if model, temperature, top_k and top_p are the same. A text
+depends on its own prompt, settings and random numbers only: it is the same whatever else is being written, and the same
+as LanguageModel.sample gives.
 """
 
 from __future__ import annotations
@@ -52,11 +53,15 @@ class Engine:
     def submit(self, writings: Sequence[Writing]) -> None:
         """All of them or, as BusyError, none."""
         with self._wake:
-            if self.active + len(writings) > self.limit or self._closed:
+            if self.active + len(writings) > self.limit or self._closed or not self.alive:
                 raise BusyError("too many texts at a time", expected=f"at most {self.limit}", got=self.active)
             self.active += len(writings)
             self._arrived += writings
             self._wake.notify()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
 
     @staticmethod
     def cancel(writings: Iterable[Writing]) -> None:
@@ -81,7 +86,23 @@ class Engine:
                     return
                 self._reading += self._arrived
                 self._arrived = []
-            self._turn()
+            rows = [*self._reading, *(row for batch in self._batches.values() for row in batch.rows)]
+            try:
+                self._turn()
+            except Exception:
+                self._start_again(rows)
+
+    def _start_again(self, rows: list[Writing]) -> None:
+        """A defect of ours that is no single text's: all end, the engine goes on."""
+        deltas: Deltas = []
+        self._fail(rows, deltas)
+        self._reading, self._batches = [], {}
+        with self._wake:
+            self.active = len(self._arrived)
+        try:
+            self.deliver(deltas)
+        except Exception:
+            log.exception("nobody could be told")
 
     def _turn(self) -> None:
         deltas: Deltas = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 from typing import Any, NoReturn
 
 from starlette.requests import Request
@@ -59,8 +58,8 @@ class Fields:
         value = self.take(name)
         if value is None:
             return default
-        fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not fits or not low <= value <= high or (above and value == low):
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if not fits or not low <= value <= high or (above and value == low):  # nor does NaN lie between
             self.refuse(name, f"a number {'above' if above else 'from'} {low:g} to {high:g}")
         return float(value)
 

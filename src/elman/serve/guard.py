@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elman.errors import ArgumentError
 from elman.serve.problems import ApiError
 
 KEYED = ("/v1/", "/metrics", "/openapi.json")  # all but /health and the page's own files
@@ -53,6 +54,12 @@ class Doors:
     origins: tuple[str, ...] = ()  # other sites whose pages may ask
     max_body: int = 1 << 20
 
+    def __post_init__(self) -> None:
+        key = self.key.strip()
+        if self.key and not (key and key.isprintable()):  # what is no UTF-8 in the environment cannot be printed either
+            raise ArgumentError("The key", expected="characters that can be printed", do="Set ELMAN_API_KEY to others.")
+        object.__setattr__(self, "key", key)
+
     def knows_host(self, header: str) -> bool:
         name = _host_name(header)
         if is_loopback(name) or name in {host.lower() for host in (self.host, *self.hosts)}:
@@ -62,11 +69,14 @@ class Doors:
         return _is_address(name) or name == socket.gethostname().lower()  # an address cannot be turned elsewhere
 
     def knows_origin(self, origin: str, host: str) -> bool:
-        return origin in self.origins or urlsplit(origin).netloc.lower() == host.lower()
+        try:
+            return origin in self.origins or urlsplit(origin).netloc.lower() == host.lower()
+        except ValueError:  # no address at all
+            return False
 
     def knows_key(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
-        same = hmac.compare_digest(given.strip().encode("latin-1"), self.key.encode())
+        same = hmac.compare_digest(given.strip(" \t").encode("latin-1"), self.key.encode())  # bytes, as they came
         return scheme.lower() == "bearer" and same
 
 

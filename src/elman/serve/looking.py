@@ -70,7 +70,8 @@ class Looking:
 
     async def _answer(self, param: str, call: Callable[[], dict[str, Any]]) -> Response:
         try:
-            return Json(plain(await self.work.do(call)))
+            answer: Response = await self.work.do(lambda: Json(plain(call())))  # put into words there: it may be long
+            return answer
         except VocabularyError as error:
             raise ApiError(400, f"{param}: {error}", code="unknown_token", param=param) from None
 

@@ -51,11 +51,16 @@ def predict_route(registry: Registry, limits: Limits, work: Work) -> Callable[[R
             message = f"{served.name!r} is a language model. See /v1/completions."
             raise ApiError(400, message, code="wrong_task", param="model")
         loaded = await registry.model(name)
+
+        def told() -> Response:
+            outputs = plain(_predict(loaded, served.task, inputs, options))
+            return Json({"object": "prediction", "model": served.name, "task": served.task, "outputs": outputs})
+
         try:
-            outputs = await work.do(_predict, loaded, served.task, inputs, options)
+            answer: Response = await work.do(told)
         except (ValueError, TypeError, OverflowError) as error:  # ours are ValueErrors too
             raise ApiError(400, f"inputs: {error}", code="invalid_value", param="inputs") from None
-        return Json({"object": "prediction", "model": served.name, "task": served.task, "outputs": plain(outputs)})
+        return answer
 
     return predict
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from elman.data import list_corpora
 from elman.serve.events import follow, in_training
@@ -50,22 +51,28 @@ class Runs:
             raise ApiError(400, "follow: expected true or false", code="invalid_value", param="follow")
         if self.streams >= self.max_streams:
             raise busy(f"{self.max_streams} clients follow runs already. Try again in a moment.")
-        told = self._counted(served, self.ending if on == "true" else self._ended)
-        return EventSourceResponse(told, sep="\n", send_timeout=SEND_SECONDS, shutdown_grace_period=GRACE)
-
-    async def _counted(self, served: Served, ending: threading.Event) -> AsyncIterator[ServerSentEvent]:
-        self.streams += 1
-        try:
-            async with aclosing(follow(served.path, ending)) as events:
-                async for event in events:
-                    yield event
-        finally:
-            self.streams -= 1
+        self.streams += 1  # here and not when the stream begins, or many could come in between
+        return Stream(self, follow(served.path, self.ending if on == "true" else self._ended))
 
     async def corpora(self, request: Request) -> Response:
         """The texts that a training may be started on, by their names."""
         rows = [{"name": row.name, "description": row.description, "bytes": row.size} for row in list_corpora()]
         return Json({"object": "list", "data": rows})
+
+
+class Stream(EventSourceResponse):
+    """Counted until it ends, even where it never began."""
+
+    def __init__(self, runs: Runs, told: AsyncGenerator[ServerSentEvent, None]) -> None:
+        super().__init__(told, sep="\n", send_timeout=SEND_SECONDS, shutdown_grace_period=GRACE)
+        self.runs, self.told = runs, told
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with aclosing(self.told):
+                await super().__call__(scope, receive, send)
+        finally:
+            self.runs.streams -= 1
 
 
 def _model(served: Served) -> dict[str, Any]:

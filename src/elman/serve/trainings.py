@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,15 @@ from elman.serve.plain import Json
 from elman.serve.problems import ApiError
 from elman.serve.registry import Registry
 
-MOST: dict[str, float] = {"hidden": 512, "layers": 4, "batch": 256, "window": 512, "seconds": 600, "max_words": 20_000}
+MOST: dict[str, float] = {
+    "hidden": 512,
+    "layers": 4,
+    "batch": 256,
+    "window": 512,
+    "accumulate": 16,  # a training is asked to stop between steps: one must not take minutes
+    "seconds": 600,
+    "max_words": 20_000,
+}
 REFUSED = {"encoding", "keep_boilerplate"}  # are about files
 SECONDS = 600.0  # after which a training is stopped, whatever its budget
 PATIENCE = 10.0  # seconds in which one that was asked to stop should have saved
@@ -41,6 +50,7 @@ class Training:
     process: asyncio.subprocess.Process
     done: asyncio.Task[str]  # what it complained about
     stopped: bool = False
+    timer: asyncio.Task[None] | None = None
 
     def facts(self) -> dict[str, Any]:
         code = self.process.returncode
@@ -73,7 +83,7 @@ class Trainings:
 
     async def _start(self, text: str | None, corpus: str | None, name: str, flags: list[str]) -> Training:
         source = "-" if corpus is None else str(await run_in_threadpool(_path_of, corpus))
-        out = _free(self.folder, name)
+        out = _free(self.folder, name, {served.name for served in self.registry})
         words = [sys.executable, "-m", "elman", "train", source, f"--out={out}", *flags]
         environment = {key: value for key, value in os.environ.items() if key != "ELMAN_API_KEY"}
         process = await asyncio.create_subprocess_exec(
@@ -89,7 +99,7 @@ class Trainings:
         given = None if text is None else text.encode("utf-8", "surrogatepass")
         training = Training(out.name, process, asyncio.create_task(_said(process, given)))
         self.known[training.name] = training
-        asyncio.get_running_loop().call_later(SECONDS, _stop, training)
+        training.timer = asyncio.create_task(self._end_in_time(training))
         while not (out / "config.json").is_file():
             if training.done.done():
                 del self.known[training.name]
@@ -109,18 +119,24 @@ class Trainings:
     async def close(self) -> None:
         await asyncio.gather(*(self._end(training) for training in self.known.values()))
 
+    async def _end_in_time(self, training: Training) -> None:
+        await asyncio.wait({training.done}, timeout=SECONDS)
+        await self._end(training)
+
     async def _end(self, training: Training) -> None:
         """It finishes its step and saves; `elman train --resume` can go on with it."""
         _stop(training)
         try:
             await asyncio.wait_for(asyncio.shield(training.done), PATIENCE)
         except TimeoutError:
-            training.process.kill()
+            with suppress(ProcessLookupError):
+                training.process.kill()
             await training.done
 
 
 def _stop(training: Training) -> None:
-    if training.process.returncode is None:
+    """Once: a second signal would end it before it has saved."""
+    if training.process.returncode is None and not training.stopped:
         training.stopped = True
         training.process.send_signal(signal.SIGTERM)
 
@@ -148,6 +164,8 @@ def _read(fields: Fields) -> tuple[str | None, str | None, str, list[str]]:
 def _flags(fields: Fields, options: Any) -> list[str]:
     if not isinstance(options, dict) or REFUSED & set(options):
         fields.refuse("options", f"an object of choices for training, without {' and '.join(sorted(REFUSED))}")
+    if unknown := set(options) - set(Config().options()):
+        fields.refuse("options", f"choices for training, not {', '.join(sorted(unknown))[:200]}")
     budgets = {"epochs", "steps", "seconds"} & {name for name, value in options.items() if value is not None}
     chosen = {k: v for k, v in DEFAULTS.items() if k != "seconds" or not budgets}
     chosen |= {name: value for name, value in options.items() if value is not None}
@@ -166,9 +184,10 @@ def _path_of(corpus: str) -> Path:
     return where or fetch(corpus)
 
 
-def _free(folder: Path, name: str) -> Path:
+def _free(folder: Path, name: str, served: set[str]) -> Path:
+    """A folder that is not there, whose name is no served run's: the training and its run have one name."""
     path, number = folder / name, 1
-    while path.exists():
+    while path.exists() or path.name in served:
         number += 1
         path = folder / f"{name}-{number}"
     return path

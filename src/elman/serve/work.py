@@ -22,10 +22,22 @@ class Work:
         if self.asked >= MOST:
             raise busy(f"{MOST} calculations are asked for already. Try again in a moment.")
         self.asked += 1
+        running: asyncio.Task[Any] | None = None
         try:
-            async with asyncio.timeout(self.seconds), self._places:
-                return await run_in_threadpool(call, *values)
+            async with asyncio.timeout(self.seconds):
+                await self._places.acquire()
+                running = asyncio.create_task(run_in_threadpool(call, *values))
+                running.add_done_callback(self._leave)
+                return await asyncio.shield(running)
         except TimeoutError:
             raise timed_out(self.seconds) from None
         finally:
-            self.asked -= 1
+            if running is None:
+                self.asked -= 1
+
+    def _leave(self, ended: asyncio.Task[Any]) -> None:
+        """A thread cannot be stopped: its place is free when it ends, not when nobody waits for it any more."""
+        self._places.release()
+        self.asked -= 1
+        if not ended.cancelled():
+            ended.exception()  # or asyncio would tell of an error that nobody has heard

@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ if sys.platform != "win32":
 
 FORMAT = 1
 KEPT = 2  # checkpoints
+MOMENT = 0.2  # seconds
 
 
 class Checkpoint(NamedTuple):
@@ -88,12 +90,22 @@ class Run:
             return
         folder = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take(folder)
             yield
-        except BlockingIOError:
-            raise RunError(f"{self.path} is being trained by another process") from None
         finally:
             os.close(folder)
+
+    def _take(self, folder: int) -> None:
+        """Whoever asks whether the run is in training holds its lock too, for a moment: that passes."""
+        until = time.monotonic() + MOMENT
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise RunError(f"{self.path} is being trained by another process") from None
+            time.sleep(MOMENT / 20)
 
     def write_model(self, arrays: Mapping[str, Array]) -> None:
         write_file(self.path / "model.safetensors", to_bytes(arrays))

@@ -30,13 +30,21 @@ def read_json(path: Path) -> Any:
 
 def write_file(path: Path, data: bytes) -> None:
     """Replace a file as a whole."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    write_files({path: data})
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Replace files that belong together, once all of them are written."""
+    beside = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in files}
     try:
-        _write(beside, data)
-        beside.replace(path)
-        sync_folder(path.parent)
+        for path, data in files.items():
+            _write(beside[path], data)
+        for path in files:
+            beside[path].replace(path)
+            sync_folder(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        for left in beside.values():
+            left.unlink(missing_ok=True)
         raise _cannot_write(path, error) from error
 
 

@@ -57,7 +57,8 @@ for (const card of document.querySelectorAll(".reach")) {
     let lag = 0;
     while (lag <= i && row[i - lag] >= 0.01 * own) lag += 1;
     const far = lag > i ? `all ${i} steps back to the start` : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
-    said.textContent = `“${letters[i].dataset.token}” cost ${losses[i - 1].toFixed(2)} nats. More than 1 % of its gradient reaches ${far}.`;
+    const cost = losses[i - 1] === null ? "more than any number of" : losses[i - 1].toFixed(2);
+    said.textContent = `“${letters[i].dataset.token}” cost ${cost} nats. More than 1 % of its gradient reaches ${far}.`;
     slider.value = i;
   };
   slider.addEventListener("input", () => show(Number(slider.value)));

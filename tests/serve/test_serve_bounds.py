@@ -1,0 +1,183 @@
+"""What one client asks for is bounded: in memory, in threads, in processes and in the time of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+
+import pytest
+from serve_tools import TEXT
+from starlette.requests import Request
+from starlette.testclient import TestClient
+
+from elman.models import SequenceClassifier
+from elman.serve import plain as plain_module
+from elman.serve import trainings as trainings_module
+from elman.serve.app import new_service
+from elman.serve.guard import Doors
+from elman.serve.limits import Limits
+from elman.serve.problems import ApiError
+from elman.serve.registry import Registry
+from elman.serve.runs import Runs
+from elman.serve.trainings import Training, Trainings, _said
+from elman.serve.work import Work
+
+
+def test_logprobs_of_many_long_texts_are_refused(server):
+    body = {"model": "char", "prompt": "a" * 19_000, "n": 32, "max_tokens": 0, "echo": True, "logprobs": 20}
+    answer = server.post("/v1/completions", **body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "too_many_logprobs"), answer.text[:500]
+    assert server.post("/v1/completions", **{**body, "n": 1, "logprobs": 1}).status_code == 200
+    assert server.post("/v1/completions", **{**body, "logprobs": None}).status_code == 200
+
+
+def test_a_calculation_that_nobody_waits_for_keeps_its_place_until_it_ends():
+    async def late() -> None:
+        work, gate, began = Work(0.1), threading.Event(), []
+        with pytest.raises(ApiError) as caught:
+            await work.do(gate.wait, 10)
+        assert caught.value.status == 408
+        assert work.asked == 1
+        with pytest.raises(ApiError):
+            await work.do(began.append, 1)  # waits for the place in vain
+        assert (work.asked, began) == (1, [])
+        gate.set()
+        work.seconds = 5.0
+        assert await work.do(int) == 0
+        assert work.asked == 0
+
+    asyncio.run(late())
+
+
+STUBBORN = """
+import signal, sys, time
+count = 0
+def handle(number, frame):
+    global count
+    count += 1
+    print(f"elman: {count}", file=sys.stderr, flush=True)
+signal.signal(signal.SIGTERM, handle)
+print("ready", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+def test_a_training_is_asked_to_stop_once_and_killed_if_it_does_not(monkeypatch, tmp_path):
+    monkeypatch.setattr(trainings_module, "PATIENCE", 0.5)
+    monkeypatch.setattr(trainings_module, "SECONDS", 0.1)
+
+    async def stop() -> tuple[Training, str]:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", STUBBORN, stdout=pipe, stderr=pipe)
+        assert process.stdout is not None
+        await process.stdout.readline()
+        trainings = Trainings(Registry(), Limits(), tmp_path, allowed=True)
+        training = Training("x", process, asyncio.create_task(_said(process, None)))
+        in_time = asyncio.create_task(trainings._end_in_time(training))  # the time is up …
+        await asyncio.sleep(0.3)
+        await asyncio.gather(trainings._end(training), trainings._end(training), in_time)  # … and clients stop it too
+        return training, training.done.result()
+
+    training, said = asyncio.run(asyncio.wait_for(stop(), 20))
+    assert said == "1"
+    assert training.process.returncode == -9
+
+
+def test_the_time_of_a_training_is_up_without_anybody_asking(monkeypatch, tmp_path):
+    monkeypatch.setattr(trainings_module, "SECONDS", 0.1)
+    monkeypatch.setattr(trainings_module, "PATIENCE", 0.0)
+
+    async def train() -> Training:
+        trainings = Trainings(Registry(), Limits(), tmp_path, allowed=True)
+        with pytest.raises(ApiError, match="ended before it began"):
+            await trainings._start(TEXT, None, "x", ["--hidden=8", "--seconds=600"])
+        return trainings
+
+    began = time.monotonic()
+    asyncio.run(train())
+    assert time.monotonic() - began < 20
+
+
+def test_a_training_has_the_name_of_its_run(runs, tmp_path):
+    async def train() -> None:
+        registry = Registry([runs / "char"])
+        trainings = Trainings(registry, Limits(), tmp_path, allowed=True)
+        training = await trainings._start(TEXT, None, "char", ["--hidden=8", "--seconds=600", "--batch=4"])
+        await trainings.close()
+        assert training.name == "char-2"
+        assert registry.get("char-2").path == tmp_path / "char-2"
+        assert registry.get("char").path == runs / "char"
+
+    asyncio.run(train())
+
+
+def test_a_stream_is_counted_from_the_moment_it_is_asked_for(runs):
+    scope = {"type": "http", "method": "GET", "headers": [], "query_string": b"", "path_params": {"name": "char"}}
+
+    async def gone(*message):
+        raise OSError("the client has gone")
+
+    async def ask() -> None:
+        served = Runs(Registry([runs / "char"]), max_streams=1)
+        answer = await served.events(Request(scope))
+        with pytest.raises(ApiError) as caught:
+            await served.events(Request(scope))
+        assert caught.value.status == 429
+        with pytest.raises(BaseException):  # noqa: B017, PT011 - whatever becomes of a client that has gone
+            await answer(scope, gone, gone)
+        assert served.streams == 0
+        assert (await served.events(Request(scope))).status_code == 200
+
+    asyncio.run(ask())
+
+
+def test_health_tells_of_an_engine_that_has_ended():
+    service = new_service([], Doors("127.0.0.1"))
+    with TestClient(service, base_url="http://localhost") as client:
+        service.engine.close()
+        answer = client.get("/health")
+        assert (answer.status_code, answer.json()) == (503, {"status": "failed"})
+
+
+def test_long_answers_are_put_into_words_beside_the_event_loop(runs, monkeypatch):
+    threads, dumps = [], plain_module.dumps
+
+    def seen(value):
+        threads.append(threading.get_ident())
+        return dumps(value)
+
+    monkeypatch.setattr(plain_module, "dumps", seen)
+    paths = [runs / "char", runs / "names"]
+    with TestClient(new_service(paths, Doors("127.0.0.1")), base_url="http://localhost") as client:
+        until = time.monotonic() + 20
+        while client.get("/health").status_code == 503:
+            assert time.monotonic() < until
+        loop = threads[-1]
+        for path, body in [
+            ("/v1/elman/look/read", {"model": "char", "text": "The cat"}),
+            ("/v1/elman/predict", {"model": "names", "inputs": ["anna"]}),
+            ("/v1/completions", {"model": "char", "prompt": "The", "max_tokens": 3, "logprobs": 2}),
+        ]:
+            answer = client.post(path, json=body)
+            assert answer.status_code == 200, answer.text
+            assert threads[-1] != loop, path
+
+
+def test_one_long_input_does_not_make_all_others_as_long(runs):
+    """In memory: 256 rows of 20,000 steps and 8 units would be 164 MB, and as much again for what is read."""
+    import tracemalloc
+
+    model = SequenceClassifier.load(runs / "names")
+    inputs = ["a"] * 255 + ["a" * 20_000]
+    alone = model.predict_proba(inputs[-1:])
+    tracemalloc.start()
+    try:
+        together = model.predict_proba(inputs)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6
+    assert together[-1].tolist() == alone[0].tolist()
