@@ -169,7 +169,7 @@ def test_where_one_of_two_files_cannot_be_written_the_old_ones_stay(tmp_path, ru
     encoder, decoder = tmp_path / "model.encoder.onnx", tmp_path / "model.decoder.onnx"
     encoder.write_bytes(b"the old one")
     in_the_way = decoder.with_name(f".{decoder.name}.{os.getpid()}")
-    in_the_way.mkdir()  # where the decoder would be written
+    in_the_way.symlink_to(tmp_path / "missing" / "file")  # where the decoder would be written
     with pytest.raises(StorageError, match="could not be written"):
         write_onnx(runs["translate"], tmp_path / "model.onnx", force=True)
     assert encoder.read_bytes() == b"the old one"

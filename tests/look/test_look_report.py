@@ -211,7 +211,7 @@ def test_units_read_the_very_ids(vocabulary, ids):
     seen = examine(drawn_model(vocabulary), np.array(ids))
     assert seen.reading.tokens == seen.tokens == tuple(vocabulary.tokens[i] for i in ids)
     assert {len(values) for values in seen.reading.features.values()} == {len(ids)}
-    assert not seen.reading.features["punctuation"][1]
+    assert not seen.reading.features["inside quotation marks"].any()
 
 
 def test_words_that_are_known_to_us_alone_speak_for_their_ids():
@@ -220,3 +220,4 @@ def test_words_that_are_known_to_us_alone_speak_for_their_ids():
         seen = examine(model, np.array([1, 0, 3]), text=text)  # the second text is another one: not taken
         assert seen.reading.tokens == ("the", "<unk>", " sat")
         assert seen.reading.features["a capital"][1] == capital
+        assert not seen.reading.features["punctuation"].any()  # the marks of <unk> are none

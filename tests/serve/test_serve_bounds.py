@@ -60,7 +60,8 @@ def handle(number, frame):
     print(f"elman: {count}", file=sys.stderr, flush=True)
 signal.signal(signal.SIGTERM, handle)
 print("ready", flush=True)
-while True:
+end = time.monotonic() + 30
+while time.monotonic() < end:
     time.sleep(0.01)
 """
 
@@ -90,11 +91,10 @@ def test_the_time_of_a_training_is_up_without_anybody_asking(monkeypatch, tmp_pa
     monkeypatch.setattr(trainings_module, "SECONDS", 0.1)
     monkeypatch.setattr(trainings_module, "PATIENCE", 0.0)
 
-    async def train() -> Training:
+    async def train() -> None:
         trainings = Trainings(Registry(), Limits(), tmp_path, allowed=True)
         with pytest.raises(ApiError, match="ended before it began"):
             await trainings._start(TEXT, None, "x", ["--hidden=8", "--seconds=600"])
-        return trainings
 
     began = time.monotonic()
     asyncio.run(train())

@@ -24,11 +24,13 @@ def flow_heatmap(d_h: Array, tokens: Sequence[str]) -> Any:
     top = float(known.max()) if known.size else 0.0
     bottom = max(top - DECADES, float(known.min())) if known.size else -1.0
     z = np.where(np.isnan(d_h), np.nan, np.clip(z, bottom, top))  # 0 and infinity get the last colours
+    with np.errstate(over="ignore"):  # what is too large for float32 is shown as infinite
+        norms = d_h.astype(np.float32)
     read = ["the start", *(f"“{visible(token)}”" for token in tokens[:T])]
     heatmap = go.Heatmap(
         z=z.astype(np.float32),
         text=[[*read[: t + 2], *[""] * (T - t - 1)] for t in range(T)],
-        customdata=d_h.astype(np.float32),
+        customdata=norms,
         coloraxis="coloraxis",
         hovertemplate="‖∂L[%{y}]/∂h[%{x}]‖ = %{customdata:.2e}<br>h[%{x}] is the state after %{text}<extra></extra>",
         hoverongaps=False,

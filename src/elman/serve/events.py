@@ -84,7 +84,7 @@ async def follow(path: Path, ending: threading.Event) -> AsyncGenerator[ServerSe
     """All events of a run until the service ends; if it does already, those until now."""
     follower, training, quiet = Follower(path / "metrics.jsonl"), None, 0
     while True:
-        last = not ending and ending.is_set()
+        last = ending.is_set()
         new = await asyncio.to_thread(follower.events)
         for kind, value in new:
             yield ServerSentEvent(dumps(value), event=kind, sep="\n")

@@ -3,7 +3,7 @@
 import { draw, number, visible } from "./dom.js";
 import { largest, named, tint } from "./values.js";
 
-const LEFT = 58, BOX = 108, STATE = 46, BARS = 58, BELOW = 62; // pixels
+const LEFT = 74, BOX = 108, STATE = 46, BARS = 58, BELOW = 62; // pixels
 const BACK = ["backward", "gradients"];
 
 export class Unrolled {
@@ -13,7 +13,7 @@ export class Unrolled {
     this.edges = []; // {path, kind, t, layer}
     this.pitch = this.T < 5 ? 184 : 148;
     this.top = 70 + BARS; // the foot of the bars
-    this.width = LEFT + 54 + this.T * this.pitch + 172;
+    this.width = LEFT + 54 + this.T * this.pitch + 196;
     this.height = this.top + this.layers * (STATE + BELOW) + 70;
     this.svg = draw("svg", { viewBox: `0 0 ${this.width} ${this.height}`, width: this.width, height: this.height, role: "img",
       "aria-label": `The network, unrolled over ${this.T} steps` });
@@ -42,7 +42,7 @@ export class Unrolled {
 
   #labels() {
     const row = (y, text) => this.#words(8, y, text, { class: "row" });
-    row(28, "says");
+    row(28, "should say");
     row(this.top - 18, "y_hat");
     for (let layer = 0; layer < this.layers; layer += 1) row(this.y(layer) + STATE / 2 + 4, this.layers > 1 ? `h · ${layer}` : "h");
     row(this.height - 20, "reads");
@@ -118,8 +118,8 @@ export class Unrolled {
 
   #loss() {
     const x = this.x(this.T - 1) + BOX / 2 + 26, group = this.#group("L", ["L", null, this.layers - 1]);
-    const words = draw("text", { class: "token", x: x + 42, y: this.top - 30, "text-anchor": "middle" });
-    group.append(draw("rect", { class: "box", x, y: this.top - 54, width: 84, height: 36, rx: 10 }), words);
+    const words = draw("text", { class: "token", x: x + 54, y: this.top - 30, "text-anchor": "middle" });
+    group.append(draw("rect", { class: "box", x, y: this.top - 54, width: 108, height: 36, rx: 10 }), words);
     this.nodes.get("L").words = words;
   }
 
