@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
 
 Tokens = Literal["char", "byte", "word"]
@@ -219,7 +217,7 @@ def is_real(value: object) -> bool:
 
 def _plain(value: Any) -> Any:
     """NumPy's numbers, which a search over options hands in, as Python's."""
-    if isinstance(value, np.bool_):
+    if type(value).__name__ in ("bool", "bool_"):  # NumPy itself is not imported: the command line is light
         return bool(value)
     return int(value) if is_whole(value) else float(value) if is_real(value) else value
 
