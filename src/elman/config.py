@@ -172,7 +172,8 @@ TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they d
     "tag": {**_SEQUENCES, "both_ways": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
             "recurrent_dropout": 0.2, "rare": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
-    "translate": {**_SEQUENCES, "hidden": 256, "embedding": 128, "batch": 64},
+    "translate": {**_SEQUENCES, "hidden": 256, "embedding": 128, "both_ways": True, "dropout": 0.2, "batch": 64,
+                  "learning_rate": 1e-3, "epochs": 8},
 }  # fmt: skip
 
 POSITIVE = {"max_words", "min_count", "hidden", "layers", "batch", "window", "block", "reach", "decay_every", "plateau",

@@ -294,7 +294,7 @@ def test_partial_fit_learns_on_from_where_it_was(task):
 @pytest.mark.parametrize("task", ["classify", "regress", "tag", "translate"])
 def test_transform_shows_the_states_of_all_layers(task):
     model = made(task, layers=2)
-    X, directions = CASES[task][2], 2 if task == "tag" else 1
+    X, directions = CASES[task][2], 2 if task in ("tag", "translate") else 1
     states = model.transform(X)
     assert states.shape == (len(X), 2 * directions * model.hidden)
     for row, every in zip(X, model.transform(X, steps=True), strict=True):
