@@ -266,7 +266,7 @@ def test_an_interruption_ends_all_threads(books: Path, cache: Path, monkeypatch:
     def stop(what: str, done: int, total: int) -> None:
         if what == "encoding":
             calls.append(done)
-            if len(calls) == 5:
+            if len(calls) in (5, 500):  # once more, should the first have met a moment that cannot be interrupted
                 os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.001)
 
