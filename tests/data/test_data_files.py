@@ -271,8 +271,12 @@ def test_an_interruption_ends_all_threads(books: Path, cache: Path, monkeypatch:
             time.sleep(0.001)
 
     before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):
-        open_corpus(books, progress=stop)
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of pytest-xdist ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            open_corpus(books, progress=stop)
+    finally:
+        signal.signal(signal.SIGINT, old)
     assert threading.active_count() == before
     assert len(calls) < 1000  # of 5000
     assert left(cache) == []
