@@ -20,7 +20,7 @@ import numpy as np
 from elman.kernels import layers
 from elman.kernels.compile import CACHED, FOLDER
 W = layers.embedding_backward(np.ones((2, 3)), np.zeros(2, int), np.zeros((1, 3)))
-print(FOLDER.name, CACHED, W[0, 0], sum(layers._scatter.stats.cache_hits.values()), layers.__file__)
+print(FOLDER.name, CACHED, W[0, 0], sum(layers.scatter.stats.cache_hits.values()), layers.__file__)
 """
 
 

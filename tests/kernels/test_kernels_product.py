@@ -138,10 +138,9 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
     guards = {
         (cell, "_forward"): "packed packed_x edge scratch",
         (cell, "_backward"): "packed edge d_next carried",
-        (cell, "_scatter"): "",
         (layers, "_output"): "o packed edge",
         (layers, "_cross_entropy"): "",
-        (layers, "_scatter"): "",
+        (layers, "scatter"): "",
     }
     for (module, name), scratch in guards.items():
         monkeypatch.setattr(module, name, Guard(getattr(module, name), scratch))
@@ -168,7 +167,8 @@ def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B,
         yield network.loss_and_gradients(p, x, y, state, d, normaliser=7.0, masks=masks)
         yield from (d.buffer, *state)
         o = rng.standard_normal((B, V)).astype(dtype)
-        options = {"temperature": 0.9, "top_k": 3, "top_p": 0.9, "banned": np.array([], np.int64)}
+        options = {"temperature": np.full(B, 0.9), "top_k": np.full(B, 3), "top_p": np.full(B, 0.9)}
+        options["banned"] = np.array([], np.int64)
         yield speaker.Speaker(network, p).write(o, state, rng.random((3, B)), **options)
         yield from (o, *state)
 
@@ -176,9 +176,11 @@ def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B,
     packs = "forward backward inner head"
     monkeypatch.setattr(fused, "pack_network", Guard(fused.pack_network, packs))
     monkeypatch.setattr(speaker, "pack_network", Guard(speaker.pack_network, packs))
-    monkeypatch.setattr(fused, "window", Guard(fused.window, "g o d d_below edge scratch inputs"))
+    monkeypatch.setattr(fused, "forward_window", Guard(fused.forward_window, "o edge scratch inputs"))
+    monkeypatch.setattr(fused, "backward_layer", Guard(fused.backward_layer, "edge"))
     monkeypatch.setattr(speaker, "write_tokens", Guard(speaker.write_tokens, "below edge y_hat out"))
     for ours, theirs in zip(list(results()), expected, strict=True):
         assert same_bits(ours, theirs)
-    assert fused.window.calls == len(stack.batch_slices(B))
+    assert fused.forward_window.calls == len(stack.batch_slices(B))
+    assert fused.backward_layer.calls == layers_ * len(stack.batch_slices(B))
     assert speaker.write_tokens.calls >= 1

@@ -40,8 +40,7 @@ MUTANTS = [
     ("elementwise.py", "f4(9.02) if size > f4(9.02)", "f4(7.9) if size > f4(7.9)", "tanh stops short of 1"),
     ("elementwise.py", "range(13, 0, -1)", "range(11, 0, -1)", "two terms of e^r forgotten"),
     # a whole network
-    ("window.py", "flat[i] *= mask[i]", "flat[i] *= 1", "mask missing from the gradient"),
-    ("window.py", "            d, d_below = d_below, d\n", "", "the layer below gets the gradient of the one above"),
+    ("window.py", "flat[i] *= kept[i]", "flat[i] *= 1", "mask missing from the gradient"),
     # optimisers
     ("optimise.py", "n(1 - r.momentum), n(r.decay), n(1 - r.decay)", "n(1 - r.momentum), n(r.decay), n(1 - n(r.decay))",
      "1 - β in float32"),

@@ -10,8 +10,9 @@ import numpy as np
 
 from elman.kernels.compile import kernel
 from elman.kernels.elementwise import CODES
+from elman.kernels.layers import scatter
 from elman.kernels.product import add_product, pack, pack_transposed, packed_size, panel_width
-from elman.kernels.steps import backward_steps, column_sums, fill_rows, forward_steps, gather, scatter_add
+from elman.kernels.steps import backward_steps, column_sums, fill_rows, forward_steps, gather
 from elman.maths import cell as reference
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
@@ -51,11 +52,6 @@ def _backward(d, h, W_hh, lengths, reverse, h_mask, code, packed, edge, d_next, 
     pack_transposed(W_hh, packed)
     backward_steps(d, h, packed, code, lengths, reverse, h_mask, d_next, carried, edge)
     column_sums(d.reshape(-1, d.shape[2]), d_b_h)
-
-
-@kernel
-def _scatter(ids, d, d_W):
-    scatter_add(ids, d, d_W)
 
 
 def rnn_forward(
@@ -126,7 +122,7 @@ def rnn_backward(
     # the large products are BLAS's, here as in maths
     out.d_W_hh[...] += before.reshape(T * B, H).T @ rows
     if x.ndim == 2:
-        _scatter(_ids(x), rows, out.d_W_xh)
+        scatter(_ids(x), rows, out.d_W_xh)
     else:
         input_backward(d_a, x, W_xh, d_W_xh=out.d_W_xh, d_x=out.d_x)
     out.d_h0[...] += d_next.reshape(B, H)

@@ -26,7 +26,7 @@ def _cross_entropy(o, y, weights, scale):
 
 
 @kernel
-def _scatter(ids, d, d_W):
+def scatter(ids, d, d_W):
     scatter_add(ids, d, d_W)
 
 
@@ -54,7 +54,7 @@ def embedding_backward(d_x: Array, ids: Array, W: Array, *, out: Array | None = 
     d_W = np.zeros_like(W) if out is None else out
     if W.dtype not in FLOATS or not d_W.flags.c_contiguous:
         return layers.embedding_backward(d_x, ids, W, out=d_W)
-    _scatter(np.ascontiguousarray(ids, np.int64).reshape(-1), np.ascontiguousarray(d_x).reshape(-1, W.shape[1]), d_W)
+    scatter(np.ascontiguousarray(ids, np.int64).reshape(-1), np.ascontiguousarray(d_x).reshape(-1, W.shape[1]), d_W)
     return d_W
 
 
