@@ -12,7 +12,7 @@ from kernels_tools import FLOATS, IDS, LAYOUTS, Guard, assert_close, laid_out, m
 from onnx_backend import names_of, node_tests
 
 from elman import maths
-from elman.kernels import cell, layers
+from elman.kernels import cell, layers, loss
 from elman.maths.cases import CHECKED, Functions, all_cases, check_case, check_losses
 from elman.maths.cell import RNNGradients
 from elman.maths.cell import rnn_backward as exact_backward
@@ -22,8 +22,8 @@ from elman.maths.truncation import truncated_backward as exact_truncated
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity")
 COMPILED = Functions(
     cell.rnn_forward, cell.rnn_backward, cell.truncated_backward, layers.output_forward, layers.output_backward,
-    layers.embedding_forward, layers.embedding_backward, layers.cross_entropy, layers.mean_squared_error,
-    layers.softmax,
+    layers.embedding_forward, layers.embedding_backward, loss.cross_entropy, loss.mean_squared_error, loss.softmax,
+    loss.softmax_backward,
 )  # fmt: skip
 
 TestNodes = node_tests(cell)  # ONNX's own
@@ -252,11 +252,12 @@ def test_arguments_are_checked_at_the_edge_of_maths_and_names_are_the_same():
     """Whatever maths takes, the kernels take: no third signature."""
     import inspect
 
-    for name in ("rnn_forward", "rnn_backward"):
-        assert inspect.signature(getattr(cell, name)).parameters.keys() == (
-            inspect.signature(getattr(maths, name)).parameters.keys()
-        )
-    for name in ("output_forward", "embedding_backward", "cross_entropy"):
-        assert inspect.signature(getattr(layers, name)).parameters.keys() == (
-            inspect.signature(getattr(maths, name)).parameters.keys()
-        )
+    compiled = {
+        cell: ("rnn_forward", "rnn_backward"),
+        layers: ("output_forward", "embedding_backward"),
+        loss: ("cross_entropy", "mean_squared_error", "softmax", "softmax_backward"),
+    }
+    for module, names in compiled.items():
+        for name in names:
+            ours, theirs = (inspect.signature(getattr(of, name)).parameters.keys() for of in (module, maths))
+            assert ours == theirs

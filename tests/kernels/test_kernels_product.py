@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels_tools import FLOATS, Guard, assert_close, make, same_bits
 
-from elman.kernels import cell, layers
+from elman.kernels import cell, layers, loss
 from elman.kernels.product import packed_backward, packed_forward, packed_size, panel_width, product
 from elman.network import fused, speaker, stack
 
@@ -131,7 +131,7 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
             o = layers.output_forward(h[1:], trial.W_xh.T, trial.W_xh[:, 0])
             yield o
             y = np.arange(T * B).reshape(T, B) % 5
-            yield from layers.cross_entropy(o, y, weights=np.ones((T, B), dtype))
+            yield from loss.cross_entropy(o, y, weights=np.ones((T, B), dtype))
             yield layers.embedding_backward(trial.d_h_direct, y, trial.W_xh)
 
     expected = [r for r in results() if r is not None]
@@ -139,7 +139,7 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
         (cell, "_forward"): "packed packed_x edge scratch",
         (cell, "_backward"): "packed edge d_next carried",
         (layers, "_output"): "o packed edge",
-        (layers, "_cross_entropy"): "",
+        (loss, "_cross_entropy"): "",
         (layers, "scatter"): "",
     }
     for (module, name), scratch in guards.items():

@@ -20,8 +20,9 @@ KERNELS = os.environ.get("ELMAN_KERNELS") or "compiled"
 if KERNELS == "reference":
     from elman.maths.cell import rnn_backward, rnn_forward
     from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
-    from elman.maths.loss import cross_entropy, mean_squared_error, softmax
+    from elman.maths.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
     from elman.maths.optimise import clip_by_norm, clip_by_value, update
+    from elman.maths.pooling import max_backward, max_forward, mean_backward, mean_forward
     from elman.maths.truncation import truncated_backward
 
     def compiled_for(activation: ActivationLike, dtype: np.dtype[Any]) -> TypeGuard[str]:
@@ -29,16 +30,10 @@ if KERNELS == "reference":
 
 elif KERNELS == "compiled":
     from elman.kernels.cell import compiled_for, rnn_backward, rnn_forward, truncated_backward
-    from elman.kernels.layers import (
-        cross_entropy,
-        embedding_backward,
-        embedding_forward,
-        mean_squared_error,
-        output_backward,
-        output_forward,
-        softmax,
-    )
+    from elman.kernels.layers import embedding_backward, embedding_forward, output_backward, output_forward
+    from elman.kernels.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
     from elman.kernels.optimise import clip_by_norm, clip_by_value, update
+    from elman.kernels.pooling import max_backward, max_forward, mean_backward, mean_forward
 else:
     raise UnknownNameError("ELMAN_KERNELS", expected="compiled or reference", got=repr(KERNELS))
 
@@ -55,12 +50,18 @@ __all__ = [
     "cut_blocks",
     "embedding_backward",
     "embedding_forward",
+    "max_backward",
+    "max_forward",
+    "mean_backward",
+    "mean_forward",
     "mean_squared_error",
     "output_backward",
     "output_forward",
     "rnn_backward",
     "rnn_forward",
     "softmax",
+    "softmax_backward",
+    "surprise",
     "truncated_backward",
     "update",
 ]

@@ -1,4 +1,4 @@
-"""The output layer, the losses and the embedding, compiled where that is more than a call of BLAS."""
+"""The output layer and the embedding, compiled where that is more than a call of BLAS."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from elman.kernels.compile import kernel
 from elman.kernels.product import add_product, pack, packed_size, panel_width
-from elman.kernels.steps import cross_entropy_rows, fill_rows, scatter_add
-from elman.maths import layers, loss
+from elman.kernels.steps import fill_rows, scatter_add
+from elman.maths import layers
 from elman.maths.arrays import Array
 
 FLOATS = (np.float32, np.float64)
@@ -18,11 +18,6 @@ def _output(h, W_hy, b_y, o, packed, edge):
     pack(W_hy, packed)
     fill_rows(b_y, o)
     add_product(h.reshape(-1), 0, h.shape[0], packed, h.shape[1], o.shape[1], o.reshape(-1), 0, edge)
-
-
-@kernel
-def _cross_entropy(o, y, weights, scale):
-    return cross_entropy_rows(o, y, weights, scale)
 
 
 @kernel
@@ -56,24 +51,3 @@ def embedding_backward(d_x: Array, ids: Array, W: Array, *, out: Array | None = 
         return layers.embedding_backward(d_x, ids, W, out=d_W)
     scatter(np.ascontiguousarray(ids, np.int64).reshape(-1), np.ascontiguousarray(d_x).reshape(-1, W.shape[1]), d_W)
     return d_W
-
-
-def cross_entropy(
-    o: Array, y: Array, *, weights: Array | None = None, normaliser: float | None = None, out: Array | None = None
-) -> tuple[float, Array]:
-    if y.ndim == o.ndim or o.dtype not in FLOATS:
-        return loss.cross_entropy(o, y, weights=weights, normaliser=normaliser, out=out)
-    d_o = out if out is not None and out.flags.c_contiguous else np.empty(o.shape, o.dtype)
-    if d_o is not o:
-        d_o[...] = o
-    scale = o.dtype.type(1 / (1.0 if normaliser is None else normaliser))
-    shares = np.empty(0, o.dtype) if weights is None else np.ascontiguousarray(weights, o.dtype).reshape(-1)
-    ids = np.ascontiguousarray(y, np.int64).reshape(-1)
-    value = _cross_entropy(d_o.reshape(-1, o.shape[-1]), ids, shares, scale)
-    if out is not None and out is not d_o:
-        out[...] = d_o
-        return value, out
-    return value, d_o
-
-
-mean_squared_error, softmax = loss.mean_squared_error, loss.softmax

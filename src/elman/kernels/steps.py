@@ -129,26 +129,36 @@ def sum_of(row):
 
 
 @inline
+def top_of(row):
+    top = row[0]
+    for j in range(1, row.size):
+        top = row[j] if row[j] > top or row[j] != row[j] else top  # NaN wins, so that it is seen
+    return top
+
+
+@inline
+def exponentials(row, top):
+    """row becomes exp(row - top); their sum."""
+    for j in range(row.size):
+        row[j] = exp(row[j] - top)
+    return sum_of(row)
+
+
+@inline
 def cross_entropy_rows(o, y, weights, scale):
     """The loss of all rows; o becomes d_o. One pass over each row while it is in the first cache."""
-    rows, Y = o.shape
     one = o.dtype.type(1)
     loss = 0.0
-    for i in range(rows):
-        row = o[i]
-        top = row[0]
-        for j in range(1, Y):
-            top = row[j] if row[j] > top or row[j] != row[j] else top  # NaN wins, so that it is seen
+    for i in range(o.shape[0]):
+        row, top = o[i], top_of(o[i])
         target = row[y[i]] - top
-        for j in range(Y):
-            row[j] = exp(row[j] - top)
-        total = sum_of(row)
+        total = exponentials(row, top)
         share = scale * weights[i] if weights.size else scale
         # L = - Σ weight · y · log y_hat / normaliser
         loss += np.float64(share) * (np.log(np.float64(total)) - np.float64(target))
         # d_o = weight · (y_hat - y) / normaliser
         factor = share * (one / total)
-        for j in range(Y):
+        for j in range(row.size):
             row[j] *= factor
         row[y[i]] -= share
     return loss

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from elman.errors import DataError
+from elman.kernels import surprise
 from elman.maths.arrays import Array
-from elman.maths.loss import surprise
 from elman.network import Network, Parameters, State
 
 CHUNK = 1024  # tokens; only speed and memory depend on it

@@ -7,10 +7,20 @@ from typing import Literal
 
 import numpy as np
 
-from elman.kernels import OutputGradients, cross_entropy, mean_squared_error, output_backward, output_forward
+from elman.kernels import (
+    OutputGradients,
+    cross_entropy,
+    max_backward,
+    max_forward,
+    mean_backward,
+    mean_forward,
+    mean_squared_error,
+    output_backward,
+    output_forward,
+)
 from elman.maths.arrays import Array, FloatType
 from elman.maths.initial import glorot
-from elman.maths.pooling import Pooled, max_backward, max_forward, mean_backward, mean_forward
+from elman.maths.pooling import Pooled
 from elman.network.encoder import Encoder, Masks, Trace
 from elman.network.parameters import Parameters
 from elman.network.shape import Batch, Drawn, Dropout, Dtype, Shape, check_inputs, step_weights
@@ -37,7 +47,10 @@ class Reader(Shape):
 
     def units(self, batch: Batch) -> float:
         if self.pooling == "none" and batch.x_lengths is not None:
-            return float(batch.weights @ batch.x_lengths)
+            if batch.y_weights is None:
+                return float(batch.weights @ batch.x_lengths)
+            rows = step_weights(batch.weights, batch.x_lengths, len(batch.y_weights), np.float64)  # (T, B)
+            return float((rows * batch.y_weights).sum())
         return float(batch.weights.sum()) * (self.outputs if self.loss_name == "squared" else 1)
 
     def draw(self, rng: np.random.Generator, batch: Batch, dropout: Dropout, dtype: Dtype) -> Drawn:
@@ -68,6 +81,8 @@ class Reader(Shape):
         weights = batch.weights.astype(o.dtype)
         if self.pooling == "none" and lengths is not None:
             weights = step_weights(weights, lengths, len(o), o.dtype)  # (T, B)
+            if batch.y_weights is not None:
+                weights *= batch.y_weights.astype(o.dtype)
         loss, d_o = LOSSES[self.loss_name](o, batch.y, weights=weights, normaliser=normaliser, out=o)
         if gradients is None:
             return loss

@@ -1,0 +1,159 @@
+"""Softmax and the losses, compiled: same names, arguments and results as in maths/loss.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from elman.kernels.compile import kernel
+from elman.kernels.steps import cross_entropy_rows, exponentials, top_of
+from elman.maths import loss as reference
+from elman.maths.arrays import Array
+
+FLOATS = (np.float32, np.float64)
+
+
+@kernel
+def _softmax(o):
+    for i in range(o.shape[0]):
+        row = o[i]
+        # y_hat = exp(o) / Σ exp(o), the same for o - max(o), which cannot overflow
+        share = o.dtype.type(1) / exponentials(row, top_of(row))
+        for j in range(row.size):
+            row[j] *= share
+
+
+@kernel
+def _softmax_backward(d, y_hat):
+    # d_o = y_hat ⊙ (d_y_hat - Σ d_y_hat · y_hat)
+    for i in range(d.shape[0]):
+        inner = d.dtype.type(0)
+        for j in range(d.shape[1]):
+            inner += d[i, j] * y_hat[i, j]
+        for j in range(d.shape[1]):
+            d[i, j] = y_hat[i, j] * (d[i, j] - inner)
+
+
+@kernel
+def _cross_entropy(o, y, weights, scale):
+    return cross_entropy_rows(o, y, weights, scale)
+
+
+@kernel
+def _cross_entropy_of_shares(o, y, weights, scale):
+    loss = 0.0
+    for i in range(o.shape[0]):
+        row, top = o[i], top_of(o[i])
+        whole = expected = 0.0
+        for j in range(row.size):
+            whole += np.float64(y[i, j])
+            expected += np.float64(y[i, j]) * np.float64(row[j] - top)
+        total = exponentials(row, top)
+        share = scale * weights[i] if weights.size else scale
+        # L = - Σ weight · y · log y_hat / normaliser
+        loss += np.float64(share) * (whole * np.log(np.float64(total)) - expected)
+        # d_o = weight · (y_hat - y) / normaliser
+        for j in range(row.size):
+            row[j] = share * (row[j] / total - y[i, j])
+    return loss
+
+
+@kernel
+def _surprise(o, y, losses):
+    row = np.empty(o.shape[1], o.dtype)
+    for i in range(o.shape[0]):
+        for j in range(row.size):
+            row[j] = o[i, j]
+        top = top_of(row)
+        target = row[y[i]] - top
+        # -log y_hat[y] = log Σ exp(o) - o[y], shifted by max(o)
+        losses[i] = np.log(np.float64(exponentials(row, top))) - np.float64(target)
+
+
+@kernel
+def _squared(d, y, weights, scale):
+    loss = 0.0
+    for i in range(d.shape[0]):
+        share = scale * weights[i] if weights.size else scale
+        for j in range(d.shape[1]):
+            off = d[i, j] - y[i, j]
+            # L = Σ weight · (o - y)² / normaliser,  d_o = 2 · weight · (o - y) / normaliser
+            loss += np.float64(share) * np.float64(off) * np.float64(off)
+            d[i, j] = (share + share) * off
+    return loss
+
+
+def softmax(o: Array, *, out: Array | None = None) -> Array:
+    if o.dtype not in FLOATS or o.shape[-1] == 0:
+        return reference.softmax(o, out=out)
+    y_hat = _room(o, out)
+    _softmax(_rows(y_hat))
+    return _given(y_hat, out)
+
+
+def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
+    if y_hat.dtype not in FLOATS or d_y_hat.dtype != y_hat.dtype:
+        return reference.softmax_backward(d_y_hat, y_hat)
+    d_o = np.array(d_y_hat, order="C")
+    _softmax_backward(_rows(d_o), _rows(np.ascontiguousarray(y_hat)))
+    return d_o
+
+
+def cross_entropy(
+    o: Array, y: Array, *, weights: Array | None = None, normaliser: float | None = None, out: Array | None = None
+) -> tuple[float, Array]:
+    if o.dtype not in FLOATS:
+        return reference.cross_entropy(o, y, weights=weights, normaliser=normaliser, out=out)
+    d_o, shares, scale = _room(o, out), _weights(weights, o.dtype), _scale(normaliser, o.dtype)
+    if y.ndim == o.ndim:
+        value = _cross_entropy_of_shares(_rows(d_o), _rows(np.ascontiguousarray(y, o.dtype)), shares, scale)
+    else:
+        value = _cross_entropy(_rows(d_o), np.ascontiguousarray(y, np.int64).reshape(-1), shares, scale)
+    return value, _given(d_o, out)
+
+
+def surprise(o: Array, y: Array) -> Array:
+    if o.dtype not in FLOATS:
+        return reference.surprise(o, y)
+    losses = np.empty(y.shape)
+    _surprise(_rows(np.ascontiguousarray(o)), np.ascontiguousarray(y, np.int64).reshape(-1), losses.reshape(-1))
+    return losses
+
+
+def mean_squared_error(
+    o: Array, y: Array, *, weights: Array | None = None, normaliser: float | None = None, out: Array | None = None
+) -> tuple[float, Array]:
+    if o.dtype not in FLOATS or y.shape != o.shape:
+        return reference.mean_squared_error(o, y, weights=weights, normaliser=normaliser, out=out)
+    d_o = _room(o, out)
+    wanted = _rows(np.ascontiguousarray(y, o.dtype))
+    value = _squared(_rows(d_o), wanted, _weights(weights, o.dtype), _scale(normaliser, o.dtype))
+    return value, _given(d_o, out)
+
+
+def _room(o: Array, out: Array | None) -> Array:
+    """A copy of o that a kernel may write into: `out` itself, if that is laid out row by row."""
+    room = out if out is not None and out.flags.c_contiguous and out.dtype == o.dtype else np.empty(o.shape, o.dtype)
+    if room is not o:
+        room[...] = o
+    return room
+
+
+def _given(result: Array, out: Array | None) -> Array:
+    if out is None or out is result:
+        return result
+    out[...] = result
+    return out
+
+
+def _rows(o: Array) -> Array:
+    return o.reshape(-1, o.shape[-1])
+
+
+def _weights(weights: Array | None, dtype: np.dtype[Any]) -> Array:
+    return np.empty(0, dtype) if weights is None else np.ascontiguousarray(weights, dtype).reshape(-1)
+
+
+def _scale(normaliser: float | None, dtype: np.dtype[Any]) -> Any:
+    return dtype.type(1 / (1.0 if normaliser is None else normaliser))
