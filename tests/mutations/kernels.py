@@ -13,6 +13,8 @@ TESTS = {
     "product.py": [PRODUCT],
     "tile.py": [PRODUCT],
     "elementwise.py": ["tests/kernels/test_kernels_elementwise.py"],
+    "loss.py": ["tests/kernels/test_kernels_loss.py"],
+    "pooling.py": ["tests/kernels/test_kernels_loss.py::test_pooling_is_that_of_maths"],
     "window.py": ["tests/kernels/test_kernels_network.py::test_other_activations"],
     "optimise.py": ["tests/kernels/test_kernels_optimise.py"],
     "sample.py": ["tests/kernels/test_kernels_sample.py::test_any_logits_and_any_choice"],
@@ -30,6 +32,13 @@ MUTANTS = [
     ("steps.py", "to[j] += row[j]", "to[j] = row[j]", "of several uses of a token one counts"),
     # the loss
     ("steps.py", "range(4 * quarter, row.size)", "range(4 * quarter, row.size - 1)", "a class not summed"),
+    ("steps.py", "row[y[i]] -= share", "row[y[i]] -= scale", "the target without its weight"),
+    ("loss.py", "* (d[i, j] - inner)", "* d[i, j]", "softmax without the other classes"),
+    ("loss.py", "* np.float64(row[j] - top)", "* np.float64(row[j])", "logits that were not shifted"),
+    ("loss.py", "(share + share) * off", "share * off", "the 2 of a square forgotten"),
+    # pooling
+    ("pooling.py", "to[j] = share[j] / steps", "to[j] = share[j] / d_h.shape[0]", "steps that are not there"),
+    ("pooling.py", "row[j] > best[j]", "row[j] >= best[j]", "of equal ones the last"),
     # the cell around it
     ("cell.py", "pack_transposed(W_hh, packed)", "pack(W_hh, packed)", "W_hh.T without its transpose"),
     ("cell.py", "out.d_h0[...] += d_next.reshape(B, H)", "out.d_h0[...] += d_a[0]", "d_h0 without its product"),

@@ -7,6 +7,7 @@ TESTS = {
     "teller.py": [SHAPES],
     "shape.py": [SHAPES],
     "encoder.py": [ENCODER],
+    "fused.py": ["tests/kernels/test_kernels_network.py::test_other_activations"],
 }
 MUTANTS = [
     ("reader.py", "d_vector *= mask.head", "pass", "dropout forgotten on the way back"),
@@ -28,4 +29,7 @@ MUTANTS = [
     ("encoder.py", "direct[0 if reverse else -1] += d_final[number]", "direct[-1] += d_final[number]", "the end of the other direction"),  # noqa: E501
     ("encoder.py", "d *= masks.inputs", "pass", "input dropout forgotten on the way back"),
     ("encoder.py", "trace.final.append(h[1] if reverse else h[-1])", "trace.final.append(h[-1])", "the state before anything was read"),  # noqa: E501
+    ("fused.py", "                d, d_below = d_below, d\n", "", "the layer below gets the gradient of the one above"),
+    ("fused.py", "np.dot(before[layer].T, d", "np.dot(states[layer].T, d", "h[t+1] for h[t]"),
+    ("fused.py", "np.dot(left[layer - 1].T, d", "np.dot(states[layer - 1].T, d", "as if nothing had been dropped"),
 ]  # fmt: skip

@@ -86,11 +86,14 @@ class Encoder:
         return f"{self.prefix}layers.{layer}{'.reverse' if reverse else ''}"
 
     def fill(self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float) -> None:
-        """Draw the parameters: W_hh as asked; W_xh of one-hot tokens normal, other weights Glorot, the rest 0."""
+        """Draw the parameters: W_hh as asked; rows of tokens normal, other weights Glorot, the rest 0.
+
+        Tokens start small, with a deviation of 0.3: larger ones drive tanh to where it no longer remembers.
+        """
         dtype = p.buffer.dtype
         for name, shape in self.shapes.items():
             if name.endswith("embedding.W"):
-                p[name][...] = normal(rng, shape, gain=1.0, dtype=dtype)
+                p[name][...] = normal(rng, shape, gain=0.3, dtype=dtype)
             elif name.endswith("W_hh"):
                 p[name][...] = INITIALISERS[recurrent](rng, shape, gain=gain, dtype=dtype)
             elif name.endswith("W_xh"):
