@@ -86,10 +86,11 @@ def elman_sampler(problem: Problem, n: int) -> Step:
     B, V = problem.size.B, problem.size.V
     speaker, state, rng = Speaker(network, p), network.zero_state(B, np.float32), np.random.default_rng(0)
     o, nothing = np.zeros((B, V), np.float32), np.zeros(0, np.int64)
+    ones, all_tokens = np.ones(B), np.full(B, V)
 
     def write() -> float:
         uniforms = rng.random((n, B))
-        return speaker.write(o, state, uniforms, temperature=1.0, top_k=None, top_p=None, banned=nothing)[-1, 0]
+        return speaker.write(o, state, uniforms, temperature=ones, top_k=all_tokens, top_p=ones, banned=nothing)[-1, 0]
 
     return write
 

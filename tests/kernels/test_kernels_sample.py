@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kernels_tools import FLOATS, same_bits
 
 from elman.kernels import cell, layers
-from elman.models.sampling import Sampling, distribution, pick
+from elman.models.sampling import Sampling, as_arrays, distribution, pick
 from elman.network import Network
 from elman.network.speaker import Speaker
 
@@ -49,10 +49,8 @@ def prompts(made, p, B, seed=0):
 def write(made, p, o, state, uniforms, how=HOW[0], banned=NONE):
     """Speaker's tokens, and the logits and states after them; the arguments stay as they are."""
     o, state = o.copy(), [s.copy() for s in state]
-    tokens = Speaker(made, p).write(
-        o, state, uniforms, temperature=how.temperature, top_k=how.top_k, top_p=how.top_p, banned=banned
-    )
-    return tokens, o, *state
+    each = as_arrays(how if isinstance(how, list) else [how] * len(o), V)
+    return Speaker(made, p).write(o, state, uniforms, **each, banned=banned), o, *state
 
 
 @pytest.mark.parametrize("how", HOW, ids=str)
@@ -87,13 +85,15 @@ def test_other_activations(activation):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("B", [2, 3, 7, 14, 17, 32])
 def test_a_sample_is_the_same_alone_and_among_others(B, dtype):
+    """Which have other settings."""
     made, p = network(2, dtype)
     o, state, uniforms = prompts(made, p, B)
-    together = write(made, p, o, state, uniforms, HOW[6])
+    hows = [HOW[i % len(HOW)] for i in range(B)]
+    together = write(made, p, o, state, uniforms, hows)
     assert len({tuple(column) for column in together[0].T.tolist()}) == B, "every prompt goes its own way"
     for i in range(B):
         only = slice(i, i + 1)
-        alone = write(made, p, o[only], [s[only] for s in state], uniforms[:, only].copy(), HOW[6])
+        alone = write(made, p, o[only], [s[only] for s in state], uniforms[:, only].copy(), hows[i])
         assert same_bits(alone[0][:, 0], together[0][:, i])
         assert all(same_bits(a[0], b[i]) for a, b in zip(alone[1:], together[1:], strict=True))
 
@@ -104,7 +104,7 @@ def test_written_in_pieces_or_at_once():
     whole = write(made, p, o, state, uniforms)
     speaker, pieces = Speaker(made, p), []
     for part in (uniforms[:1], uniforms[1:1], uniforms[1:9], uniforms[9:]):
-        pieces.append(speaker.write(o, state, part, temperature=1.0, top_k=None, top_p=None, banned=NONE))
+        pieces.append(speaker.write(o, state, part, **as_arrays(HOW[:1] * 3, V), banned=NONE))
     assert same_bits(np.concatenate(pieces), whole[0])
     assert all(same_bits(a, b) for a, b in zip((o, *state), whole[1:], strict=True))
 

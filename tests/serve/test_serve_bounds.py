@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 from serve_tools import TEXT
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from elman.models import SequenceClassifier
+from elman.models import Sampling, SequenceClassifier
 from elman.serve import plain as plain_module
 from elman.serve import trainings as trainings_module
-from elman.serve.app import new_service
+from elman.serve.app import AHEAD, new_service
 from elman.serve.guard import Doors
 from elman.serve.limits import Limits
 from elman.serve.problems import ApiError
 from elman.serve.registry import Registry
 from elman.serve.runs import Runs
+from elman.serve.server import listen, serving
+from elman.serve.streaming import Events
 from elman.serve.trainings import Training, Trainings, _said
+from elman.serve.transcript import Transcript
 from elman.serve.work import Work
+from elman.serve.writing import Writing
 
 
 def test_logprobs_of_many_long_texts_are_refused(server):
@@ -181,3 +187,59 @@ def test_one_long_input_does_not_make_all_others_as_long(runs):
         tracemalloc.stop()
     assert peak < 60e6
     assert together[-1].tolist() == alone[0].tolist()
+
+
+def test_the_engine_does_not_run_away_from_a_busy_event_loop(runs):
+    """Those who come at the same time are let in first."""
+    service = new_service([runs / "char"], Doors("127.0.0.1"))
+    stepper = service.registry.get("char").load().stepper
+    deltas, rng = [], np.random.default_rng(0)
+    writing = Writing(stepper, np.array([1]), [], Sampling(), rng, 10**9, Transcript(stepper.vocabulary), deltas.append)
+    with TestClient(service, base_url="http://localhost"):
+        gate = threading.Event()
+        service._loop.call_soon_threadsafe(gate.wait, 10)
+        service.engine.submit([writing])
+        time.sleep(0.2)
+        assert (service.engine.turns, deltas) == (AHEAD + 1, [])
+        gate.set()
+        until = time.monotonic() + 10
+        while service.engine.turns < 20:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        service.engine.cancel([writing])
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_client_that_goes_or_takes_nothing_is_given_up(gone):
+    async def events():
+        try:
+            while True:
+                yield b"data: {}\n\n"
+        finally:
+            ended.set_result(True)
+
+    async def receive():
+        if not gone:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def ask() -> None:
+        nonlocal ended
+        ended = asyncio.get_running_loop().create_future()
+        await asyncio.wait_for(Events(events(), 60 if gone else 0.05)({}, receive, send), 10)
+        assert await asyncio.wait_for(ended, 10)
+
+    ended: asyncio.Future[bool]
+    asyncio.run(ask())
+
+
+def test_headers_without_end_are_refused(runs):
+    with serving(new_service([runs / "char"], Doors("127.0.0.1")), listen("127.0.0.1", 0)) as url:
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as client:
+            client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
+            assert client.recv(100).startswith(b"HTTP/1.1 400")

@@ -16,6 +16,7 @@ from elman.models.language_task import new_network, new_parameters
 from elman.models.sampling import Sampling, Writer, _until
 from elman.network import Network
 from elman.serve import engine as engine_module
+from elman.serve.batch import BLOCK
 from elman.serve.engine import BusyError, Engine
 from elman.serve.stepper import Stepper
 from elman.serve.transcript import Transcript
@@ -89,6 +90,7 @@ def test_texts_with_all_settings_side_by_side(engine, vocabulary, activation):
     engine.submit([text.writing for text in texts])
     assert [text.text() for text in texts] == [text.alone() for text in texts]
     assert engine.active == 0
+    assert engine.steps == -(-61 // BLOCK), "all are one batch"
 
 
 @settings(max_examples=20, deadline=None)
@@ -150,7 +152,7 @@ def test_notes_say_what_the_model_thought(engine):
     notes = [note for delta in (text.text(), text.deltas)[1] for note in delta.notes]
     ids = [note.token for note in notes]
     assert stepper.vocabulary.decode(ids) == "abc" + text.text()
-    h = stepper.read([np.array(ids)], stepper.zero_state())
+    h = stepper.read([np.array(ids)], stepper.zero_state)
     o = stepper.logits(h[-1][1:, 0]).astype(np.float64)
     logp = o - np.log(np.exp(o).sum(axis=1, keepdims=True))
     assert notes[0].logprob is None

@@ -162,7 +162,7 @@ def test_a_run_of_another_task_predicts(visit, open_server):
     told = open_server.post("/v1/elman/predict", model="names", inputs=["anna", "zzx"]).json()["outputs"]
     assert page.locator(".prediction p b").all_inner_texts() == [row["output"] for row in told]
     page.click("nav >> text=Flow")
-    assert "names is a run to classify" in page.inner_text("#empty")
+    until(page, "document.getElementById('empty').innerText.includes('names is a run to classify')")
 
 
 # -- learn -------------------------------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_every_view_fits_a_phone(visit):
         page.wait_for_selector(ready, timeout=20_000)
         assert page.evaluate(LONG) == 320, view
     page.tap("#next")
-    assert page.inner_text("#step-count").startswith("2 /")
+    until(page, "document.getElementById('step-count').textContent.startsWith('2 /')")
     page.goto(page.url.split("#")[0] + "#write/names")
     page.wait_for_selector("#predict-go")
     assert page.evaluate(LONG) == 320

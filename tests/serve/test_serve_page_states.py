@@ -43,7 +43,7 @@ def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(open_page, server):
     page = open_page(f"{server.url}/#write/char").page
     page.wait_for_selector("#key-dialog[open]")
     page.click("#no-key")
-    assert "key" in page.inner_text("#banner")
+    until(page, f"{SHOWN.format('banner')}.includes('key')")
     page.click("#banner button")
     page.fill("#key", "open barley")
     page.keyboard.press("Enter")

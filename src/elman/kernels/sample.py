@@ -1,7 +1,7 @@
 """Writing, compiled: token after token for any number of sequences, one product a step for all of them.
 
-A sequence's tokens depend on its own state and its own random numbers only: the tile gives a row the same bits whatever
-stands beside it, so a sample is the same alone or among others.
+A sequence has a temperature, top_k and top_p of its own. Its tokens depend on these, its state and its random numbers
+only: the tile gives a row the same bits whatever stands beside it, so a sample is the same alone or among others.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def write_tokens(
     for s in range(out.shape[0]):
         tokens = out[s]
         for i in range(B):
-            tokens[i] = choose(o[i], uniforms[s, i], temperature, top_k, top_p, banned, y_hat)
+            tokens[i] = choose(o[i], uniforms[s, i], temperature[i], top_k[i], top_p[i], banned, y_hat)
         next_states(p, tokens, V, state, below, forward, inner, code, edge)
         # o[t] = h[t+1] @ W_hy + b_y
         fill_rows(b_y, o)

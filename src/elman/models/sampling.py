@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
@@ -36,6 +36,15 @@ class Sampling:
         if self.top_p is not None and not (is_real(self.top_p) and 0 < self.top_p <= 1):
             raise RangeError("top_p", expected="a number above 0, at most 1", got=self.top_p)
         return self
+
+
+def as_arrays(how: Sequence[Sampling], Y: int) -> dict[str, Array]:
+    """As compiled code takes them: one number a sequence, (B,) each; all Y tokens where there is no limit."""
+    return {
+        "temperature": np.array([one.temperature for one in how], np.float64),
+        "top_k": np.array([Y if one.top_k is None else min(one.top_k, Y) for one in how], np.int64),
+        "top_p": np.array([1 if one.top_p is None else one.top_p for one in how], np.float64),
+    }
 
 
 def distribution(o: Array, how: Sampling, banned: Array | None = None) -> Array:
@@ -113,10 +122,10 @@ class Writer:
     def tokens(self, prompt: list[int], how: Sampling, rng: np.random.Generator) -> Iterator[int]:
         """Token after token, without end."""
         o, state = self.read(prompt)
-        speaker = new_speaker(self.network, self.parameters)
+        speaker, own = new_speaker(self.network, self.parameters), as_arrays([how], len(o))
         while speaker is not None:
             logits, uniforms = o[np.newaxis], rng.random((AHEAD, 1))
-            yield from speaker.write(logits, state, uniforms, **asdict(how), banned=self.banned)[:, 0].tolist()
+            yield from speaker.write(logits, state, uniforms, **own, banned=self.banned)[:, 0].tolist()
             o = logits[0]
         while True:
             token = pick(distribution(o, how, self.banned), rng.random())
@@ -167,7 +176,8 @@ class Writer:
         logits = np.stack([o for o, _ in read])  # (count, Y)
         state = [np.concatenate(rows) for rows in zip(*(state for _, state in read), strict=True)]  # (count, H) a layer
         uniforms = np.stack([rng.random(length) for rng in generators], axis=1)  # (length, count)
-        tokens = speaker.write(logits, state, uniforms, **asdict(how), banned=self.banned)  # (length, count)
+        same = as_arrays([how] * count, self.network.outputs)
+        tokens = speaker.write(logits, state, uniforms, **same, banned=self.banned)  # (length, count)
         texts = (islice(chain(begun, tokens[:, i].tolist()), length) for i, (_, begun) in enumerate(starts))
         return [prompt + "".join(_until(stop, self.pieces(ids))) for ids in texts]
 

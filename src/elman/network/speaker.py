@@ -33,17 +33,17 @@ class Speaker:
         state: State,  # (B, H) a layer; replaced likewise
         uniforms: Array,  # (n, B)
         *,
-        temperature: float,
-        top_k: int | None,
-        top_p: float | None,
-        banned: Array,
+        temperature: Array,  # (B,)
+        top_k: Array,  # (B,) at most Y, which is all of them
+        top_p: Array,  # (B,) likewise 1
+        banned: Array,  # ids that no sequence may have
     ) -> Array:
         """n tokens for each of B sequences, (n, B)."""
         slices = batch_slices(uniforms.shape[1])
         jobs = [
             partial(
                 self._write, o[rows], [h[rows] for h in state], np.ascontiguousarray(uniforms[:, rows]),
-                temperature, top_k, top_p, banned,
+                temperature[rows], top_k[rows], top_p[rows], banned,
             )
             for rows in slices
         ]  # fmt: skip
@@ -54,9 +54,9 @@ class Speaker:
         o: Array,
         state: State,
         uniforms: Array,
-        temperature: float,
-        top_k: int | None,
-        top_p: float | None,
+        temperature: Array,
+        top_k: Array,
+        top_p: Array,
         banned: Array,
     ) -> Array:
         """A slice of the sequences; o and state are views, and written to."""
@@ -65,9 +65,8 @@ class Speaker:
         tokens, states = np.empty((n, B), np.int64), np.stack(state).astype(dtype, copy=False)
         logits = np.ascontiguousarray(o, dtype)
         write_tokens(
-            self.p.buffer, self.network.inputs, states, logits, uniforms, tokens, float(temperature),
-            Y if top_k is None else min(top_k, Y), 1.0 if top_p is None else float(top_p), banned, self.forward,
-            self.inner, self.head, CODES[str(self.network.activation)], np.empty((B, H), dtype),
+            self.p.buffer, self.network.inputs, states, logits, uniforms, tokens, temperature, top_k, top_p, banned,
+            self.forward, self.inner, self.head, CODES[str(self.network.activation)], np.empty((B, H), dtype),
             np.empty(B * panel_width(dtype.itemsize), dtype), np.empty(Y),
         )  # fmt: skip
         o[...] = logits

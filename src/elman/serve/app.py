@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import as_file, files
@@ -34,6 +35,7 @@ from elman.serve.trainings import Trainings
 from elman.serve.work import Work
 
 HERE = Path(__file__).parent
+AHEAD = 1
 log = logging.getLogger("elman.serve")
 
 
@@ -43,7 +45,7 @@ class Service:
     def __init__(self, registry: Registry, doors: Doors, limits: Limits | None = None, *, runs: Path | None = None):
         self.registry, self.doors, self.limits = registry, doors, (limits or Limits()).check()
         self.runs_folder = runs or Path("runs")
-        self.ready = False
+        self.ready, self._ahead = False, threading.Semaphore(AHEAD)
         self.engine = Engine(self.limits.max_sequences, self._deliver)
         self.monitor = Monitor(self.engine)
         starlette = self._app()
@@ -123,7 +125,13 @@ class Service:
         self.ready = True
 
     def _deliver(self, deltas: Deltas) -> None:
-        self._loop.call_soon_threadsafe(hand_out, deltas)
+        """The engine is AHEAD turns of the event loop at most: where many come at once, they are let in first."""
+        self._loop.call_soon_threadsafe(self._hand_out, deltas)
+        self._ahead.acquire(timeout=1)  # a loop that has ended holds nobody up
+
+    def _hand_out(self, deltas: Deltas) -> None:
+        self._ahead.release()
+        hand_out(deltas)
 
     # -- small routes -------------------------------------------------------------------------------------------------
 

@@ -1,21 +1,21 @@
-"""Texts of one model that are written with the same settings: one product a step for all of them."""
+"""Texts of one model, each with settings of its own: one product a step for all of them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from elman.maths.arrays import Array
-from elman.models.sampling import Sampling
 from elman.network import State
 from elman.serve.stepper import Stepper
 from elman.serve.writing import Delta, Note, Writing
 
-BLOCK = 16  # tokens that are written in one call of compiled code
+BLOCK, LEAST = 32, 4  # tokens that are written in one call of compiled code
+WORK = 1 << 27  # multiplications in it, a few milliseconds: newcomers wait no longer for a large model
 
 
 class Batch:
-    def __init__(self, stepper: Stepper, how: Sampling) -> None:
-        self.stepper, self.how = stepper, how
+    def __init__(self, stepper: Stepper) -> None:
+        self.stepper = stepper
         self.rows: list[Writing] = []
         self.o: Array = np.empty((0, stepper.network.outputs), stepper.parameters.buffer.dtype)  # (B, Y)
         self.state: State = stepper.network.zero_state(0, self.o.dtype)  # (B, H) a layer
@@ -33,11 +33,12 @@ class Batch:
 
     def write(self) -> list[Delta]:
         """What the next few tokens add to each text."""
-        n = min(BLOCK, max(row.length - row.written for row in self.rows))
+        n = max(LEAST, min(BLOCK, WORK // (self.stepper.parameters.buffer.size * len(self.rows))))
+        n = min(n, max(row.length - row.written for row in self.rows))
         uniforms = np.stack([row.rng.random(n) for row in self.rows], axis=1)  # (n, B)
         noted = [i for i, row in enumerate(self.rows) if row.wanted is not None]
         o, state = self.o[noted], [h[noted] for h in self.state]
-        tokens = self.stepper.write(self.o, self.state, uniforms, self.how)  # (n, B)
+        tokens = self.stepper.write(self.o, self.state, uniforms, [row.how for row in self.rows])  # (n, B)
         notes = self._notes(noted, tokens, o, state) if noted else {}
         return [
             row.add(own, notes.get(i)) for i, (row, own) in enumerate(zip(self.rows, tokens.T.tolist(), strict=True))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from elman.errors import VocabularyError
 from elman.serve.asking import MOST_LOGPROBS, Ask, count_logprobs, encode, new_writing, read_ask, too_many_logprobs
@@ -24,6 +23,7 @@ from elman.serve.plain import Json, dumps, plain
 from elman.serve.problems import ApiError, busy, timed_out
 from elman.serve.registry import Registry
 from elman.serve.stepper import Stepper
+from elman.serve.streaming import Events, while_there
 from elman.serve.transcript import pieces
 from elman.serve.writing import Delta, Note, Writing
 
@@ -129,10 +129,7 @@ class Completions:
         except BusyError:
             raise busy(f"{self.engine.limit} texts are being written already. Try again in a moment.") from None
         answer = Answer(self, ask, inbox, writings, choices, prompt_tokens, began)
-        if ask.stream:
-            seconds = self.limits.max_seconds
-            return EventSourceResponse(answer.events(), ping=0, shutdown_grace_period=seconds, send_timeout=seconds)
-        return await answer.whole(request)
+        return Streamed(answer, self.limits.max_seconds) if ask.stream else await answer.whole(request)
 
 
 class Answer:
@@ -147,7 +144,7 @@ class Answer:
         began: float,
     ) -> None:
         self.service, self.ask, self.inbox, self.writings, self.choices = service, ask, inbox, writings, choices
-        self.prompt_tokens, self.began = prompt_tokens, began
+        self.prompt_tokens, self.began, self.left = prompt_tokens, began, len(writings)
         self.head = {
             "id": f"cmpl-{random.getrandbits(96):024x}",
             "object": "text_completion",
@@ -155,24 +152,26 @@ class Answer:
             "model": ask.model or service.registry.get(None).name,
         }
 
-    async def chunks(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Entries of `choices` until all texts are done; whoever stops listening sets the places free."""
-        left, waiting = len(self.writings), True
-        try:
-            while left:
-                for index, delta in await self.inbox.take():
-                    if delta.finish == "timeout":
-                        raise timed_out(self.service.limits.max_seconds)
-                    if delta.finish == "error":
-                        raise ApiError(500, "The engine failed at this text.", code="internal_error")
-                    if waiting and delta.tokens:
-                        self.service.first_token(time.monotonic() - self.began)
-                        waiting = False
-                    left -= delta.finish is not None
-                    yield self.choices[index].chunk(delta)
-        finally:
-            if left:
-                self.service.engine.cancel(self.writings)
+    async def chunks(self) -> AsyncIterator[list[dict[str, Any]]]:
+        """Entries of `choices`, as many as there are at a time, until none of the texts is left."""
+        waiting = True
+        while self.left:
+            new = []
+            for index, delta in await self.inbox.take():
+                if delta.finish == "timeout":
+                    raise timed_out(self.service.limits.max_seconds)
+                if delta.finish == "error":
+                    raise ApiError(500, "The engine failed at this text.", code="internal_error")
+                if waiting and delta.tokens:
+                    self.service.first_token(time.monotonic() - self.began)
+                    waiting = False
+                self.left -= delta.finish is not None
+                new.append(self.choices[index].chunk(delta))
+            yield new
+
+    def leave(self) -> None:
+        """Nobody listens any more: what is not written yet sets its places free."""
+        self.service.engine.cancel(self.writings)
 
     def usage(self) -> dict[str, int]:
         written = sum(choice.tokens for choice in self.choices)
@@ -183,18 +182,15 @@ class Answer:
         }
 
     async def whole(self, request: Request) -> Response:
-        gone = asyncio.create_task(_gone(request))
-        writing = asyncio.create_task(self._all())
         try:
-            await asyncio.wait({gone, writing}, return_when=asyncio.FIRST_COMPLETED)
-            if not writing.done():
-                return Response(status_code=400)  # which nobody reads
-            if self.ask.wanted is None:
-                return self._told(writing.result())
-            return await asyncio.to_thread(self._told, writing.result())  # it may be long
+            found = await while_there(request.receive, self._all())
         finally:
-            gone.cancel()
-            writing.cancel()
+            self.leave()
+        if found is None:
+            return Response(status_code=400)  # which nobody reads
+        if self.ask.wanted is None:
+            return self._told(found)
+        return await asyncio.to_thread(self._told, found)  # it may be long
 
     def _told(self, found: list[list[dict[str, Any]]]) -> Response:
         choices = [_whole(chunks) for chunks in found]
@@ -202,29 +198,38 @@ class Answer:
 
     async def _all(self) -> list[list[dict[str, Any]]]:
         found: list[list[dict[str, Any]]] = [[] for _ in self.choices]
-        async for chunk in self.chunks():
-            found[chunk["index"]].append(chunk)
+        async for new in self.chunks():
+            for chunk in new:
+                found[chunk["index"]].append(chunk)
         return found
 
     async def events(self) -> AsyncIterator[bytes]:
-        usage = {"usage": None} if self.ask.usage else {}
+        usage, told = {"usage": None} if self.ask.usage else {}, b""
         try:
-            async with aclosing(self.chunks()) as chunks:
-                async for chunk in chunks:
-                    if chunk["text"] or chunk["finish_reason"] or chunk["logprobs"]:
-                        yield self._event({**self.head, "choices": [chunk], **usage})
+            async for new in self.chunks():
+                shown = [chunk for chunk in new if chunk["text"] or chunk["finish_reason"] or chunk["logprobs"]]
+                told = b"".join(self._event({**self.head, "choices": [chunk], **usage}) for chunk in shown)
+                if told and self.left:
+                    yield told
         except ApiError as error:
             yield self._event(error.body())
             return
         if self.ask.usage:
-            yield self._event({**self.head, "choices": [], "usage": self.usage()})
-        yield b"data: [DONE]\n\n"
+            told += self._event({**self.head, "choices": [], "usage": self.usage()})
+        yield told + b"data: [DONE]\n\n"  # what comes last is sent as one
 
     @staticmethod
     def _event(value: dict[str, Any]) -> bytes:
         return f"data: {dumps(value)}\n\n".encode()
 
 
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+class Streamed(Events):
+    def __init__(self, answer: Answer, seconds: float) -> None:
+        super().__init__(answer.events(), 2 * seconds)  # to write it, and to send what a slow client has not taken
+        self.answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.answer.leave()

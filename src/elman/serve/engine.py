@@ -1,9 +1,9 @@
 """The engine: a thread that writes all texts that are asked for, many at a time, in turns of a few milliseconds.
 
 In a turn new texts join, those that are done or no longer wanted leave, a few hundred tokens of prompts are read, and
-every text gets some more tokens. Texts share a product if model, temperature, top_k and top_p are the same. A text
-depends on its own prompt, settings and random numbers only: it is the same whatever else is being written, and the same
-as LanguageModel.sample gives.
+every text gets some more tokens. All texts of a model share its products, whatever their settings. A text depends on
+its own prompt, settings and random numbers only: it is the same whatever else is being written, and the same as
+LanguageModel.sample gives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from elman.errors import ElmanError
-from elman.models.sampling import Sampling
 from elman.serve.batch import Batch
 from elman.serve.stepper import Stepper
 from elman.serve.writing import Delta, Writing
@@ -44,7 +43,7 @@ class Engine:
         self.active = self.tokens_read = self.tokens_written = self.steps = self.turns = 0
         self._arrived: list[Writing] = []
         self._reading: list[Writing] = []
-        self._batches: dict[tuple[Stepper, Sampling], Batch] = {}
+        self._batches: dict[Stepper, Batch] = {}
         self._wake = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="elman-engine", daemon=True)
@@ -108,12 +107,12 @@ class Engine:
         deltas: Deltas = []
         self._reading = [writing for writing in self._reading if self._goes_on(writing, deltas)]
         self._read(deltas)
-        for key, batch in list(self._batches.items()):
+        for stepper, batch in list(self._batches.items()):
             batch.keep([self._goes_on(row, deltas) for row in batch.rows])
             if batch.rows:
                 self._write(batch, deltas)
             if not batch.rows:
-                del self._batches[key]
+                del self._batches[stepper]
         self.turns += 1
         left = sum(delta.finish is not None for _, delta in deltas)
         with self._wake:
@@ -146,15 +145,15 @@ class Engine:
             self._fail(rows, deltas)
             return
         self.tokens_read += sum(map(len, texts))
-        ready: dict[Sampling, list[Writing]] = {}
+        ready = []
         for row, delta in zip(rows, said, strict=True):
             ended = self._add(row, delta, deltas)
             if row.read < len(row.prompt):
                 self._reading.append(row)  # behind the others, so that all get on
             elif not ended:
-                ready.setdefault(row.how, []).append(row)
-        for how, new in ready.items():
-            self._batches.setdefault((stepper, how), Batch(stepper, how)).join(new)
+                ready.append(row)
+        if ready:
+            self._batches.setdefault(stepper, Batch(stepper)).join(ready)
 
     def _write(self, batch: Batch, deltas: Deltas) -> None:
         try:

@@ -57,6 +57,7 @@ class Server(uvicorn.Server):
                 service,
                 lifespan="on",
                 ws="none",
+                http="h11",  # which bounds the headers of a request: httptools, where it is installed, takes any amount
                 log_level="warning",
                 access_log=False,
                 server_header=False,

@@ -7,13 +7,12 @@ nothing is compiled, rows take their steps one by one, which keeps that true.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 
 from elman.kernels import output_forward, rnn_forward
 from elman.maths.arrays import Array
-from elman.models.sampling import Sampling, Writer, distribution, pick
+from elman.models.sampling import Sampling, Writer, as_arrays, distribution, pick
 from elman.network import State, new_speaker
 from elman.network.stack import check_ids
 from elman.serve.transcript import names
@@ -26,9 +25,7 @@ class Stepper:
         self.writer, self.network, self.parameters = writer, writer.network, writer.parameters
         self.vocabulary, self.names = writer.vocabulary, names(writer.vocabulary)
         self.speaker = new_speaker(self.network, self.parameters)
-
-    def zero_state(self) -> State:
-        return self.network.zero_state(1, self.parameters.buffer.dtype)
+        self.zero_state = self.network.zero_state(1, self.parameters.buffer.dtype)  # which nobody writes to
 
     def read(self, texts: Sequence[Array], state: State) -> list[Array]:
         """States of all layers, (T+1, B, H) each, T that of the longest text: past its end a row's state stays."""
@@ -58,13 +55,14 @@ class Stepper:
             return o.reshape(*h.shape[:-1], -1)
         return output_forward(h, W_hy, b_y)
 
-    def write(self, o: Array, state: State, uniforms: Array, how: Sampling) -> Array:
+    def write(self, o: Array, state: State, uniforms: Array, how: Sequence[Sampling]) -> Array:
         """n tokens for each of B texts, (n, B); o (B, Y) and state (B, H) become those after the last."""
         if self.speaker is not None:
-            return self.speaker.write(o, state, uniforms, **asdict(how), banned=self.writer.banned)
+            each = as_arrays(how, self.network.outputs)
+            return self.speaker.write(o, state, uniforms, **each, banned=self.writer.banned)
         tokens = np.empty(uniforms.shape, np.int64)
         for s, i in np.ndindex(*uniforms.shape):
-            token = pick(distribution(o[i], how, self.writer.banned), float(uniforms[s, i]))
+            token = pick(distribution(o[i], how[i], self.writer.banned), float(uniforms[s, i]))
             tokens[s, i] = token
             o[i], after = self.writer.read([token], [h[i : i + 1] for h in state])
             for h, row in zip(state, after, strict=True):

@@ -65,7 +65,7 @@ class Writing:
     state: State = field(default_factory=list)  # (1, H) a layer, while the prompt is read
 
     def __post_init__(self) -> None:
-        self.state = self.stepper.zero_state()
+        self.state = self.stepper.zero_state
 
     @property
     def late(self) -> bool:

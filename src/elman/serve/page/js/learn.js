@@ -11,6 +11,9 @@ let run = null, rows = [], training = false, control = null, drawing = null, min
 
 const tile = (value, what) => make("div", { class: "tile" }, make("b", {}, value), make("span", {}, what));
 
+/** The median: the last row may have waited for a validation, a checkpoint or the end. */
+const usual = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+
 const rested = () => (!rows.length || !run.steps ? "at rest" : rows.at(-1).step >= run.steps ? "finished" : "stopped");
 
 function drawHead() {
@@ -32,8 +35,8 @@ function drawTiles() {
     tile(number(last.epoch, 1), "passes over the text"),
     tile(number(last.loss, 3), "loss, nats a token"),
     best && tile(number(best.validation_loss, 3), `best validation, at step ${count(best.step)}`),
-    tile(count(last.tokens_per_second), "tokens a second"),
-    tile(`${count(last.seconds)} s`, "so far"),
+    tile(count(usual(rows.map((row) => row.tokens_per_second))), "tokens a second, as a rule"),
+    tile(`${count(last.seconds)} s`, training ? "so far" : "in all"),
   ].filter(Boolean) : []));
   const share = last && run.steps ? Math.min(1, last.step / run.steps) : 0;
   at("run-head").style.setProperty("--share", training ? share.toFixed(4) : 0);
