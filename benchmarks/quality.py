@@ -208,7 +208,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.folder is None or not Path(asked.folder).is_dir():
         parser.error("name the folder of the corpora, or set ELMAN_DATA to it")
-    torch.set_num_threads(cores())
+    torch.set_num_threads(1)  # steps as small as these only make two of its threads wait for each other
     results = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
     results |= {"machine": machine(), "versions": versions(), "threads": cores()}
     results["date"] = datetime.now(UTC).strftime("%Y-%m-%d")

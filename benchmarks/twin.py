@@ -46,17 +46,34 @@ class Cells(nn.Module):
         self.shape = shape
         self.embedding = nn.Embedding(shape.inputs, shape.embedding) if shape.embedding else None
         self.drop = nn.Dropout(inputs_dropped)
+        one_hot = shape.tokens and not shape.embedding
         self.rnn = nn.RNN(
-            shape.embedding or shape.inputs, shape.hidden, shape.layers,
+            shape.embedding or (shape.width if one_hot else shape.inputs), shape.hidden, shape.layers,
             nonlinearity=str(shape.activation), bidirectional=len(shape.directions) > 1,
             dropout=layers_dropped if shape.layers > 1 else 0.0,
         )  # fmt: skip
+        self.rows = self._rows() if one_hot else None
+
+    def _rows(self) -> nn.ModuleList:
+        """W_xh of one-hot tokens as tables, one for each direction: nn.RNN knows no token ids, and a product with all
+        words of a language takes minutes. What nn.RNN multiplies the looked-up rows with is 1, and stays so."""
+        bound = self.shape.hidden**-0.5
+        tables = nn.ModuleList()
+        for side, reverse in enumerate(self.shape.directions):
+            W = getattr(self.rnn, f"weight_ih_l0{'_reverse' if reverse else ''}")
+            with torch.no_grad():
+                W.zero_()
+                W[:, side * self.shape.hidden : (side + 1) * self.shape.hidden] = torch.eye(self.shape.hidden)
+            W.requires_grad_(False)
+            tables.append(nn.Embedding(self.shape.inputs, self.shape.hidden))
+            nn.init.uniform_(tables[-1].weight, -bound, bound)  # as nn.RNN starts
+        return tables
 
     def forward(self, x: Tensor, lengths: Tensor, h0: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if self.embedding is not None:
             x = self.drop(self.embedding(x))
-        elif x.ndim == 2:
-            x = F.one_hot(x, self.shape.inputs).to(self.rnn.weight_ih_l0.dtype)
+        elif self.rows is not None:
+            x = torch.cat([table(x) for table in self.rows], dim=2)
         else:
             x = self.drop(x)
         packed, h_n = self.rnn(pack_padded_sequence(x, lengths, enforce_sorted=False), h0)
@@ -67,7 +84,10 @@ class Cells(nn.Module):
             yield Link(f"{self.shape.prefix}embedding.W", [self.embedding.weight], False)
         for layer, reverse in self.shape.cells:
             name, end = self.shape.name(layer, reverse), f"_l{layer}{'_reverse' if reverse else ''}"
-            yield Link(f"{name}.W_xh", [getattr(self.rnn, f"weight_ih{end}")], True)
+            if self.rows is not None and layer == 0:
+                yield Link(f"{name}.W_xh", [self.rows[int(reverse)].weight], False)
+            else:
+                yield Link(f"{name}.W_xh", [getattr(self.rnn, f"weight_ih{end}")], True)
             yield Link(f"{name}.W_hh", [getattr(self.rnn, f"weight_hh{end}")], True)
             yield Link(f"{name}.b_h", [getattr(self.rnn, f"bias_ih{end}"), getattr(self.rnn, f"bias_hh{end}")], False)
 

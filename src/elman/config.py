@@ -94,7 +94,7 @@ class SequenceDataConfig:
     max_words: int = 20_000  # keep at most so many different tokens
     min_count: int = 1  # keep those seen so often
     rare: float = 0.25  # a token seen c times is read as unknown with probability rare / (rare + c) in training
-    scale: bool = True  # numbers: bring each feature to mean 0 and deviation 1
+    scale: bool = True  # numbers: each feature is brought to mean 0 and deviation 1; else it is taken as it is
     validation: float = 0.1  # share of the examples, drawn at random, that is held out to judge
 
 
@@ -172,8 +172,7 @@ TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they d
     "tag": {**_SEQUENCES, "both_ways": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
             "recurrent_dropout": 0.2, "rare": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
-    "translate": {**_SEQUENCES, "hidden": 256, "embedding": 128, "both_ways": True, "dropout": 0.2, "batch": 64,
-                  "learning_rate": 1e-3, "epochs": 8},
+    "translate": {**_SEQUENCES, "hidden": 256, "dropout": 0.2, "batch": 64, "learning_rate": 2e-3, "epochs": 10},
 }  # fmt: skip
 
 POSITIVE = {"max_words", "min_count", "hidden", "layers", "batch", "window", "block", "reach", "decay_every", "plateau",

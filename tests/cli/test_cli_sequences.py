@@ -128,12 +128,30 @@ def test_show_tells_of_any_run(runs):
         (["predict", "generate"], "C\n", "label: expected one of"),
         (["sample", "classify"], None, "expected a language model, got 'classify'. elman predict uses it."),
         (["predict", "nowhere"], "x\n", "There is no run at nowhere"),
+        (["train", "tagged.tsv", "--pooling", "mean"], None, "--pooling means nothing for --task tag. It is for class"),
+        (["train", "tagged.tsv", "--task=tag", "--pooling=mean"], None, "--pooling means nothing for --task tag"),
+        (["train", "tagged.tsv", "--task", "tag", "--tokens", "char"], None, "--tokens means nothing for --task tag"),
+        (["train", "tagged.tsv", "--target-tokens", "char"], None, "--target-tokens means nothing for --task tag"),
+        (["train", "tagged.tsv", "--sample-every", "5"], None, "--sample-every means nothing for --task tag"),
+        (["train", "names.tsv", "--sample-every", "5"], None, "--sample-every means nothing for --task classify"),
+        (["train", "names.tsv", "--no-reverse-source"], None, "--no-reverse-source means nothing for --task classify"),
+        (["train", "names.tsv", "--no-scale"], None, "--no-scale means nothing for --task classify. It is for numbers"),
+        (["train", "names.tsv", "--task", "generate", "--both-ways"], None, "--both-ways means nothing for --task gen"),
+        (["train", "names.tsv", "--task", "generate", "--rare", "1"], None, "--rare means nothing for --task generate"),
+        (["train", "pairs.tsv", "--pooling", "max"], None, "--pooling means nothing for --task translate"),
+        (["train", "pairs.tsv", "--window", "9"], None, "for language models only"),
+        (["train", "tabs.tsv", "--task", "classify"], None, "tabs.tsv, line 2: expected lines of text, a tab, a label"),
+        (["predict", "classify", "--beam", "3"], "x\n", "--beam: expected a run to translate or generate"),
+        (["predict", "classify", "--seed", "3"], "x\n", "--seed: expected a run to generate"),
+        (["predict", "generate", "--beam", "3", "--temperature", "1"], "A\n", "Choose one"),
+        (["predict", "tag"], "the\n\tX\n", "-, line 2: expected a token, got none before the tab"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_half_done(runs, words, text, says):
     folder, _ = runs
     (folder / "bad.tsv").write_text("good\tpos\nno tab\n")
     (folder / "strange.tsv").write_text("x\tC\n")
+    (folder / "tabs.tsv").write_text("x\tC\n\t\ny\tD\n")
     before = sorted(path.name for path in folder.iterdir())
     assert says in elman(*words, cwd=folder, text=text, rc=2)
     assert sorted(path.name for path in folder.iterdir()) == before
@@ -144,6 +162,59 @@ def test_a_flags_value_is_no_source(runs):
     words = ("train", "names.tsv", "--out", "twice", "--steps", "2", "--hidden", "8")
     elman(*words, cwd=folder)
     assert "examples to classify" in elman(*words, "--force", cwd=folder)
+
+
+def test_a_generator_in_training_shows_what_it_would_write(runs):
+    folder, _ = runs
+    words = ("train", "names.tsv", "--task", "generate", *QUICK, "--sample-every", "3", "--out")
+    said = elman(*words, "shown", cwd=folder)
+    assert sum(line.startswith(("A: ", "B: ")) for line in said.splitlines()) >= 4
+    rows = [json.loads(line) for line in (folder / "shown" / "metrics.jsonl").read_text().splitlines()]
+    samples = [(row["step"], row["sample"]) for row in rows if "sample" in row]
+    assert [step for step, _ in samples][:3] == [3, 6, 9]
+    assert all({line[:3] for line in sample.splitlines()} == {"A: ", "B: "} for _, sample in samples)
+    assert len({sample for _, sample in samples}) > 1
+    elman(*words, "shown", "--force", cwd=folder)
+    again = [json.loads(line) for line in (folder / "shown" / "metrics.jsonl").read_text().splitlines()]
+    assert [row.get("sample") for row in again] == [row.get("sample") for row in rows]
+
+
+def test_the_loss_of_a_regressor_is_not_called_nats(tmp_path):
+    from elman import SequenceRegressor
+
+    stops = iter([False] * 5 + [True] * 100)
+    X = [[float(i), 1.0] for i in range(40)]
+    model = SequenceRegressor(hidden=8, steps=12, validation=0.2, validate_every=4)
+    model.fit(X, list(range(40)), out=tmp_path / "run", stopping=lambda: next(stops))
+    for said in (elman("train", "--resume", "run", cwd=tmp_path), elman("show", "run", cwd=tmp_path)):
+        assert "nats" not in said
+        assert "mean squared error" in said
+
+
+def test_a_run_knows_its_seed_when_it_comes_back(runs):
+    from elman import load_model
+
+    folder, _ = runs
+    elman("train", "names.tsv", "--out", "seeded", "--steps", "3", "--hidden", "8", "--seed", "5", cwd=folder)
+    model = load_model(folder / "seeded")
+    assert (model.random_state, model.n_iter_, model.class_weight) == (5, 3, None)
+
+
+def test_tokens_of_the_examples_that_judge_are_not_learned(runs):
+    folder, _ = runs
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    (folder / "letters.tsv").write_text("".join(f"{letter}\t{'AB'[i % 2]}\n" for i, letter in enumerate(letters)))
+    words = ("--task", "classify", "--steps", "2", "--hidden", "8", "--validation", "0.5", "--out", "letters")
+    elman("train", "letters.tsv", *words, cwd=folder)
+    kept = json.loads((folder / "letters" / "vocabulary.json").read_text())
+    assert len(kept["inputs"]["symbols"]["tokens"]) == 13
+
+
+def test_the_help_says_what_a_flag_turns_off(tmp_path):
+    said = elman("train", "--task", "tag", "--help", cwd=tmp_path)
+    assert "--no-scale" not in said  # no file holds numbers
+    assert "read from both ends (on; this turns it off)" in " ".join(said.split())
+    assert "default: True" not in said
 
 
 def test_too_few_examples_are_refused(runs):

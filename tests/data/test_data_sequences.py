@@ -118,6 +118,11 @@ def test_each_form_of_file_is_read(tmp_path):
         ("tag", "the\tDET\n\tNOUN\n", "line 2.*an empty token"),
         ("tag", "the\tDET\ndog\t\n", "line 2.*an empty tag"),
         ("classify", "\n\n", "holds no example"),
+        ("classify", "good\tpos\n\t\nbad\tneg\n", "line 2.*an empty label"),
+        ("generate", "good\tpos\n \t \n", "line 2.*an empty label"),
+        ("translate", "go\tva\n\n\t\n", "line 3.*an empty target"),
+        ("tag", "the\tDET\n\t\ndog\tNOUN\n", "line 2.*an empty token"),
+        ("classify", "good\tpos\nbad\u2028\tneg\nno tab\n", "line 3: expected a tab"),
     ],
 )
 def test_a_bad_row_is_reported_with_its_line(tmp_path, task, text, says):
@@ -149,6 +154,30 @@ def test_what_cannot_be_read_is_named(tmp_path):
 )
 def test_the_task_is_guessed_from_the_form_of_the_file(tmp_path, text, task):
     assert guess_task(written(tmp_path, text)) == task
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\u0085", "\x0c", "\x1c", "\r"])
+def test_a_file_is_guessed_by_the_lines_that_are_read(tmp_path, odd):
+    """What Unicode takes for the end of a line may stand inside one."""
+    text = "".join(f"text{odd}{i}\t{'pos' if i % 2 else 'neg'}\n" for i in range(40))
+    path = written(tmp_path, f"\ufeff{text}")
+    assert guess_task(path) == "classify"
+    rows = read_rows(path, "classify")
+    assert (rows.left[0], rows.right[0], len(rows)) == (f"text{odd}0", "neg", 40)
+    assert guess_task(written(tmp_path, text.replace("\n", "\r\n"))) == "classify"
+
+
+def test_a_tab_alone_is_no_blank_line_to_the_guess(tmp_path):
+    tagged = "the\tDET\ndog\tNOUN\nbarks\tVERB\n\t\nit\tPRON\nsleeps\tVERB\n"
+    assert guess_task(written(tmp_path, tagged)) != "tag"
+
+
+def test_weights_of_classes_survive_a_file():
+    x = Ragged.of([np.arange(i) for i in range(4)], np.empty(0, np.int64))
+    plain = Examples(x, x, np.ones(4))
+    assert "class_weights" not in plain.arrays()
+    kept = Examples(x, x, np.ones(4), np.array([1.0, 2.0, 3.0])).take(np.array([3, 1]))
+    assert Examples.from_arrays(kept.arrays()).class_weights.tolist() == [1, 2, 3]
 
 
 def test_a_folder_of_short_lines_is_for_classes_and_one_of_texts_for_a_language_model(tmp_path):

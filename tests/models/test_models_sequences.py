@@ -175,9 +175,14 @@ def test_whole_numbers_are_numbers_and_never_ids():
 
 @tasks
 def test_an_empty_sequence_has_a_clear_answer(task):
-    model = made(task)
-    if task == "generate":
+    if task == "generate":  # it is written
+        model = SequenceGenerator(**QUICK | {"epochs": 30}).fit([*FIRST, *["says nothing"] * 40], [*WORDS, *[""] * 40])
+        assert model.predict(["says nothing"]) == [""]
+        assert model.predict(["starts with a"]) != [""]
+        assert -1 < model.score(["says nothing"], [""]) < 0
+        assert model.score(["starts with a"], [""]) < -2
         return
+    model = made(task)
     X = [np.zeros((0, 2))] if task == "regress" else [[]] if task == "tag" else [""]
     (said,) = model.predict(X)
     assert {"classify": str(said) in FIRST, "tag": said == [], "translate": isinstance(said, str)}.get(
@@ -245,6 +250,160 @@ def test_a_class_weight_moves_the_balance():
     assert plain < 0.25 < 0.4 < even < 0.6
 
 
+def test_a_class_weight_counts_every_step_by_its_tag():
+    X, y = [list("abbbb")] * 40, [["rare", *["common"] * 4]] * 20 + [["common"] * 5] * 20
+    options = QUICK | {"epochs": 20, "dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "rare": 0.0}
+
+    def share(class_weight):  # of the tag that stands at half of the first steps, and nowhere else
+        model = SequenceTagger(**options, class_weight=class_weight).fit(X, y)
+        return model.predict_proba(X[:1])[0][0, 1]
+
+    assert share(None) == pytest.approx(0.5, abs=0.07)
+    assert share({"rare": 3}) == pytest.approx(3 / 4, abs=0.07)
+    assert share({"rare": 1, "common": 3}) == pytest.approx(1 / 4, abs=0.07)
+    assert share("balanced") == pytest.approx(9 / 10, abs=0.07)  # 20 of 200 steps
+
+
+def test_a_weighted_tag_is_worth_as_many_examples():
+    from elman.data.examples import Examples
+    from elman.models.sequence_run import new_task
+    from elman.models.sequence_task import mean_loss
+
+    plain = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "rare": 0.0, "precision": "float64"}
+    model = SequenceTagger(**QUICK, **plain, class_weight={"A": 2.0}).fit(*CASES["tag"][2:])
+    tags = [[[], ["B"], ["A", "B"]][i % 3] for i in range(12)]
+    words = [[tag.lower() for tag in sequence] for sequence in tags]
+    examples = model._examples(model.fitted_.terms, words, tags, None, np.arange(12))
+    assert examples.class_weights.tolist() == [2, 1]
+    again = Examples.from_arrays(examples.arrays())
+    assert again.class_weights.tolist() == [2, 1]
+    task = new_task(model.fitted_, again)
+    assert task.mean_weight == pytest.approx((8 * 1 + 4 * 2) / 12)  # 12 steps, 4 of them tagged A
+    whole = mean_loss(model.fitted_.network, model.fitted_.parameters, examples)  # 12 sequences are one batch
+    assert task.add_gradients(model.fitted_.parameters.zeros(), 0) == pytest.approx(whole, rel=1e-12)
+    shares = model.predict_proba(words)
+    costs = [
+        -np.log(row[t, "AB".index(tag)]) for row, own in zip(shares, tags, strict=True) for t, tag in enumerate(own)
+    ]
+    doubled = [tag == "A" for sequence in tags for tag in sequence]
+    assert whole == pytest.approx(np.average(costs, weights=1 + np.array(doubled)), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [SequenceClassifier, SequenceTagger])
+@pytest.mark.parametrize(
+    ("class_weight", "says"),
+    [({"C": 2.0}, "got 'C'"), ({"A": -1.0}, "0 or more"), ({"A": np.nan}, "finite"), ("even", "'even'")],
+)
+def test_a_class_weight_that_makes_no_sense_is_refused(kind, class_weight, says):
+    y = [["A"], ["B"]] if kind is SequenceTagger else ["A", "B"]
+    with pytest.raises(ElmanError, match=f"class_weight: .*{says}"):
+        kind(**QUICK, class_weight=class_weight).fit([["a"], ["b"]], y)
+
+
+def test_tags_may_be_strings_of_one_tag_a_character():
+    words = [list("dog"), list("cats")] * 20
+    as_lists = SequenceTagger(**QUICK).fit(words, [list("NVD"), list("NNVD")] * 20)
+    as_strings = SequenceTagger(**QUICK).fit(words, ["NVD", "NNVD"] * 20)
+    assert as_strings.classes_.tolist() == ["D", "N", "V"]
+    assert as_strings.predict(words[:2]) == as_lists.predict(words[:2])
+    assert as_strings.score(words, ["NVD", "NNVD"] * 20) == as_lists.score(words, [list("NVD"), list("NNVD")] * 20)
+    with pytest.raises(ShapeError, match="sequence 1: expected 4 tags"):
+        SequenceTagger(**QUICK).fit(words[:2], ["NVD", "NV"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "X", "y", "says"),
+    [
+        (SequenceClassifier, ["a", "b"], ["x", 1], "strings or numbers, not both, got 'x' and 1"),
+        (SequenceTagger, [["a", "b"]], [["x", 1]], "strings or numbers, not both"),
+        (SequenceTagger, ["a", "b"], [1, 2], "y, sequence 0: expected a list of tags"),
+        (SequenceTagger, ["a", "b"], "xy", "the tags of each sequence, got one str"),
+        (SequenceGenerator, ["x", "y"], [["a", "b"], ["a", 1]], "target 1: expected tokens that are strings"),
+        (SequenceGenerator, ["x", "y"], ["a", ["b"]], "target 1: expected strings"),
+        (SequenceGenerator, ["x", "y"], [["a"], "b"], "target 1: expected tokens that are strings"),
+        (Seq2Seq, ["x", "y"], [["a", 1], ["a"]], "target 0: expected tokens that are strings"),
+        (Seq2Seq, ["x", "y"], [["a"], 3], "target 1: expected tokens that are strings"),
+        (Seq2Seq, ["x", "y"], [[1, 2], [3]], "y: expected strings or lists of tokens, got numbers"),
+    ],
+)
+def test_targets_of_mixed_kinds_are_refused_with_the_reason(kind, X, y, says):
+    with pytest.raises(ElmanError, match=says):
+        kind(**QUICK).fit(X, y)
+
+
+def test_the_logarithm_of_a_probability_is_finite_however_small_it_is():
+    model = classifier()
+    model.fitted_.parameters["head.b_y"][0] = 2000.0
+    assert model.predict_proba(WORDS[:3])[:, 1].tolist() == [0, 0, 0]
+    logs = model.predict_log_proba(WORDS[:3])
+    assert np.isfinite(logs).all()
+    assert (logs[:, 1] < -1900).all()
+
+
+# -- nothing of what judges is learned from ----------------------------------------------------------------------------
+
+
+def learned_from(task, X, y, seed):
+    """vocabulary.json, and the rows that were held out."""
+    kind, own = CASES[task][:2]
+    model = kind(**QUICK | own | {"epochs": 1, "validation": 0.25, "random_state": seed}).fit(X, y)
+    config = model.fitted_.config
+    return model.fitted_.terms.to_json(), np.setdiff1d(np.arange(len(X)), sequence_run.trained_on(config, len(X)))
+
+
+@tasks
+def test_nothing_is_learned_from_the_rows_that_judge(task):
+    """Whatever stands in them, tokens, scale and lengths are those of the other rows."""
+    X, y = CASES[task][2:]
+    plain, held = learned_from(task, X, y, seed=3)
+    assert len(held) == round(len(X) / 4)
+    X, y = list(X), list(y)
+    for i in held:
+        if task == "regress":
+            X[i], y[i] = X[i] * 1000 + 5, y[i] * 1000
+        elif task == "generate":
+            y[i] = y[i] + "zzzzzzzzzz"
+        elif task == "tag":
+            X[i] = ["zz" for _ in X[i]]
+        else:
+            X[i] = X[i] + "zzzzzzzzzz"
+            y[i] = y[i] + "ZZ" if task == "translate" else y[i]
+    assert learned_from(task, X, y, seed=3)[0] == plain
+    assert learned_from(task, X, y, seed=4)[0] != plain
+
+
+def test_a_vector_that_sets_the_state_is_scaled_by_the_rows_that_are_learned_from():
+    vectors = np.random.default_rng(0).standard_normal((120, 2))
+    plain, held = learned_from("generate", vectors, WORDS, seed=3)
+    vectors[held] *= 1000
+    assert learned_from("generate", vectors, WORDS, seed=3)[0] == plain
+
+
+def test_balanced_weights_are_those_of_the_rows_that_are_learned_from():
+    X, y = ["a", "b"] * 40, ["A", "B"] * 40
+    options = QUICK | {"epochs": 1, "validation": 0.25, "class_weight": "balanced"}
+    one = SequenceClassifier(**options).fit(X, y)
+    held = np.setdiff1d(np.arange(80), sequence_run.trained_on(one.fitted_.config, 80))
+    for i in held:
+        y[i] = "A"
+    other = SequenceClassifier(**options).fit(X, y)
+    assert one.fitted_.parameters.buffer.tobytes() == other.fitted_.parameters.buffer.tobytes()
+
+
+def test_all_that_is_held_out_may_be_new(tmp_path):
+    """Labels that only they have, tokens that only they have, and nothing but empty sequences to learn from."""
+    names = [f"label {i}" for i in range(20)]
+    model = SequenceGenerator(**QUICK | {"validation": 0.5, "epochs": 1}).fit(names, names, out=tmp_path / "run")
+    assert (
+        sequence_run.resume(tmp_path / "run").parameters.buffer.tobytes() == model.fitted_.parameters.buffer.tobytes()
+    )
+    options = QUICK | {"validation": 0.5}
+    rows = sequence_run.trained_on(SequenceTagger(**options)._config(), 4)
+    X = [[] if i in rows else ["a"] for i in range(4)]
+    with pytest.raises(ElmanError, match="at least one example that counts"):
+        SequenceTagger(**options).fit(X, [["x"] * len(x) for x in X])
+
+
 # -- scikit-learn ------------------------------------------------------------------------------------------------------
 
 
@@ -291,10 +450,61 @@ def test_partial_fit_learns_on_from_where_it_was(task):
     assert model.n_iter_ == 6 * -(-len(X) // 16)
 
 
+@tasks
+def test_what_is_set_between_two_passes_counts(task):
+    kind, own, X, y = CASES[task]
+
+    def after(**changes):
+        model = kind(**QUICK | own).partial_fit(X, y)
+        return model.set_params(**changes).partial_fit(X, y).fitted_.parameters.buffer.tobytes()
+
+    plain = after()
+    assert plain == after(epochs=99, hidden=(QUICK | own)["hidden"])
+    for changes in (
+        {"learning_rate": 0.001},
+        {"optimiser": "sgd"},
+        {"dropout": 0.4},
+        {"batch": 7},
+        {"clip_norm": 1e-3},
+        {"random_state": 5},
+    ):
+        assert after(**changes) != plain, changes
+
+
+def test_a_class_weight_set_between_two_passes_counts():
+    model = SequenceClassifier(**QUICK).partial_fit(WORDS, FIRST)
+    one, other = deepcopy(model), deepcopy(model).set_params(class_weight={"starts with a": 9.0})
+    heavy = other.partial_fit(WORDS, FIRST).predict_proba([""])[0, 0]
+    assert heavy > one.partial_fit(WORDS, FIRST).predict_proba([""])[0, 0] + 0.01
+
+
+@pytest.mark.parametrize(
+    ("task", "changes"),
+    [
+        ("classify", {"hidden": 17}),
+        ("classify", {"pooling": "max"}),
+        ("classify", {"tokens": "byte"}),
+        ("regress", {"scale": False}),
+        ("tag", {"both_ways": False}),
+        ("generate", {"embedding": 3}),
+        ("translate", {"reverse_source": False}),
+    ],
+)
+def test_what_a_model_is_made_of_cannot_be_set_between_two_passes(task, changes):
+    kind, own, X, y = CASES[task]
+    model = kind(**QUICK | own).partial_fit(X, y)
+    before = model.fitted_.parameters.buffer.tobytes()
+    (name,) = changes
+    with pytest.raises(ElmanError, match=f"{name}: expected .*, as when learning began, got .*fit begins anew"):
+        model.set_params(**changes).partial_fit(X, y)
+    assert model.fitted_.parameters.buffer.tobytes() == before
+    assert model.fit(X, y).n_iter_ > 0
+
+
 @pytest.mark.parametrize("task", ["classify", "regress", "tag", "translate"])
 def test_transform_shows_the_states_of_all_layers(task):
-    model = made(task, layers=2)
-    X, directions = CASES[task][2], 2 if task in ("tag", "translate") else 1
+    model = made(task, layers=2, both_ways=task in ("tag", "translate"))
+    X, directions = CASES[task][2], 1 + model.both_ways
     states = model.transform(X)
     assert states.shape == (len(X), 2 * directions * model.hidden)
     for row, every in zip(X, model.transform(X, steps=True), strict=True):
@@ -424,6 +634,40 @@ def test_a_saved_model_comes_back_equal(task, tmp_path):
     assert type(again) is type(model)
     assert flat(again.predict(X)) == flat(model.predict(X))
     assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib")]
+
+
+@tasks
+def test_a_model_that_comes_back_knows_what_it_was_told(task, tmp_path):
+    kind, own, X, y = CASES[task]
+    told = own | {"random_state": 7, "epochs": 2}
+    if task in ("classify", "tag"):
+        told["class_weight"] = {"starts with a": 2.0} if task == "classify" else {"A": 2.0}
+    model = kind(**QUICK | told).fit(X, y, out=tmp_path / "run")
+    model.save(tmp_path / "saved")
+    load_model(tmp_path / "saved").save(tmp_path / "again")
+    for name in ("run", "saved", "again"):
+        known = load_model(tmp_path / name)
+        assert known.get_params() == model.get_params()
+        assert known.n_iter_ == model.n_iter_ > 0
+    anew = clone(known).fit(X, y)
+    assert anew.fitted_.parameters.buffer.tobytes() == model.fitted_.parameters.buffer.tobytes()
+    more = known.partial_fit(X, y)
+    assert more.n_iter_ > 0
+
+
+def test_numbers_are_weighted_and_seeds_are_unknown_after_a_run_too(tmp_path):
+    model = SequenceClassifier(**QUICK | {"random_state": None}, class_weight={np.int64(0): 2, 1: 1})
+    model.fit(WORDS, [int(word[0] == "a") for word in WORDS]).save(tmp_path / "run")
+    known = load_model(tmp_path / "run")
+    assert known.class_weight == {0: 2, 1: 1}
+    assert known.random_state is None
+    drawn = SequenceClassifier(**QUICK | {"random_state": np.random.RandomState(3)}).fit(WORDS, FIRST)
+    drawn.save(tmp_path / "drawn")
+    assert load_model(tmp_path / "drawn").random_state == drawn.fitted_.config.training.seed
+    path = tmp_path / "run" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "told": {"class_weight": [1, 2]}}))
+    with pytest.raises(RunError, match="class_weight of a run is damaged"):
+        load_model(tmp_path / "run")
 
 
 def test_a_run_of_another_task_is_refused(tmp_path):

@@ -13,7 +13,8 @@ from elman.network.shape import Batch, Dropout
 from elman.network.teller import Teller
 
 X, H, Y = 3, 4, 3
-LENGTHS = np.array([4, 2, 1, 3])
+LENGTHS = np.array([4, 2, 0, 1, 3])
+T, B = 4, len(LENGTHS)
 DROPOUTS = [Dropout(), Dropout(0.2, 0.2, 0.2)]  # more would leave equal states, between which a maximum has no slope
 FLOAT64 = np.dtype(np.float64)
 
@@ -24,29 +25,35 @@ def encoder(tokens, *, both_ways=False, layers=1, embedding=0, prefix="", inputs
     )
 
 
-def inputs(rng, tokens, T, B):
+def inputs(rng, tokens):
     return rng.integers(X, size=(T, B)) if tokens else rng.standard_normal((T, B, X))
 
 
 def reading(rng, pooling, loss, tokens, **options):
     network = Reader(encoder(tokens, **options), Y, pooling=pooling, loss=loss)
-    y = rng.integers(Y, size=4) if loss == "cross_entropy" else rng.standard_normal((4, Y))
+    y = rng.integers(Y, size=B) if loss == "cross_entropy" else rng.standard_normal((B, Y))
     if pooling == "none":
-        y = rng.integers(Y, size=(4, 4))
+        y = rng.integers(Y, size=(T, B))
     lengths = LENGTHS if pooling == "none" else None
-    return network, Batch(inputs(rng, tokens, 4, 4), y, rng.uniform(0.5, 2, 4), LENGTHS, lengths)
+    return network, Batch(inputs(rng, tokens), y, rng.uniform(0.5, 2, B), LENGTHS, lengths)
 
 
 def telling(rng, source, layers, embedding=0):
     decoder = Encoder(Y, H, layers, embedding=embedding, prefix="decoder.")
-    y, y_lengths = rng.integers(Y, size=(3, 4)), np.array([3, 0, 2, 1])
-    weights = rng.uniform(0.5, 2, 4)
+    y, y_lengths = rng.integers(Y, size=(3, B)), np.array([3, 0, 2, 1, 2])
+    weights = rng.uniform(0.5, 2, B)
     if source == "labels":
-        return Teller(X, decoder, Y, edge=1), Batch(rng.integers(X, size=4), y, weights, None, y_lengths)
+        return Teller(X, decoder, Y, edge=1), Batch(rng.integers(X, size=B), y, weights, None, y_lengths)
     if source == "numbers":
-        return Teller(X, decoder, Y, edge=1), Batch(rng.standard_normal((4, X)), y, weights, None, y_lengths)
+        return Teller(X, decoder, Y, edge=1), Batch(rng.standard_normal((B, X)), y, weights, None, y_lengths)
     read = encoder(True, both_ways=source == "both ways", layers=layers, embedding=embedding, prefix="encoder.")
-    return Teller(read, decoder, Y, edge=1), Batch(inputs(rng, True, 4, 4), y, weights, LENGTHS, y_lengths)
+    return Teller(read, decoder, Y, edge=1), Batch(inputs(rng, True), y, weights, LENGTHS, y_lengths)
+
+
+def tagging(rng, **options):
+    """Every step counts differently."""
+    network, batch = reading(rng, "none", "cross_entropy", True, **options)
+    return network, batch._replace(y_weights=rng.uniform(0, 2, (T, B)))
 
 
 def filled(network, rng):
@@ -79,6 +86,19 @@ def test_gradients_of_a_reader(pooling, loss, both_ways, layers, tokens, embeddi
     )
 
 
+@pytest.mark.parametrize("dropout", DROPOUTS)
+def test_gradients_of_steps_that_count_differently(dropout):
+    network, batch = tagging(np.random.default_rng(4), both_ways=True)
+    check_gradients(network, batch, dropout)
+    p = filled(network, np.random.default_rng(0))
+    o = network.forward(p, batch.x, LENGTHS)
+    apart = [(t, b) for b in range(B) for t in range(LENGTHS[b])]
+    losses = {(t, b): np.logaddexp.reduce(o[t, b]) - o[t, b, batch.y[t, b]] for t, b in apart}
+    weights = {(t, b): batch.weights[b] * batch.y_weights[t, b] for t, b in apart}
+    expected = sum(losses[step] * weights[step] for step in apart) / sum(weights.values())
+    assert network.loss(p, batch, normaliser=network.units(batch)) == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("source", ["labels", "numbers", "one way", "both ways"])
 @pytest.mark.parametrize(("layers", "embedding"), [(1, 0), (2, 0), (1, 2), (2, 2)])
 @pytest.mark.parametrize("dropout", DROPOUTS)
@@ -105,19 +125,21 @@ def made(kind):
     rng = np.random.default_rng(5)
     if kind in ("last", "mean", "max", "none"):
         return reading(rng, kind, "cross_entropy", True, both_ways=True, layers=2)
+    if kind == "weighted steps":
+        return tagging(rng, both_ways=True, layers=2)
     return telling(rng, kind, 2)
 
 
-@pytest.mark.parametrize("kind", ["last", "mean", "max", "none", "labels", "one way", "both ways"])
+@pytest.mark.parametrize("kind", ["last", "mean", "max", "none", "weighted steps", "labels", "one way", "both ways"])
 def test_a_padded_batch_equals_its_sequences_one_by_one(kind):
     network, batch = made(kind)
     p = filled(network, np.random.default_rng(0))
     whole, apart = p.zeros(), p.zeros()
     loss = network.loss_and_gradients(p, batch, whole, normaliser=1)
-    alone = [network.loss_and_gradients(p, batch.rows(slice(i, i + 1)), apart, normaliser=1) for i in range(4)]
+    alone = [network.loss_and_gradients(p, batch.rows(slice(i, i + 1)), apart, normaliser=1) for i in range(B)]
     assert loss == pytest.approx(sum(alone), rel=1e-12)
     np.testing.assert_allclose(whole.buffer, apart.buffer, rtol=1e-12, atol=1e-12)
-    assert network.units(batch) == sum(network.units(batch.rows(slice(i, i + 1))) for i in range(4))
+    assert network.units(batch) == sum(network.units(batch.rows(slice(i, i + 1))) for i in range(B))
 
 
 @pytest.mark.parametrize("kind", ["last", "mean", "max", "none", "one way"])
@@ -126,14 +148,14 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
     p = filled(network, np.random.default_rng(0))
     before, after = p.zeros(), p.zeros()
     loss = network.loss_and_gradients(p, batch, before, normaliser=1)
-    over = np.arange(4)[:, np.newaxis] >= LENGTHS
+    over = np.arange(T)[:, np.newaxis] >= LENGTHS
     x = batch.x.copy()
     x[over] = (x[over] + 1) % X
     assert network.loss_and_gradients(p, batch._replace(x=x), after, normaliser=1) == loss
     np.testing.assert_array_equal(before.buffer, after.buffer)
 
 
-@pytest.mark.parametrize("kind", ["last", "none", "labels", "both ways"])
+@pytest.mark.parametrize("kind", ["last", "none", "weighted steps", "labels", "both ways"])
 def test_the_number_of_threads_changes_no_bit(kind):
     network, batch = made(kind)
     repeated = Batch(*(part if part is None else np.concatenate([part] * 40, axis=-1) for part in batch))

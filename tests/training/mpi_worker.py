@@ -6,6 +6,7 @@ import resource
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from training_tools import CASES, start
@@ -47,6 +48,24 @@ def validation() -> None:
             assert abs(shared - alone) < 1e-10, (activation, gain, length, alone, shared)
 
 
+WORDS = ["".join("abc"[(i * k) % 3] for k in range(1, 2 + i % 6)) for i in range(90)]
+SEQUENCES: dict[str, Any] = {
+    "hidden": 8, "steps": 12, "batch": 10, "learning_rate": 0.02, "warmup": 2, "validation": 0.2, "validate_every": 7,
+    "dropout": 0.2, "recurrent_dropout": 0.1, "accumulate": 2, "precision": "float64", "random_state": 0,
+}  # fmt: skip
+
+
+def sequences(folder: Path) -> int:
+    """A class for each word, and a tag for each letter; batches of 10 and one of 2, for 2 ranks or for one."""
+    from elman.models import SequenceClassifier, SequenceTagger
+
+    first = [word[0] for word in WORDS]
+    SequenceClassifier(**SEQUENCES, class_weight="balanced").fit(WORDS, first, out=folder / "classify")
+    tags = [[letter.upper() for letter in word] for word in WORDS]
+    SequenceTagger(**SEQUENCES, class_weight={"A": 3.0}).fit(WORDS, tags, out=folder / "tag")
+    return 0
+
+
 def full(folder: Path) -> int:
     """Rank 0 finds the disk full once it has saved a checkpoint: no file may grow over 50 kB from then on."""
 
@@ -79,7 +98,7 @@ def broken(folder: Path) -> int:
     return 0
 
 
-WHAT: dict[str, Callable[[Path], int]] = {"equal": equal, "full": full, "broken": broken}
+WHAT: dict[str, Callable[[Path], int]] = {"equal": equal, "sequences": sequences, "full": full, "broken": broken}
 
 if __name__ == "__main__":
     if sys.argv[1] == "elman":  # the command, in a Python that has no mpi4py

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mpi_worker import DOUBLE, SINGLE
+from mpi_worker import DOUBLE, SINGLE, sequences
 from training_tools import SMALL, command, environment, flags, resume, rows, small_text, start
 
 from elman.models.language_task import uniform_lanes
@@ -142,6 +142,23 @@ def test_many_ranks_follow_one_process(size: int, alone: Path) -> None:
                 if theirs.get(key) is not None and abs(theirs[key]) < 1e3:  # above it is on its way to a rollback
                     assert mine[key] == pytest.approx(theirs[key], rel=1e-6 if name == "single" else 1e-9), (name, key)
             assert mine.get("sample") == theirs.get("sample")
+
+
+@needs_mpi
+def test_two_ranks_learn_whole_sequences_as_one_process_does(tmp_path: Path, cache: Path) -> None:
+    sequences(tmp_path / "one")
+    done = mpirun((2, worker("sequences", tmp_path / "many")), cache=cache)
+    assert (done.returncode, said(done)) == (0, [])
+    for task in ("classify", "tag"):
+        one, many = tmp_path / "one" / task, tmp_path / "many" / task
+        expected, got = last_state(one), last_state(many)
+        assert set(got) == set(expected)
+        for array in expected:
+            np.testing.assert_allclose(got[array], expected[array], rtol=1e-10, atol=1e-10, err_msg=f"{task}, {array}")
+        for mine, theirs in zip(rows(many), rows(one), strict=True):
+            for key in ("step", "loss", "validation_loss", "gradient_norm"):
+                expected_value = None if theirs[key] is None else pytest.approx(theirs[key], rel=1e-10)
+                assert mine[key] == expected_value, (task, key)
 
 
 @needs_mpi

@@ -9,6 +9,15 @@ from elman.cli.say import console
 from elman.errors import ArgumentError
 from elman.training.events import Finished
 
+UNITS = {  # of the loss that a task is judged by
+    "lm": "nats a token",
+    "classify": "nats an example",
+    "regress": "mean squared error, in deviations",
+    "tag": "nats a tag",
+    "generate": "nats a token",
+    "translate": "nats a token",
+}
+
 
 def free_folder(parent: Path, name: str) -> Path:
     """runs/NAME, or the first of runs/NAME-2, runs/NAME-3 … that is not there yet."""
@@ -20,7 +29,7 @@ def free_folder(parent: Path, name: str) -> Path:
 
 
 def farewell(
-    path: Path, finished: Finished, *, unit: str = "a token", use: str = "Write with it", command: str = "elman sample"
+    path: Path, finished: Finished, *, task: str = "lm", use: str = "Write with it", command: str = "elman sample"
 ) -> int:
     """How it ended, and last the next command to type."""
     where = quote(str(path))
@@ -29,7 +38,8 @@ def farewell(
         console.print(f"elman train --resume {where}", markup=False)
         return 130
     why = {"budget": "Done", "patience": "Stopped early, validation got no better"}[finished.why]
-    best = "" if finished.best_loss is None else f": {finished.best_loss:.4f} nats {unit} at step {finished.best_step}"
+    loss, step = finished.best_loss, finished.best_step
+    best = "" if loss is None else f": {loss:.4f} {UNITS[task]} at step {step}"
     console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. {use}:", markup=False)
     console.print(f"{command} {where}", markup=False)
     return 0

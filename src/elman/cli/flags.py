@@ -19,6 +19,7 @@ NAMES: dict[str, Any] = {
     "from_": {"name": "from"},
     "trained": {"name": "run", "metavar": "RUN"},
 }
+HIDDEN = {"scale"}  # of numbers, which no command reads
 TEXTS = ("--prompt", "--stop", "--text")  # whose value may begin with a dash
 
 
@@ -54,10 +55,14 @@ def _annotate(kind: Any) -> None:
         elif name in {field.name for field in dataclasses.fields(kind)}:
             if isinstance(hint, UnionType):  # which tyro would check with typeguard: a tenth of a second to import
                 hint = Union[get_args(hint)]  # noqa: UP007
-            kind.__annotations__[name] = Annotated[hint, tyro.conf.arg(help_behavior_hint=_hint, **NAMES.get(name, {}))]
+            marks: list[Any] = [tyro.conf.arg(help_behavior_hint=_hint, **NAMES.get(name, {}))]
+            marks += [tyro.conf.Suppress] if name in HIDDEN else []
+            kind.__annotations__[name] = Annotated[hint, *marks]
 
 
 def _hint(default: str) -> str:
+    if default == "True":  # then the flag is called --no-…
+        return "(on; this turns it off)"
     return "" if default in ("None", "False", "''", "") else f"(default: {default})"
 
 

@@ -51,10 +51,15 @@ class Predict:
             raise ArgumentError("--proba", expected="a run to classify or tag", got=f"one to {task}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ArgumentError("--temperature", expected="0 or more", got=self.temperature)
-        if self.temperature and task != "generate":
-            raise ArgumentError("--temperature", expected="a run to generate", got=f"one to {task}")
+        for flag, given in (("--temperature", self.temperature), ("--seed", self.seed)):
+            if given and task != "generate":
+                raise ArgumentError(flag, expected="a run to generate", got=f"one to {task}")
         if self.beam < 1:
             raise ArgumentError("--beam", expected="1 or more", got=self.beam)
+        if self.beam > 1 and task not in ("generate", "translate"):
+            raise ArgumentError("--beam", expected="a run to translate or generate", got=f"one to {task}")
+        if self.beam > 1 and self.temperature:
+            raise ArgumentError("--beam searches for the likeliest, --temperature draws at random", do="Choose one.")
         items = self._items(model)
         say_if_compiling("_forward")
         if not items:
@@ -67,19 +72,20 @@ class Predict:
 
     def _items(self, model: Any) -> list[Any]:
         from elman.data.inputs import NumberInputs
-        from elman.data.labelled import lines_of
+        from elman.data.labelled import is_blank, lines_of
         from elman.data.targets import Numbers
 
-        lines = [(number, line.partition("\t")[0]) for number, line in lines_of(self.source, self.encoding)]
-        if lines and not lines[-1][1]:
-            lines.pop()  # the end of the last line begins no other
+        whole = list(lines_of(self.source, self.encoding))
+        lines = [(number, line.partition("\t")[0]) for number, line in whole]
         if isinstance(model.fitted_.terms.inputs, NumberInputs | Numbers):
             return [_numbers(f"{self.source}, line {number}", line) for number, line in lines if line.strip()]
         if model.task == "tag":
             blocks: list[list[str]] = [[]]
-            for _, line in lines:
+            for (number, line), (_, row) in zip(lines, whole, strict=True):
                 if line.strip():
                     blocks[-1].append(line)
+                elif not is_blank(row):
+                    raise DataError(f"{self.source}, line {number}", expected="a token", got="none before the tab")
                 elif blocks[-1]:
                     blocks.append([])
             return [block for block in blocks if block]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from elman.cli.curve import Points, curve
+from elman.cli.ending import UNITS
 from elman.cli.say import console
 from elman.config import TASKS, NetworkConfig, SequenceNetworkConfig, TrainingConfig
 from elman.look.history import is_number, kept
@@ -36,7 +37,7 @@ class Show:
         facts = {
             **(_of_sequences(run) if run.config.get("task") in list(TASKS) else _of_a_language_model(run)),
             "progress": _progress(run.config, rows),
-            "best": _best(held),
+            "best": _best(held, str(run.config.get("task"))),
             "rolled back": str(sum(row.get("event") == "rolled back" for row in run.metrics())) + " times",
         }
         width = max(map(len, facts))
@@ -94,11 +95,12 @@ def _progress(config: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     return f"{shown}, epoch {epoch:.1f}, {seconds:.0f} s" if is_number(epoch) and is_number(seconds) else shown
 
 
-def _best(held: Points) -> str:
+def _best(held: Points, task: str) -> str:
     if not held:
         return "not validated yet"
     step, loss = min(held, key=lambda point: point[1])
-    return f"{loss:.4f} nats on validation, at step {step}"
+    unit = UNITS[task] if task == "regress" else "nats"
+    return f"{loss:.4f} {unit} on validation, at step {step}"
 
 
 def _points(rows: list[dict[str, Any]], name: str) -> Points:

@@ -56,7 +56,7 @@ class TrainSequences:
     @staticmethod
     def default(words: list[str]) -> TrainSequences:
         """The defaults of the task; its budget gives way to one that is named."""
-        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
+        flags = {word.partition("=")[0].replace("_", "-") for word in words if word.startswith("--")}
         allowed = {
             "--resume",
             "--threads",
@@ -71,6 +71,8 @@ class TrainSequences:
         if windows := sorted(flags & {"--window", "--block", "--reach", "--preset"}):
             raise ArgumentError(f"{', '.join(windows)}: for language models only; a sequence is read whole")
         task = task_of(words)
+        if "--resume" not in flags:
+            _refuse_meaningless(task, flags)
         options = TASKS[task]
         if flags & {f"--{name}" for name in BUDGET} or "--resume" in flags:
             options = {name: value for name, value in options.items() if name not in BUDGET}
@@ -102,7 +104,8 @@ class TrainSequences:
         rows = read_rows(self.source, self.task, encoding=self.data.encoding)
         kind = model_class(self.task)
         known = kind.defaults()
-        model = kind(**{name: value for name, value in config.options().items() if name in known})
+        options = {name: value for name, value in config.options().items() if name in known}
+        model = kind(**options, random_state=self.training.seed)
         name = "stdin" if self.source == "-" else Path(self.source).stem
         out = self.out or free_folder(Path("runs"), name)
         X, y = (rows.right, rows.left) if self.task == "generate" else (rows.left, rows.right)
@@ -161,8 +164,29 @@ class TrainSequences:
 
 def _words(task: str) -> dict[str, str]:
     """How the end of a run speaks of this task."""
-    unit = {"classify": "an example", "tag": "a tag"}.get(task, "a token")
-    return {"unit": unit, "command": "elman predict", "use": "Use it"}
+    return {"task": task, "command": "elman predict", "use": "Use it"}
+
+
+# flag: the tasks for which it means something
+MEANS = {
+    "pooling": {"classify"},
+    "reverse-source": {"translate"},
+    "target-tokens": {"generate", "translate"},
+    "tokens": {"classify", "translate"},  # tags have their tokens already
+    "rare": {"classify", "tag", "translate"},
+    "both-ways": {"classify", "tag", "translate"},
+    "learned-state": {"classify", "tag", "translate"},
+    "sample-every": {"generate"},
+    "scale": set[str](),  # a file holds no numbers
+}
+
+
+def _refuse_meaningless(task: str, flags: set[str]) -> None:
+    """What would be passed over must not look as if it had been heard."""
+    for name, tasks in MEANS.items():
+        if task not in tasks and (given := {f"--{name}", f"--no-{name}"} & flags):
+            do = f"It is for {', '.join(sorted(tasks))}." if tasks else "It is for numbers, which come from Python."
+            raise ArgumentError(f"{given.pop()} means nothing for --task {task}", do=do)
 
 
 def task_of(words: list[str]) -> str:

@@ -16,6 +16,7 @@ class Examples:
     x: Ragged | Array  # sequences, or one condition each: (n,) ids or (n, X)
     y: Ragged | Array  # sequences of ids, (n,) class ids or (n, Y) numbers
     weights: Array  # (n,)
+    class_weights: Array | None = None  # (Y,), where every step has a class: how much each one counts, beside its row
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -34,13 +35,14 @@ class Examples:
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[Examples, Examples]:
         """Two parts, the second a share drawn at random; each in the order of the whole."""
-        held = np.zeros(len(self), bool)
-        held[rng.permutation(len(self))[: round(share * len(self))]] = True
+        held = held_out(len(self), share, rng)
         return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
 
     def arrays(self) -> dict[str, Array]:
         """For a file."""
         found = {"weights": self.weights}
+        if self.class_weights is not None:
+            found["class_weights"] = self.class_weights
         for name, part in (("x", self.x), ("y", self.y)):
             if isinstance(part, Ragged):
                 found |= {f"{name}.values": part.values, f"{name}.lengths": part.lengths}
@@ -70,4 +72,11 @@ class Examples:
                 raise ValueError("weights")
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the examples of a run are damaged: {error!r}") from None
-        return cls(parts["x"], parts["y"], weights)
+        return cls(parts["x"], parts["y"], weights, arrays.get("class_weights"))
+
+
+def held_out(n: int, share: float, rng: np.random.Generator) -> Array:
+    """(n,) which of n examples are to judge: a share of them, drawn at random."""
+    held = np.zeros(n, bool)
+    held[rng.permutation(n)[: round(share * n)]] = True
+    return held

@@ -25,7 +25,7 @@ class TokenInputs:
         wanted = "tokens" if self.symbols.kind == "list" else "strings"
         if form not in (wanted, "nothing"):
             raise DtypeError("sequences", expected=f"{wanted}, as in training", got=form)
-        _check_tokens(sequences, form)
+        check_tokens(sequences, form)
         return Ragged.of([self.symbols.encode(sequence) for sequence in sequences], np.empty(0, np.int32))
 
     def to_json(self) -> dict[str, Any]:
@@ -55,8 +55,8 @@ class NumberInputs:
 Inputs = TokenInputs | NumberInputs
 
 
-def learn_inputs(sequences: Any, config: SequenceDataConfig, *, tokens: str | None = None) -> Inputs:
-    """What these sequences are."""
+def learn_inputs(sequences: Any, config: SequenceDataConfig, rows: Array) -> Inputs:
+    """What these sequences are; tokens and scale are those of some rows, so that the others can judge."""
     form = form_of(sequences)
     if form == "nothing":
         raise ArgumentError("sequences", expected="at least one", got="none")
@@ -65,15 +65,16 @@ def learn_inputs(sequences: Any, config: SequenceDataConfig, *, tokens: str | No
         widths = sorted({array.shape[1] for array in arrays if len(array)})
         if len(widths) > 1:
             raise ShapeError("sequences", expected="equally many numbers in each step", got=widths)
-        steps = np.concatenate(arrays)  # (Σ T_i, X)
+        steps = np.concatenate([arrays[0][:0], *(arrays[i] for i in rows)])  # (Σ T_i, X)
         mean, deviation = np.zeros(steps.shape[1]), np.ones(steps.shape[1])
         if config.scale and len(steps):
             mean, deviation = steps.mean(axis=0), steps.std(axis=0)
             deviation[deviation <= 10 * np.finfo(np.float64).eps * abs(mean)] = 1  # constant, but for rounding
         return NumberInputs(mean, deviation)
-    _check_tokens(sequences, form)
-    kind = "list" if form == "tokens" else kind_of(sequences, tokens or config.tokens)
-    return TokenInputs(Symbols.of(sequences, kind, max_words=config.max_words, min_count=config.min_count))
+    check_tokens(sequences, form)
+    seen = [sequences[i] for i in rows]
+    kind = "list" if form == "tokens" else kind_of(seen, config.tokens)
+    return TokenInputs(Symbols.of(seen, kind, max_words=config.max_words, min_count=config.min_count))
 
 
 def inputs_from_json(value: object) -> Inputs:
@@ -128,11 +129,14 @@ def number_sequences(sequences: Any) -> list[Array]:
     return [array if len(array) else np.empty((0, width)) for array in arrays]
 
 
-def _check_tokens(sequences: Any, form: str) -> None:
+def check_tokens(sequences: Any, form: str, what: str = "sequence") -> None:
     for i, sequence in enumerate(sequences):
-        right = isinstance(sequence, str) if form == "strings" else all(isinstance(token, str) for token in sequence)
-        if not right or (form == "tokens" and isinstance(sequence, str)):
-            raise DtypeError(f"sequence {i}", expected=f"{form}, as in the first", got=few(sequence))
+        is_string = isinstance(sequence, str)
+        if form == "strings" and not is_string:
+            raise DtypeError(f"{what} {i}", expected="strings, as in the first", got=few(sequence))
+        is_list = isinstance(sequence, Sequence | np.ndarray) and not is_string
+        if form == "tokens" and not (is_list and all(isinstance(token, str) for token in sequence)):
+            raise DtypeError(f"{what} {i}", expected="tokens that are strings, as in the first", got=few(sequence))
 
 
 def few(value: object) -> str:

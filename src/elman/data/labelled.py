@@ -57,16 +57,27 @@ def lines_of(source: str, encoding: str) -> Iterator[tuple[int, str]]:
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror}") from None
     try:
-        text = raw.decode(encoding).removeprefix("\ufeff")
+        text = raw.decode(encoding)
     except (UnicodeDecodeError, LookupError) as error:
         raise EncodingError(f"{source} is not {encoding}: {error}", do="Name its --encoding.") from None
-    return enumerate((line.removesuffix("\r") for line in text.split("\n")), 1)
+    return enumerate(_cut(text), 1)
+
+
+def _cut(text: str) -> list[str]:
+    """Lines end with a newline and with nothing else that Unicode takes for an end: a text may hold those."""
+    lines = text.removeprefix("\ufeff").split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+
+
+def is_blank(line: str) -> bool:
+    """Nothing; a tab alone is a row whose sides are empty."""
+    return not line.strip() and "\t" not in line
 
 
 def _pairs(source: str, task: str, encoding: str) -> Rows:
     rows = Rows([], [], [])
     for number, line in lines_of(source, encoding):
-        if not line.strip():
+        if is_blank(line):
             continue
         place = f"{source}, line {number}"
         left, tab, right = line.partition("\t")
@@ -89,7 +100,7 @@ def _tagged(source: str, encoding: str) -> Rows:
     tags: list[str] = []
     place = source
     for number, line in [*lines_of(source, encoding), (0, "")]:
-        if not line.strip():
+        if is_blank(line):
             if tokens:
                 rows.left.append(tokens)
                 rows.right.append(tags)
@@ -130,7 +141,7 @@ def guess_task(source: str) -> str:
         files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")]
         return "classify" if len(files) > 1 and all(map(_has_short_lines, files)) else "lm"
     lines = _first_lines(path)
-    filled = [line for line in lines if line.strip()]
+    filled = [line for line in lines if not is_blank(line)]
     if not filled or any(line.count("\t") != 1 for line in filled):
         return "lm"
     pairs = [line.split("\t") for line in filled]
@@ -147,7 +158,7 @@ def _first_lines(path: Path) -> list[str]:
             start = file.read(1 << 18)
     except OSError:
         return []
-    lines = start.decode("utf-8", "replace").splitlines()
+    lines = _cut(start.decode("utf-8", "replace"))
     return lines[: min(LOOKED_AT, max(len(lines) - (len(start) == 1 << 18), 1))]
 
 

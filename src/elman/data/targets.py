@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from elman.data.inputs import check_tokens
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
-from elman.errors import ArgumentError, CheckpointError, NotFiniteError, ShapeError, VocabularyError
+from elman.errors import ArgumentError, CheckpointError, DtypeError, NotFiniteError, ShapeError, VocabularyError
 from elman.maths.arrays import Array
 
 
@@ -104,6 +105,7 @@ class Written:
         self.symbols, self.width = symbols, len(symbols)
 
     def encode(self, sequences: Any) -> Ragged:
+        check_tokens(sequences, "tokens" if self.symbols.kind == "list" else "strings", "target")
         return Ragged.of([self.symbols.encode(sequence) for sequence in sequences], np.empty(0, np.int32))
 
     def to_json(self) -> dict[str, Any]:
@@ -133,6 +135,15 @@ def as_rows(values: Any) -> Array:
     if not np.isfinite(rows).all():
         raise NotFiniteError("numbers", expected="finite ones", got="NaN or infinity")
     return rows[:, np.newaxis] if rows.ndim == 1 else rows
+
+
+def check_one_kind(labels: Any) -> None:
+    """NumPy would make strings of numbers that stand beside strings."""
+    first: dict[bool, Any] = {}
+    for label in labels:
+        first.setdefault(isinstance(label, str), label)
+    if len(first) > 1:
+        raise DtypeError("labels", expected="strings or numbers, not both", got=" and ".join(map(repr, first.values())))
 
 
 def few(values: object) -> str:

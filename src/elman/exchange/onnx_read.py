@@ -19,7 +19,7 @@ from elman.exchange.onnx_layers import ACTIVATIONS
 from elman.exchange.portable import KEY, Portable, fitting, read_facts
 from elman.exchange.torch_names import merged
 from elman.maths.arrays import Array
-from elman.models.sequence_run import Terms
+from elman.models.sequence_terms import Terms
 
 LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # the same numbers, elsewhere
 STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # a part of them: how a layer gets its own state

@@ -12,7 +12,7 @@ from elman.data.targets import Labels, Numbers
 from elman.exchange.onnx_graph import Graph
 from elman.exchange.onnx_models import Scale, reader_graph, start_graph, text_graph
 from elman.exchange.portable import KEY, Portable, Wrote, from_run, refuse_existing
-from elman.models.sequence_run import Terms
+from elman.models.sequence_terms import Terms
 from elman.network.reader import Reader
 from elman.network.teller import Teller
 from elman.training.storage import write_files

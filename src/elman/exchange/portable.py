@@ -15,7 +15,8 @@ from elman.errors import CheckpointError, RunError
 from elman.maths.arrays import Array
 from elman.models import language_run, sequence_run
 from elman.models.language_task import new_network
-from elman.models.sequence_run import Fitted, Terms
+from elman.models.sequence_run import Fitted
+from elman.models.sequence_terms import SHAPES, Terms
 from elman.network import Network, Parameters
 from elman.network.shape import Shape
 from elman.training.arrays import to_bytes
@@ -73,7 +74,7 @@ def new(config: Config | SequenceConfig, terms: Vocabulary | Terms) -> Network |
 
 def from_run(path: Path) -> Portable:
     """The best model of a run, whatever its task."""
-    if Run(path).config.get("task") in sequence_run.SHAPES:
+    if Run(path).config.get("task") in SHAPES:
         _, fitted = sequence_run.load(path)
         return Portable(fitted.parameters, fitted.config, fitted.terms)
     run, _, parameters, vocabulary = language_run.load(path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, column_or_1d
 
@@ -14,13 +14,15 @@ from elman.config import SequenceConfig
 from elman.data.examples import Examples
 from elman.data.inputs import learn_inputs
 from elman.data.ragged import Ragged
-from elman.data.targets import Labels, Numbers
+from elman.data.targets import Labels, Numbers, check_one_kind
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
-from elman.models.estimator import SequenceEstimator, as_weights, no_targets, same_number
-from elman.models.sequence_run import Fitted, Terms
+from elman.models.estimator import SequenceEstimator, no_targets, same_number
+from elman.models.sequence_run import Fitted, trained_on
+from elman.models.sequence_terms import Terms
+from elman.models.weighting import as_weights, class_weights
 from elman.network.reader import Reader
 
 OTHERS = {"target_tokens", "reverse_source"}
@@ -66,44 +68,50 @@ class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ArgumentError("y", expected="two classes at least", got=f"1 class: {self.classes_.tolist()!r}")
-        terms = Terms(self.task, learn_inputs(X, config.data), Labels(self.classes_))
-        return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)
+        rows = trained_on(config, len(y))
+        terms = Terms(self.task, learn_inputs(X, config.data, rows), Labels(self.classes_))
+        return self._learn(terms, self._examples(terms, X, y, sample_weight, rows), config, **options)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One more pass, over these sequences; the first time `classes` names all classes that will ever come."""
+        """One more pass, over these sequences; the first time `classes` names all classes that will ever come.
+
+        What set_params changes counts from the next pass on, except what the network is made of. A pass is at the full
+        rate: schedule, warmup and validation are of fit.
+        """
         first = not hasattr(self, "fitted_")
         X, y = self._checked(X, y, reset=first)
+        config, rows = self._config(), np.arange(len(y))
         if first:
-            self.classes_ = np.unique(y if classes is None else classes)
-            config = self._config()
-            self._begun = Terms(self.task, learn_inputs(X, config.data), Labels(self.classes_))
-            return self._learn_more(
-                self._examples(self._begun, X, y, sample_weight), lambda: sequence_run.new_fitted(self._begun, config)
-            )
-        terms = self._is_fitted().terms
-        return self._learn_more(self._examples(terms, X, y, sample_weight), self._is_fitted)
+            labels = Labels(np.unique(y if classes is None else classes))
+            terms = Terms(self.task, learn_inputs(X, config.data, rows), labels)
+        else:
+            terms = self._is_fitted().terms
+        examples = self._examples(terms, X, y, sample_weight, rows)
+        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
         if y is None:
             raise no_targets("the class of each sequence")
         X = self._sequences(X, reset=reset)
+        if isinstance(y, list | tuple):
+            check_one_kind(y)
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         same_number(X, y)
         return X, y
 
-    def _examples(self, terms: Terms, X: Any, y: Array, sample_weight: Any) -> Examples:
-        weights = as_weights(sample_weight, len(y))
-        if self.class_weight is not None:
-            weights = weights * compute_sample_weight(self.class_weight, y)
-        return Examples(_ragged(terms, X), terms.targets.encode(y), weights)
+    def _examples(self, terms: Terms, X: Any, y: Array, sample_weight: Any, rows: Array) -> Examples:
+        assert isinstance(terms.targets, Labels)
+        ids = terms.targets.encode(y)
+        each = class_weights(self.class_weight, terms.targets.classes, ids[rows])
+        return Examples(_ragged(terms, X), ids, as_weights(sample_weight, len(y)) * each[ids])
 
     def predict_proba(self, X: Any) -> Array:
         """(n, classes), each row a distribution."""
         return softmax(self._outputs(X))
 
     def predict_log_proba(self, X: Any) -> Array:
-        return np.asarray(np.log(self.predict_proba(X)))
+        return np.asarray(log_softmax(self._outputs(X), axis=1))  # which a probability of 0 does not make infinite
 
     def predict(self, X: Any) -> Array:
         best = self._outputs(X).argmax(axis=1)
@@ -127,15 +135,15 @@ class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
         """Learn from sequences and their numbers; out= keeps a run folder, listeners= hear of every step."""
         config = config or self._config()
         X, y = self._checked(X, y)
-        terms = self._terms(X, y, config)
+        terms = self._terms(X, y, config, trained_on(config, len(y)))
         return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One more pass, over these sequences."""
+        """One more pass, over these sequences, at the full rate; set_params as in SequenceClassifier."""
         first = not hasattr(self, "fitted_")
         X, y = self._checked(X, y, reset=first)
         config = self._config()
-        terms = self._terms(X, y, config) if first else self._is_fitted().terms
+        terms = self._terms(X, y, config, np.arange(len(y))) if first else self._is_fitted().terms
         examples = self._examples(terms, X, y, sample_weight)
         return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
 
@@ -147,8 +155,8 @@ class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
         same_number(X, y)
         return X, column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
 
-    def _terms(self, X: Any, y: Array, config: SequenceConfig) -> Terms:
-        return Terms(self.task, learn_inputs(X, config.data), Numbers.of(y))
+    def _terms(self, X: Any, y: Array, config: SequenceConfig, rows: Array) -> Terms:
+        return Terms(self.task, learn_inputs(X, config.data, rows), Numbers.of(y[rows]))
 
     def _examples(self, terms: Terms, X: Any, y: Array, sample_weight: Any) -> Examples:
         return Examples(_ragged(terms, X), terms.targets.encode(y), as_weights(sample_weight, len(y)))

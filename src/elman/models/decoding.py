@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from elman.data.symbols import UNKNOWN_ID
+from elman.data.symbols import UNKNOWN_ID, Symbols
+from elman.data.targets import Labels
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.network.parameters import Parameters
 from elman.network.teller import Teller
+from elman.training.task import generator
 
 NEVER = -np.inf  # the logit of the unknown, which is not to be written
+LONGER = 2  # times the longest sequence in training: what is written ends there at the latest
+SHOWN = 3  # labels, of which a model in training shows what it would write
+WARMTH = 0.8  # at which temperature
+
+
+def limit_of(symbols: Symbols) -> int:
+    return LONGER * symbols.longest + 10
 
 
 def write(
@@ -77,3 +86,16 @@ def beam_write(network: Teller, p: Parameters, states: list[Array], *, limit: in
         beams = [[*beams[parent], int(token)] for parent, token in zip(parents, ids, strict=True)]
         scores, states = totals.flat[kept], [h[parents] for h in states]
     return best if np.isfinite(best_score) else beams[0]
+
+
+def show(network: Teller, p: Parameters, labels: Labels, symbols: Symbols, seed: int, step: int) -> str:
+    """What a network in training would write for a few labels: a line each."""
+    ids = generator(seed, "labels", step).permutation(labels.width)[:SHOWN]
+    generators = [generator(seed, "sample", step + int(i)) for i in ids]
+    states = network.start(p, ids)[0]
+    told = write(network, p, states, limit=limit_of(symbols), temperature=WARMTH, generators=generators)
+    lines = []
+    for label, tokens in zip(labels.decode(ids), told, strict=True):
+        text = symbols.decode(tokens)
+        lines.append(f"{label}: {text if isinstance(text, str) else ' '.join(text)}")
+    return "\n".join(lines)

@@ -6,6 +6,7 @@ the API, the flags and config.json cannot differ.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -17,15 +18,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from elman.config import TASKS, SequenceConfig
+from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, is_whole
 from elman.data.examples import Examples
 from elman.data.inputs import form_of, number_sequences
 from elman.data.ragged import Ragged
-from elman.errors import ArgumentError, NotFiniteError, RangeError, RunError, ShapeError
+from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
 from elman.maths.arrays import Array
 from elman.models import sequence_run
-from elman.models.sequence_run import Fitted, Terms
+from elman.models.sequence_run import Fitted
 from elman.models.sequence_task import by_length
+from elman.models.sequence_terms import Terms
+from elman.models.weighting import from_pairs, to_pairs
 from elman.network.encoder import Encoder
 from elman.training.events import Listener
 from elman.training.run import Run
@@ -33,6 +36,10 @@ from elman.training.trainer import Trainer
 
 # options of other tasks, of files and of the loop's bookkeeping; the seed comes from random_state
 HIDDEN = {"encoding", "seed", "window", "block", "reach", "save_every", "log_every", "sample_every", "snapshot_every"}
+# what partial_fit can change from one pass to the next besides the training: the rest is what the model is made of
+CHANGES = {"dropout", "input_dropout", "recurrent_dropout", "rare", "validation"}
+FIXED = {f.name for part in (SequenceDataConfig, SequenceNetworkConfig) for f in dataclasses.fields(part)} - CHANGES
+PASS = {"schedule": "constant", "warmup": 0, "validation": 0.0}  # one pass has no plan for the next ones
 
 
 class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
@@ -81,6 +88,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         for name in ("_memory", "_steps", "_passes"):  # of partial_fit: this is a new beginning
             self.__dict__.pop(name, None)
         fitted = sequence_run.new_fitted(terms, config)
+        fitted.told = self._told()
         sequence_run.start(
             fitted, examples, out=Path(out) if out else None, force=force, source=source,
             listeners=listeners, stopping=stopping,
@@ -92,20 +100,42 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "fitted_"):
             self._take(new())
         fitted = self.fitted_
-        fitted.config = fitted.config.with_options(schedule="constant", warmup=0, validation=0.0)
+        before, fitted.config, fitted.told = fitted.config, self._config_now(), self._told()
         task = sequence_run.new_task(fitted, examples)
         trainer = Trainer(task, fitted.config.training, steps=0)
         if hasattr(self, "_memory"):
-            trainer.memory, trainer.progress.step = self._memory, self._steps
+            if fitted.config.training.optimiser == before.training.optimiser:  # another one begins with none
+                trainer.memory = self._memory
+            trainer.progress.step = self._steps
             task.passes, task.numbered = self._passes, self._steps * fitted.config.training.accumulate
         trainer.steps = trainer.progress.step + math.ceil(task.steps_per_epoch)
         fitted.finished = trainer.train()
         self._memory, self._steps, self._passes = trainer.memory, trainer.progress.step, task.passes + 1
         return self._take(fitted)
 
+    def _config_now(self) -> SequenceConfig:
+        """Of one more pass: what set_params has changed since the first one counts, unless the model is made of it."""
+        before, now = self.fitted_.config.options(), self._config().options()
+        own = [name for name in now if name in self.defaults()]
+        for name in own:
+            if now[name] != before[name] and name in FIXED:
+                expected = f"{before[name]!r}, as when learning began"
+                raise ArgumentError(name, expected=expected, got=repr(now[name]), do="fit begins anew.")
+        seed = now["seed"] if is_whole(self.random_state) else before["seed"]
+        return self.fitted_.config.with_options(**{name: now[name] for name in own} | PASS, seed=seed)
+
+    def _told(self) -> dict[str, Any]:
+        """What the config does not say of the arguments, as JSON can keep it."""
+        told: dict[str, Any] = {}
+        if self.random_state is None or is_whole(self.random_state):
+            told["random_state"] = None if self.random_state is None else int(self.random_state)
+        if "class_weight" in self.own:
+            told["class_weight"] = to_pairs(self.class_weight)
+        return told
+
     def _take(self, fitted: Fitted) -> Self:
         self.fitted_ = fitted
-        self.n_iter_ = 0 if fitted.finished is None else fitted.finished.step
+        self.n_iter_ = fitted.steps
         return self
 
     # -- using --------------------------------------------------------------------------------------------------------
@@ -190,7 +220,10 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         if fitted.terms.task != cls.task:
             raise RunError(f"{run.path}", expected=f"a model to {cls.task}", got=f"one to {fitted.terms.task}")
         known = {name: value for name, value in fitted.config.options().items() if name in cls.defaults()}
-        model = cls(**known, random_state=fitted.config.training.seed)
+        told = {"random_state": fitted.config.training.seed} | fitted.told
+        if "class_weight" in cls.own:
+            known["class_weight"] = from_pairs(told.get("class_weight"))
+        model = cls(**known, random_state=told["random_state"])
         model._take(fitted)
         model.run_ = run
         return model
@@ -228,22 +261,6 @@ def _constructor(defaults: dict[str, Any]) -> Callable[..., None]:
     signature = inspect.Signature([kinds("self", kinds.POSITIONAL_ONLY), *arguments])
     __init__.__signature__ = signature  # type: ignore[attr-defined]
     return __init__
-
-
-def as_weights(sample_weight: Any, n: int) -> Array:
-    """(n,) numbers, 0 or more; 1 each where none are given."""
-    if sample_weight is None:
-        return np.ones(n)
-    weights = np.asarray(sample_weight, np.float64)
-    if weights.ndim == 0:
-        weights = np.full(n, float(weights))
-    if weights.shape != (n,):
-        raise ShapeError("sample_weight", expected=f"({n},)", got=weights.shape)
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise RangeError("sample_weight", expected="finite numbers, 0 or more", got=f"{weights.min():g}")
-    if not weights.any():
-        raise RangeError("sample_weight", expected="a weight above zero", got="only zero")
-    return weights
 
 
 def no_targets(what: str) -> ArgumentError:

@@ -8,19 +8,20 @@ import numpy as np
 
 from elman.config import SequenceConfig
 from elman.data.examples import Examples
+from elman.data.inputs import check_tokens, form_of
 from elman.data.symbols import Symbols, kind_of
 from elman.data.targets import Labels, Numbers, Written
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.models import sequence_run
-from elman.models.decoding import beam_write, write
-from elman.models.estimator import SequenceEstimator, as_weights, no_targets, same_number
-from elman.models.sequence_run import Terms
+from elman.models.decoding import beam_write, limit_of, write
+from elman.models.estimator import SequenceEstimator, no_targets, same_number
+from elman.models.sequence_run import trained_on
 from elman.models.sequence_task import mean_loss
+from elman.models.sequence_terms import Terms
+from elman.models.weighting import as_weights
 from elman.network.teller import Teller
 from elman.training.task import generator
-
-LONGER = 2  # times the longest sequence in training: what is written ends there at the latest
 
 
 class SequenceGenerator(SequenceEstimator):
@@ -33,7 +34,7 @@ class SequenceGenerator(SequenceEstimator):
     """
 
     task = "generate"
-    without: ClassVar[set[str]] = {"reverse_source", "pooling", "both_ways", "learned_state", "tokens"}
+    without: ClassVar[set[str]] = {"reverse_source", "pooling", "both_ways", "learned_state", "tokens", "rare"}
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
@@ -41,19 +42,19 @@ class SequenceGenerator(SequenceEstimator):
         """Learn from labels or vectors and what belongs to them; out= keeps a run folder."""
         config = config or self._config()
         X = _conditions(X, y)
-        terms = self._terms(X, y, config)
+        terms = self._terms(X, y, config, trained_on(config, len(X)))
         return self._learn(terms, _examples(terms, X, y, sample_weight), config, **options)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One more pass, over these examples; labels and tokens are those of the first call."""
         X, config = _conditions(X, y), self._config()
-        terms = self.fitted_.terms if hasattr(self, "fitted_") else self._terms(X, y, config)
+        terms = self.fitted_.terms if hasattr(self, "fitted_") else self._terms(X, y, config, np.arange(len(X)))
         examples = _examples(terms, X, y, sample_weight)
         return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
 
-    def _terms(self, X: Array, y: Any, config: SequenceConfig) -> Terms:
-        condition = Numbers.of(X, scale=config.data.scale) if X.ndim == 2 else Labels.of(X)
-        return Terms(self.task, condition, learn_written(y, config))
+    def _terms(self, X: Array, y: Any, config: SequenceConfig, rows: Array) -> Terms:
+        condition = Numbers.of(X[rows], scale=config.data.scale) if X.ndim == 2 else Labels.of(X)
+        return Terms(self.task, condition, learn_written(y, config, rows))
 
     def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
         """The likeliest sequence for each, token by token, or by a beam of that width."""
@@ -101,16 +102,18 @@ class SequenceGenerator(SequenceEstimator):
         return network, network.start(fitted.parameters, c)[0]
 
     def _limit(self, limit: int | None) -> int:
-        return LONGER * self.symbols_.longest + 10 if limit is None else limit
+        return limit_of(self.symbols_) if limit is None else limit
 
 
-def learn_written(y: Any, config: SequenceConfig) -> Written:
-    """The tokens of sequences that are to be written."""
-    data = config.data
-    if not len(y):
-        raise ArgumentError("y", expected="at least one sequence", got="none")
-    kind = kind_of(y, data.target_tokens) if isinstance(y[0], str) else "list"
-    return Written(Symbols.of(y, kind, max_words=data.max_words, min_count=data.min_count))
+def learn_written(y: Any, config: SequenceConfig, rows: Array) -> Written:
+    """The tokens of sequences that are to be written, as those rows have them."""
+    data, form = config.data, form_of(y)
+    if form not in ("strings", "tokens"):
+        raise ArgumentError("y", expected="strings or lists of tokens", got=form)
+    check_tokens(y, form, "target")
+    seen = [y[i] for i in rows]
+    kind = kind_of(seen, data.target_tokens) if form == "strings" else "list"
+    return Written(Symbols.of(seen, kind, max_words=data.max_words, min_count=data.min_count))
 
 
 def _conditions(X: Any, y: Any) -> Array:

@@ -14,10 +14,12 @@ from elman.data.symbols import Symbols
 from elman.data.targets import Written
 from elman.maths.arrays import Array
 from elman.models import sequence_run
-from elman.models.decoding import beam_write, write
-from elman.models.estimator import SequenceEstimator, as_weights, no_targets, same_number
-from elman.models.generator import LONGER, learn_written
-from elman.models.sequence_run import Terms
+from elman.models.decoding import beam_write, limit_of, write
+from elman.models.estimator import SequenceEstimator, no_targets, same_number
+from elman.models.generator import learn_written
+from elman.models.sequence_run import trained_on
+from elman.models.sequence_terms import Terms
+from elman.models.weighting import as_weights
 from elman.network.teller import Teller
 
 
@@ -40,14 +42,14 @@ class Seq2Seq(SequenceEstimator):
         """Learn from sources and targets; out= keeps a run folder, listeners= hear of every step."""
         config = config or self._config()
         X = self._checked(X, y)
-        terms = self._terms(X, y, config)
+        terms = self._terms(X, y, config, trained_on(config, len(y)))
         return self._learn(terms, self._examples(terms, config, X, y, sample_weight), config, **options)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One more pass, over these examples; tokens are those of the first call."""
         first = not hasattr(self, "fitted_")
         X, config = self._checked(X, y, reset=first), self._config()
-        terms = self._terms(X, y, config) if first else self._is_fitted().terms
+        terms = self._terms(X, y, config, np.arange(len(y))) if first else self._is_fitted().terms
         examples = self._examples(terms, config if first else self.fitted_.config, X, y, sample_weight)
         return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
 
@@ -58,8 +60,8 @@ class Seq2Seq(SequenceEstimator):
         same_number(X, y)
         return X
 
-    def _terms(self, X: Any, y: Any, config: SequenceConfig) -> Terms:
-        return Terms(self.task, learn_inputs(X, config.data), learn_written(y, config))
+    def _terms(self, X: Any, y: Any, config: SequenceConfig, rows: Array) -> Terms:
+        return Terms(self.task, learn_inputs(X, config.data, rows), learn_written(y, config, rows))
 
     def _examples(self, terms: Terms, config: SequenceConfig, X: Any, y: Any, sample_weight: Any) -> Examples:
         source = terms.inputs.encode(X)
@@ -78,7 +80,7 @@ class Seq2Seq(SequenceEstimator):
         fitted = self._is_fitted()
         network, p = fitted.network, fitted.parameters
         assert isinstance(network, Teller)
-        most = LONGER * self.symbols_.longest + 10 if limit is None else limit
+        most = limit_of(self.symbols_) if limit is None else limit
 
         def judge(x: Array, lengths: Array) -> list[Array]:
             states = network.start(p, x, lengths)[0]

@@ -8,20 +8,24 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from elman.config import SequenceConfig, from_json, to_json
-from elman.data.examples import Examples
-from elman.data.inputs import Inputs, TokenInputs, inputs_from_json
+from elman.data.examples import Examples, held_out
+from elman.data.inputs import TokenInputs
 from elman.data.symbols import EDGE_ID
-from elman.data.targets import Labels, Numbers, Targets, Written, targets_from_json
+from elman.data.targets import Labels, Written
 from elman.errors import CheckpointError, DataError, RangeError, RunError
 from elman.maths.activations import ActivationLike
-from elman.models.sequence_task import SequenceTask
+from elman.maths.arrays import Array
+from elman.models.decoding import show
+from elman.models.sequence_task import SequenceTask, without_values
+from elman.models.sequence_terms import SHAPES, Terms
 from elman.network import Parameters
 from elman.network.encoder import Encoder
 from elman.network.reader import Reader
@@ -38,30 +42,6 @@ from elman.training.trainer import Trainer
 
 EXAMPLES = "examples.safetensors"  # what a run learns from: encoded, so that it can go on when the file has changed
 MOST_PARAMETERS = 1 << 31
-Condition = Labels | Numbers
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What goes in and what comes out."""
-
-    task: str  # classify, regress, tag, generate, translate
-    inputs: Inputs | Condition
-    targets: Targets
-
-    def to_json(self) -> dict[str, Any]:
-        return {"task": self.task, "inputs": self.inputs.to_json(), "targets": self.targets.to_json()}
-
-    @classmethod
-    def from_json(cls, value: object) -> Terms:
-        if not isinstance(value, Mapping) or value.get("task") not in list(SHAPES):
-            raise CheckpointError("what goes into a run and out of it is damaged")
-        task = value["task"]
-        inputs = (targets_from_json if task == "generate" else inputs_from_json)(value.get("inputs"))
-        targets = targets_from_json(value.get("targets"))
-        if not isinstance(targets, WRITES[task]) or isinstance(inputs, Written):
-            raise CheckpointError("what goes into a run and out of it is damaged")
-        return cls(task, inputs, targets)
 
 
 @dataclass
@@ -71,11 +51,12 @@ class Fitted:
     network: Shape
     parameters: Parameters
     finished: Finished | None = None
+    before: int = 0  # steps, of a model that was loaded
+    told: dict[str, Any] = field(default_factory=dict)  # by whoever fits it, beside the config: class_weight …
 
-
-# task: what comes out
-WRITES = {"classify": Labels, "regress": Numbers, "tag": Labels, "generate": Written, "translate": Written}
-SHAPES = tuple(WRITES)
+    @property
+    def steps(self) -> int:
+        return self.before if self.finished is None else self.finished.step
 
 
 def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike | None = None) -> Shape:
@@ -113,10 +94,16 @@ def new_fitted(terms: Terms, config: SequenceConfig) -> Fitted:
     return Fitted(terms, config, network, p)
 
 
-def new_task(fitted: Fitted, examples: Examples, sample: Callable[[int], str] | None = None) -> SequenceTask:
+def trained_on(config: SequenceConfig, n: int) -> Array:
+    """The rows of n examples that are learned from; the others judge, and nothing may be learned from them."""
+    rng = generator(config.training.seed, "validation")
+    return np.flatnonzero(~held_out(n, config.data.validation, rng))
+
+
+def new_task(fitted: Fitted, examples: Examples) -> SequenceTask:
     config, terms = fitted.config, fitted.terms
     train, held = examples.split(config.data.validation, generator(config.training.seed, "validation"))
-    if not train.weights.any():
+    if not fitted.network.units(without_values(train)):
         raise DataError(
             "the part to train on",
             expected="at least one example that counts",
@@ -128,10 +115,13 @@ def new_task(fitted: Fitted, examples: Examples, sample: Callable[[int], str] | 
         rarity = terms.inputs.symbols.rarity(config.data.rare)
     # knowing nothing is to say each class equally often, or the mean of all numbers, which is 0 here
     ignorance = math.log(max(terms.targets.width, 2))
-    if isinstance(examples.y, np.ndarray) and terms.task == "regress":
+    if isinstance(train.y, np.ndarray) and terms.task == "regress":
         # what a network says at the start has no bound: of the example that fares worst, and with room
-        ignorance = 10 * max(1.0, float((examples.y**2).max(initial=0)))
-    ignorance *= float(train.weights.max() / train.weights.mean())  # a batch may hold the heaviest alone
+        ignorance = 10 * max(1.0, float((train.y**2).max(initial=0)))
+    sample = None
+    if isinstance(terms.inputs, Labels) and isinstance(terms.targets, Written) and isinstance(fitted.network, Teller):
+        written = terms.inputs, terms.targets.symbols, config.training.seed
+        sample = partial(show, fitted.network, fitted.parameters, *written)
     c = config.network
     dropout = Dropout(c.input_dropout, c.dropout, c.recurrent_dropout)
     return SequenceTask(
@@ -149,12 +139,11 @@ def start(
     force: bool = False,
     listeners: Sequence[Listener] = (),
     stopping: Callable[[], bool] = lambda: False,
-    sample: Callable[[int], str] | None = None,
 ) -> Fitted:
     """Train from the beginning; with `out` into a run folder that can be resumed."""
     here = world()
     here.agree(shared_facts(fitted, examples))
-    task = new_task(fitted, examples, sample)
+    task = new_task(fitted, examples)
     steps = budget(fitted, examples, task)
     run = None
     if out is not None and here.rank == 0:
@@ -216,13 +205,19 @@ def load(path: Path) -> tuple[Run, Fitted]:
     parameters = Parameters(network.shapes, dtype)
     for name, array in arrays.items():
         parameters[name][...] = array
-    return run, Fitted(terms, config, network, parameters)
+    told = run.config.get("told")
+    rows = [row.get("step") for row in run.metrics() if "event" not in row]
+    taken = rows[-1] if rows else run.config.get("taken")
+    return run, Fitted(
+        terms, config, network, parameters,
+        before=taken if isinstance(taken, int) else 0, told=told if isinstance(told, dict) else {},
+    )  # fmt: skip
 
 
 def save(fitted: Fitted, path: Path, *, force: bool = False) -> Run:
     """A run folder without checkpoints: enough to load, use and export."""
     files = {"vocabulary.json": as_json(fitted.terms.to_json()), "model.safetensors": to_bytes(fitted.parameters)}
-    return Run.create(path, config_json(fitted), files, force=force)
+    return Run.create(path, {**config_json(fitted), "taken": fitted.steps}, files, force=force)
 
 
 def terms_of(run: Run) -> Terms:
@@ -247,7 +242,8 @@ def examples_of(run: Run) -> Examples:
 
 
 def config_json(fitted: Fitted) -> dict[str, Any]:
-    return {"task": fitted.terms.task, "config": to_json(fitted.config), "environment": environment()}
+    config = to_json(fitted.config)
+    return {"task": fitted.terms.task, "config": config, "told": fitted.told, "environment": environment()}
 
 
 def budget(fitted: Fitted, examples: Examples, task: SequenceTask) -> int:

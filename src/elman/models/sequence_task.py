@@ -45,10 +45,11 @@ class SequenceTask:
         self.world = distributed.world()
         self.batches = -(-len(train) // config.batch)  # of an epoch
         self.steps_per_epoch = self.batches / config.accumulate
-        self.ignorance = ignorance
         whole = without_values(train)
-        ones = whole._replace(weights=np.ones(len(train)))
-        self.mean_weight = network.units(whole) / network.units(ones)  # of one loss
+        self.mean_weight = network.units(whole) / network.units(unweighted(whole))  # of one loss
+        heaviest = train.weights.max() * (1 if train.class_weights is None else train.class_weights.max())
+        self.ignorance = ignorance * float(heaviest / self.mean_weight)  # a batch may hold the heaviest alone
+        self.is_judged = network.units(without_values(validation)) > 0
         self.passes = self.numbered = 0  # of another call of partial_fit: passes and batches before this one
         self.lengths = train.lengths()
         self.tokens_per_step = max(1, round(float(self.lengths.mean()) * config.batch * config.accumulate))
@@ -58,7 +59,7 @@ class SequenceTask:
         numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
         drawn = [(number, self._batch(number)) for number in numbers]
         # by the mean weight of all examples, not of these: a batch of heavy ones pulls harder
-        sizes = [self.network.units(batch._replace(weights=np.ones(len(batch.weights)))) for _, batch in drawn]
+        sizes = [self.network.units(unweighted(batch)) for _, batch in drawn]
         normaliser = sum(sizes) * self.mean_weight
         loss = 0.0
         for number, batch in drawn:
@@ -105,7 +106,7 @@ class SequenceTask:
         return not any(name.endswith("embedding.W") for name in self.parameters)
 
     def validate(self) -> float | None:
-        if not self.held_out.weights.any():
+        if not self.is_judged:
             return None
         return self.world.first(mean_loss(self.network, self.parameters, self.held_out))
 
@@ -127,13 +128,24 @@ def as_batch(examples: Examples, rows: Array, dtype: np.dtype[Any]) -> Batch:
         return values.astype(dtype if values.dtype.kind == "f" else np.int64), lengths
 
     (x, x_lengths), (y, y_lengths) = side_by_side(examples.x), side_by_side(examples.y)
-    return Batch(x, y, examples.weights[rows], x_lengths, y_lengths)
+    y_weights = None if examples.class_weights is None else examples.class_weights[y]
+    return Batch(x, y, examples.weights[rows], x_lengths, y_lengths, y_weights)
 
 
 def without_values(examples: Examples) -> Batch:
-    """As one batch, of which only lengths and weights are known."""
+    """As one batch, of which only lengths and weights are known; a row's are the mean of its steps'."""
     x, y = (part.lengths if isinstance(part, Ragged) else None for part in (examples.x, examples.y))
-    return Batch(np.empty(0), np.empty(0), examples.weights, x, y)
+    weights = examples.weights
+    if examples.class_weights is not None and isinstance(examples.y, Ragged):
+        lengths = examples.y.lengths
+        rows, steps = np.repeat(np.arange(len(lengths)), lengths), examples.class_weights[examples.y.values]
+        weights = weights * np.bincount(rows, steps, minlength=len(lengths)) / np.maximum(lengths, 1)
+    return Batch(np.empty(0), np.empty(0), weights, x, y)
+
+
+def unweighted(batch: Batch) -> Batch:
+    """Each loss once."""
+    return batch._replace(weights=np.ones(len(batch.weights)), y_weights=None)
 
 
 def by_length(examples: Examples, size: int = ROWS_AT_ONCE) -> list[Array]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from elman.config import SequenceConfig
 from elman.data.examples import Examples
-from elman.data.inputs import learn_inputs
+from elman.data.inputs import few, learn_inputs
 from elman.data.ragged import Ragged
-from elman.data.targets import Labels
+from elman.data.targets import Labels, check_one_kind
 from elman.errors import ArgumentError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
-from elman.models.estimator import SequenceEstimator, as_weights, no_targets, same_number
-from elman.models.sequence_run import Fitted, Terms
+from elman.models.estimator import SequenceEstimator, no_targets, same_number
+from elman.models.sequence_run import Fitted, trained_on
+from elman.models.sequence_terms import Terms
+from elman.models.weighting import as_weights, class_weights
 from elman.network.reader import Reader
 
 
@@ -27,47 +30,54 @@ class SequenceTagger(SequenceEstimator):
         model.predict([["a", "cat", "sleeps"]])
 
     X: strings (a tag for each character, byte or word of it), lists of tokens, (T, F) arrays, or one (n, T) or
-    (n, T, F) array of numbers. y: for each sequence as many tags as it has steps.
+    (n, T, F) array of numbers. y: for each sequence as many tags as it has steps; a string is a tag a character.
+    class_weight: None, "balanced" or {tag: weight}; a step counts by its tag, times the sample_weight of its sequence.
     """
 
     task = "tag"
     without: ClassVar[set[str]] = {"target_tokens", "reverse_source", "pooling"}
+    own: ClassVar[dict[str, Any]] = {"class_weight": None}
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
     ) -> Self:
         """Learn from sequences and their tags; out= keeps a run folder, listeners= hear of every step."""
         config = config or self._config()
-        X = self._checked(X, y)
-        self.classes_ = _all_tags(y)
-        terms = Terms(self.task, learn_inputs(X, config.data), Labels(self.classes_))
-        return self._learn(terms, self._examples(terms, X, y, sample_weight), config, **options)
+        X, tags = self._checked(X, y)
+        rows = trained_on(config, len(tags))
+        terms = Terms(self.task, learn_inputs(X, config.data, rows), Labels(_all_tags(tags)))
+        return self._learn(terms, self._examples(terms, X, tags, sample_weight, rows), config, **options)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One more pass, over these sequences; the first time `classes` names all tags that will ever come."""
         first = not hasattr(self, "fitted_")
-        X = self._checked(X, y, reset=first)
-        if not first:
-            return self._learn_more(self._examples(self._is_fitted().terms, X, y, sample_weight), self._is_fitted)
-        config = self._config()
-        labels = Labels(_all_tags(y) if classes is None else np.unique(classes))
-        terms = Terms(self.task, learn_inputs(X, config.data), labels)
-        examples = self._examples(terms, X, y, sample_weight)
+        X, tags = self._checked(X, y, reset=first)
+        config, rows = self._config(), np.arange(len(tags))
+        if first:
+            labels = Labels(_all_tags(tags) if classes is None else np.unique(classes))
+            terms = Terms(self.task, learn_inputs(X, config.data, rows), labels)
+        else:
+            terms = self._is_fitted().terms
+        examples = self._examples(terms, X, tags, sample_weight, rows)
         return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
 
-    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> Any:
+    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, list[list[Any]]]:
         if y is None:
             raise no_targets("the tags of each sequence")
         X = self._sequences(X, reset=reset)
-        same_number(X, y)
-        return X
+        tags = as_tags(y)
+        same_number(X, tags)
+        return X, tags
 
-    def _examples(self, terms: Terms, X: Any, y: Any, sample_weight: Any) -> Examples:
+    def _examples(self, terms: Terms, X: Any, y: list[list[Any]], sample_weight: Any, rows: Array) -> Examples:
         assert isinstance(terms.targets, Labels)
         x, tags = terms.inputs.encode(X), terms.targets.encode_sequences(y)
         assert isinstance(x, Ragged)
         check_aligned(x, tags)
-        return Examples(x, tags, as_weights(sample_weight, len(tags)))
+        each = None
+        if self.class_weight is not None:
+            each = class_weights(self.class_weight, terms.targets.classes, tags.take(rows).values)
+        return Examples(x, tags, as_weights(sample_weight, len(tags)), each)
 
     def predict_proba(self, X: Any) -> list[Array]:
         """For each sequence (T_i, tags), each row a distribution."""
@@ -86,7 +96,8 @@ class SequenceTagger(SequenceEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of all tags that are right."""
-        told = self.predict(X)
+        told, y = self.predict(X), as_tags(y)
+        same_number(told, y)
         weights = as_weights(sample_weight, len(told))
         for i, (tags, right) in enumerate(zip(told, y, strict=True)):
             if len(tags) != len(right):
@@ -110,8 +121,20 @@ def check_aligned(x: Ragged, tags: Ragged) -> None:
         raise ShapeError(f"sequence {i}", expected=f"{x.lengths[i]} tags, one a step", got=int(tags.lengths[i]))
 
 
-def _all_tags(y: Any) -> Array:
-    tags = np.unique(np.concatenate([np.asarray(sequence) for sequence in y if len(sequence)] or [np.empty(0)]))
-    if not len(tags):
+def as_tags(y: Any) -> list[list[Any]]:
+    """The tags of each sequence as a list; a string is a tag a character."""
+    if isinstance(y, str | bytes):
+        raise ArgumentError("y", expected="the tags of each sequence", got=f"one {type(y).__name__}")
+    for i, tags in enumerate(y):
+        if not isinstance(tags, str | Sequence | np.ndarray) or isinstance(tags, bytes):
+            raise ArgumentError(f"y, sequence {i}", expected="a list of tags, one a step", got=few(tags))
+    lists = [tags.tolist() if isinstance(tags, np.ndarray) else list(tags) for tags in y]
+    check_one_kind(tag for tags in lists for tag in tags)
+    return lists
+
+
+def _all_tags(y: list[list[Any]]) -> Array:
+    tags = [tag for tags in y for tag in tags]
+    if not tags:
         raise ArgumentError("y", expected="at least one tag", got="none")
-    return tags
+    return np.unique(np.asarray(tags))

@@ -31,12 +31,14 @@ class Batch(NamedTuple):
     weights: Array  # (B,)
     x_lengths: Array | None = None  # (B,), where x are sequences
     y_lengths: Array | None = None  # (B,), where y are sequences
+    y_weights: Array | None = None  # (S, B), of each target, beside its row's
 
     def rows(self, rows: slice) -> Batch:
         """Some of the rows, without steps that none of them has."""
         x, x_lengths = _cut(self.x, self.x_lengths, rows)
         y, y_lengths = _cut(self.y, self.y_lengths, rows)
-        return Batch(x, y, self.weights[rows], x_lengths, y_lengths)
+        y_weights = None if self.y_weights is None else _cut(self.y_weights, self.y_lengths, rows)[0]
+        return Batch(x, y, self.weights[rows], x_lengths, y_lengths, y_weights)
 
 
 def _cut(values: Array, lengths: Array | None, rows: slice) -> tuple[Array, Array | None]:

@@ -1,0 +1,62 @@
+"""How much examples, and their classes, count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from elman.data.inputs import few
+from elman.errors import ArgumentError, CheckpointError, RangeError, ShapeError
+from elman.maths.arrays import Array
+
+
+def as_weights(sample_weight: Any, n: int) -> Array:
+    """(n,) numbers, 0 or more; 1 each where none are given."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise ShapeError("sample_weight", expected=f"({n},)", got=weights.shape)
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise RangeError("sample_weight", expected="finite numbers, 0 or more", got=f"{weights.min():g}")
+    if not weights.any():
+        raise RangeError("sample_weight", expected="a weight above zero", got="only zero")
+    return weights
+
+
+def class_weights(class_weight: Any, classes: Array, seen: Array) -> Array:
+    """(Y,) what each class counts: None, "balanced" over the ids that were seen, or {class: weight}, 1 if not named."""
+    weights = np.ones(len(classes))
+    if isinstance(class_weight, Mapping):
+        labels = classes.tolist()
+        strange, unnamed = set(class_weight) - set(labels), set(labels) - set(class_weight)
+        if strange and unnamed:  # where all are named, the others may come another time
+            raise ArgumentError("class_weight", expected=f"classes of {few(labels)}", got=repr(strange.pop()))
+        weights[:] = [class_weight.get(label, 1) for label in labels]
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise RangeError("class_weight", expected="finite numbers, 0 or more", got=f"{weights.min():g}")
+    elif isinstance(class_weight, str) and class_weight == "balanced":
+        counts = np.bincount(seen, minlength=len(classes))
+        present = counts > 0
+        weights[present] = len(seen) / (present.sum() * counts[present])  # each class weighs as much as the others
+    elif class_weight is not None:
+        raise ArgumentError("class_weight", expected='None, "balanced" or {class: weight}', got=repr(class_weight))
+    return weights
+
+
+def to_pairs(class_weight: Any) -> Any:
+    """For JSON, whose keys are strings."""
+    if not isinstance(class_weight, Mapping):
+        return class_weight
+    return [[np.asarray(label).item(), float(weight)] for label, weight in class_weight.items()]
+
+
+def from_pairs(value: Any) -> Any:
+    try:
+        return dict(value) if isinstance(value, list) else value
+    except (TypeError, ValueError):
+        raise CheckpointError("the class_weight of a run is damaged") from None
