@@ -34,7 +34,7 @@ MODELS = {
     "generate numbers": lambda: SequenceGenerator(**SMALL, embedding=2).fit(np.arange(12.0).reshape(6, 2) ** 3, NAMES),
     "translate": lambda: Seq2Seq(**SMALL, layers=2, both_ways=False).fit(NAMES, KINDS),
     "translate both ways": lambda: Seq2Seq(**SMALL, both_ways=True, learned_state=True).fit(NAMES, KINDS),
-    "translate forwards": lambda: Seq2Seq(**SMALL, reverse_source=False, both_ways=False, activation="relu").fit(NAMES, KINDS),
+    "translate forwards": lambda: Seq2Seq(**SMALL, reverse_source=False, activation="relu").fit(NAMES, KINDS),
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kernels_tools import FLOATS, ROOT, assert_close, output_of, same_bits
 
-from elman.kernels import cell, layers
+from elman.kernels import cell, layers, loss
 from elman.maths import cell as exact_cell
 from elman.maths import layers as exact_layers
 from elman.maths import loss as exact_loss
@@ -20,7 +20,7 @@ from elman.network.stack import Reach, batch_slices
 
 FUNCTIONS = ("rnn_forward", "rnn_backward", "output_forward", "output_backward", "cross_entropy")
 ENGINES = {
-    "compiled": SimpleNamespace(**{**vars(layers), **vars(cell)}),
+    "compiled": SimpleNamespace(**{**vars(loss), **vars(layers), **vars(cell)}),
     "reference": SimpleNamespace(
         **{**vars(exact_loss), **vars(exact_layers), **vars(exact_cell)}, compiled_for=lambda *_: False
     ),

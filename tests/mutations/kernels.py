@@ -46,7 +46,7 @@ MUTANTS = [
     ("product.py", "at = a_at + start", "at = a_at", "the first rows of weights for all blocks"),
     ("tile.py", 'icmp_signed("<", following, K)', 'icmp_signed("<=", following, K)', "a step too many along K"),
     # entry by entry
-    ("elementwise.py", "f4(9.02) if size > f4(9.02)", "f4(7.9) if size > f4(7.9)", "tanh stops short of 1"),
+    ("elementwise.py", "f4(9.02) if abs(x) > f4(9.02)", "f4(7.9) if abs(x) > f4(7.9)", "tanh stops short of 1"),
     ("elementwise.py", "range(13, 0, -1)", "range(11, 0, -1)", "two terms of e^r forgotten"),
     # a whole network
     ("window.py", "flat[i] *= kept[i]", "flat[i] *= 1", "mask missing from the gradient"),

@@ -1,6 +1,7 @@
 """exp, tanh and what else happens entry by entry, in forms that LLVM turns into vector code.
 
-Both rest on one polynomial: e^r - 1 = r + r²/2! + r³/3! + …, for |r| ≤ ln 2 / 2, where few terms reach the last bit.
+Both rest on one polynomial: e^r - 1 = r + r²/2! + r³/3! + …, for |r| ≤ ln 2 / 2, where few terms reach the last bit;
+for float32 the terms are bent a little (Chebyshev's fit), so that one fewer does.
 With n the whole number nearest to x / ln 2 and r = x - n ln 2, e^x = 2^n e^r. Measured over the whole range
 (tests/kernels): exp within 2 units in the last place, tanh within 4; |tanh| ≤ 1, 0 stays 0 and NaN stays NaN.
 """
@@ -17,7 +18,7 @@ from numba.extending import intrinsic, overload
 from elman.kernels.compile import inline
 
 f4, f8 = np.float32, np.float64
-TERMS_4 = tuple(f4(1 / math.factorial(k)) for k in range(7, 0, -1))  # error below 2e-8
+TERMS_4 = tuple(map(f4, (0.0013933641, 0.00836914849, 0.041666465, 0.166665053, 0.5, 1.0)))  # error of 1.2e-8
 TERMS_8 = tuple(f8(1 / math.factorial(k)) for k in range(13, 0, -1))  # error below 1e-17
 
 
@@ -89,21 +90,17 @@ def _tanh(x):
     if x == types.float32:
 
         def implementation(x):
-            size = -x if x < f4(0) else x
-            size = f4(9.02) if size > f4(9.02) else size
+            size = f4(9.02) if abs(x) > f4(9.02) else abs(x)
             scale, rest = _exp_parts_4(size + size)
             e = scale * rest + (scale - f4(1))
-            t = e / (e + f4(2))
-            return -t if x < f4(0) else t
+            return math.copysign(e / (e + f4(2)), x)
     else:
 
         def implementation(x):
-            size = -x if x < 0.0 else x
-            size = 19.07 if size > 19.07 else size
+            size = 19.07 if abs(x) > 19.07 else abs(x)
             scale, rest = _exp_parts_8(size + size)
             e = scale * rest + (scale - 1.0)
-            t = e / (e + 2.0)
-            return -t if x < 0.0 else t
+            return math.copysign(e / (e + 2.0), x)
 
     return implementation
 

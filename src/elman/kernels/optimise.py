@@ -14,17 +14,21 @@ from elman.maths.optimise import OPTIMISERS, Rates, clip_by_value
 
 @kernel
 def _square(g):
-    # four sums side by side, in double precision: float() of a float32 stays one in Numba
-    s0 = s1 = s2 = s3 = 0.0
-    quarter = g.size // 4
-    for i in range(quarter):
+    # eight sums side by side, because one would wait for itself; in double precision: float() of a float32 stays one
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for i in range(g.size // 8):
+        part = g[8 * i : 8 * i + 8]
+        s0 += np.float64(part[0]) * np.float64(part[0])
+        s1 += np.float64(part[1]) * np.float64(part[1])
+        s2 += np.float64(part[2]) * np.float64(part[2])
+        s3 += np.float64(part[3]) * np.float64(part[3])
+        s4 += np.float64(part[4]) * np.float64(part[4])
+        s5 += np.float64(part[5]) * np.float64(part[5])
+        s6 += np.float64(part[6]) * np.float64(part[6])
+        s7 += np.float64(part[7]) * np.float64(part[7])
+    for i in range(g.size // 8 * 8, g.size):
         s0 += np.float64(g[i]) * np.float64(g[i])
-        s1 += np.float64(g[quarter + i]) * np.float64(g[quarter + i])
-        s2 += np.float64(g[2 * quarter + i]) * np.float64(g[2 * quarter + i])
-        s3 += np.float64(g[3 * quarter + i]) * np.float64(g[3 * quarter + i])
-    for i in range(4 * quarter, g.size):
-        s0 += np.float64(g[i]) * np.float64(g[i])
-    return (s0 + s1) + (s2 + s3)
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 
 
 @kernel

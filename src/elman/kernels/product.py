@@ -12,6 +12,7 @@ DEPTH = 256  # rows of a panel that are used before the next ones: they and a fe
 tall = make_tile(ROWS, VECTORS)
 tile5, tile4, tile3, tile2 = (make_tile(rows, VECTORS) for rows in (5, 4, 3, 2))
 tile1 = make_tile(1, VECTORS)
+narrow_tall, narrow4, narrow1 = (make_tile(rows, 1) for rows in (2 * ROWS, 4, 1))  # of a panel that is half empty
 wide2 = make_tile(2, VECTORS, panels=2)
 wide1 = make_tile(1, VECTORS, panels=4)
 
@@ -59,10 +60,10 @@ def pack_transposed(W, packed):
         rows = W[p * width : p * width + used]
         panel = packed[p * K * width : (p + 1) * K * width].reshape(K, width)
         for start in range(0, K, 16):
-            stop = min(start + 16, K)
-            for j in range(used):
-                for k in range(start, stop):
-                    panel[k, j] = rows[j, k]
+            block, to = rows[:, start : start + 16], panel[start : start + 16]
+            for k in range(to.shape[0]):
+                for j in range(used):
+                    to[k, j] = block[j, k]
         panel[:, used:] = 0
 
 
@@ -95,6 +96,21 @@ def _rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, depth):
             i += 1
 
 
+@inline
+def _narrow_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, depth):
+    """The same for a panel of which one vector is enough: half the work, so twice the rows at a time."""
+    i = 0
+    while rows - i >= 2 * ROWS:
+        narrow_tall(a, packed, c, a_at + i * a_step, w_at, c_at + i * c_step, a_step, w_step, c_step, 0, 0, depth)
+        i += 2 * ROWS
+    while rows - i >= 4:
+        narrow4(a, packed, c, a_at + i * a_step, w_at, c_at + i * c_step, a_step, w_step, c_step, 0, 0, depth)
+        i += 4
+    while i < rows:
+        narrow1(a, packed, c, a_at + i * a_step, w_at, c_at + i * c_step, a_step, w_step, c_step, 0, 0, depth)
+        i += 1
+
+
 @part
 def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
     """c[i, :N] += a[i, :K] @ W for all rows of flat a and c; `edge` holds rows × one panel, for the last columns."""
@@ -120,7 +136,11 @@ def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
             if p == full:
                 for i in range(rows):
                     copy(c[c_at + p * width + i * N :], edge[i * width :], left)
-            _rows(a, packed, to, at, (p * K + start) * width, to_at, K, width, to_step, rows, depth)
+            w_at = (p * K + start) * width
+            if p == full and 2 * left <= width:
+                _narrow_rows(a, packed, to, at, w_at, to_at, K, width, to_step, rows, depth)
+            else:
+                _rows(a, packed, to, at, w_at, to_at, K, width, to_step, rows, depth)
             if p == full:
                 for i in range(rows):
                     copy(edge[i * width :], c[c_at + p * width + i * N :], left)
