@@ -28,6 +28,11 @@ def test_a_sample_of_mutants_is_killed():
     assert "5 of 5 killed" in output
 
 
+def test_every_line_of_the_tables_stands_in_the_code():
+    code, output = mutate("--sample", 0)
+    assert code == 0, output
+
+
 def test_what_changes_nothing_survives_and_what_cannot_run_is_not_called_killed(tmp_path):
     line = "X = len(W_xh)"
     mutants = [("rtrl.py", line, "X = W_xh.shape[0]", "no difference"), ("rtrl.py", line, "X = = 3", "no Python")]
