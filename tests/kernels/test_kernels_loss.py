@@ -140,6 +140,29 @@ def test_losses_of_numbers_are_those_of_maths(seed, dtype, leading, Y, layout, i
         assert_close(d_o, d_exact, dtype)
 
 
+def test_what_numpy_would_stretch_is_as_in_maths_and_what_does_not_fit_is_refused():
+    """Compiled code trusts its shapes: nothing may read or write past an array."""
+    rng = np.random.default_rng(0)
+    o, d = rng.standard_normal((2, 2, 3, 5))
+    ids, share, number = np.arange(6).reshape(2, 3) % 5, exact.softmax(o[:1, :1]), o[:1] + 1
+    for weights in (None, np.arange(3.0), np.ones((2, 1))):
+        for name, y in (("cross_entropy", ids), ("cross_entropy", share), ("mean_squared_error", number)):
+            loss, d_o = getattr(compiled, name)(o, y, weights=weights)
+            value, d_exact = getattr(exact, name)(o, y, weights=weights)
+            np.testing.assert_allclose(loss, value)
+            np.testing.assert_allclose(d_o, d_exact)
+    y_hat = exact.softmax(o)
+    np.testing.assert_allclose(compiled.softmax_backward(d[:1], y_hat), exact.softmax_backward(d[:1], y_hat))
+    with pytest.raises((ValueError, IndexError)):
+        compiled.cross_entropy(o, np.zeros(2, np.int64))
+    with pytest.raises((ValueError, IndexError)):
+        compiled.surprise(o, np.zeros(2, np.int64))
+    with pytest.raises(ValueError, match="shape"):
+        compiled.cross_entropy(o[0], ids[0], out=np.empty((2, 4, 5)))
+    with pytest.raises(ValueError, match="shape"):
+        compiled.softmax(o[0], out=np.empty((2, 4, 5)))
+
+
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, DTYPES, LEADING, CLASSES, LAYOUT, st.sampled_from(IDS))
 def test_surprise_is_that_of_maths_and_leaves_the_logits(seed, dtype, leading, Y, layout, ids):

@@ -298,3 +298,46 @@ def test_nothing_uses_the_threads_of_numba():
             name = getattr(node, "attr", getattr(node, "id", getattr(node, "arg", None)))
             assert name not in ("prange", "parallel"), f"{path}:{node.lineno}"
             assert not (isinstance(node, ast.Constant) and node.value == "parallel"), f"{path}:{node.lineno}"
+
+
+@pytest.mark.parametrize("name", ["compiled", "reference"])
+def test_threads_that_share_a_network_take_turns(name, engine):
+    """Its packed weights and its rooms are its own: without a turn one thread's gradients would hold another's."""
+    engine(name)
+    rng = np.random.default_rng(0)
+    network = Network(9, 33, 2, 9)
+    trials = []
+    for _ in range(2):
+        p = network.initial(rng, recurrent="orthogonal", gain=1.0, input_gain=0.5, dtype=np.float64)
+        trials.append((p, *rng.integers(9, size=(2, 12, 20))))
+
+    def gradients(p, x, y):
+        d = p.zeros()
+        network.loss_and_gradients(p, x, y, network.zero_state(20, np.float64), d, normaliser=1.0)
+        return d.buffer
+
+    expected = [gradients(*trial) for trial in trials]
+    wrong = []
+
+    def repeat(number):
+        for _ in range(150):
+            if not same_bits(gradients(*trials[number]), expected[number]):
+                wrong.append(number)
+
+    callers = [threading.Thread(target=repeat, args=(number,)) for number in range(2)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+def test_a_product_that_overflows_is_no_warning(engine):
+    engine("compiled")
+    network = Network(3, 4, 1, 3)
+    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, input_gain=0.5, dtype=np.float32)
+    p["head.W_hy"][...] = 3e38
+    x, d = np.zeros((2, 20), np.int64), p.zeros()
+    with np.errstate(all="ignore"):  # which threads do not inherit
+        loss = network.loss_and_gradients(p, x, x, network.zero_state(20, np.float32), d, normaliser=1e-38)
+    assert not np.isfinite(loss) or not np.isfinite(d.buffer).all()

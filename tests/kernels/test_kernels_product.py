@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels_tools import FLOATS, Guard, assert_close, make, same_bits
 
-from elman.kernels import cell, layers, loss
+from elman.kernels import cell, layers, loss, pooling
 from elman.kernels.product import packed_backward, packed_forward, packed_size, panel_width, product
 from elman.network import fused, speaker, stack
 
@@ -133,13 +133,32 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
             y = np.arange(T * B).reshape(T, B) % 5
             yield from loss.cross_entropy(o, y, weights=np.ones((T, B), dtype))
             yield layers.embedding_backward(trial.d_h_direct, y, trial.W_xh)
+            y_hat = loss.softmax(o)
+            yield from (y_hat, loss.softmax_backward(o, y_hat), loss.surprise(o, y))
+            yield from loss.cross_entropy(o, y_hat, weights=np.ones((T, B), dtype))
+            yield from loss.mean_squared_error(o, y_hat, weights=np.ones((T, B), dtype))
+            d, lengths = trial.d_h_direct[0], np.arange(B) % (T + 1)
+            yield pooling.mean_forward(h[1:], lengths).vector
+            yield pooling.mean_backward(d, T, lengths)
+            top = pooling.max_forward(h[1:], lengths)
+            yield from (*top, pooling.max_backward(d, T, lengths, top.places))
 
     expected = [r for r in results() if r is not None]
     guards = {
         (cell, "_forward"): "packed packed_x edge scratch",
         (cell, "_backward"): "packed edge d_next carried",
+        (cell, "scatter"): "",
         (layers, "_output"): "o packed edge",
         (loss, "_cross_entropy"): "",
+        (loss, "_cross_entropy_of_shares"): "",
+        (loss, "_softmax"): "",
+        (loss, "_softmax_backward"): "",
+        (loss, "_surprise"): "losses",
+        (loss, "_squared"): "",
+        (pooling, "_mean"): "",
+        (pooling, "_mean_backward"): "",
+        (pooling, "_max"): "",
+        (pooling, "_max_backward"): "",
         (layers, "scatter"): "",
     }
     for (module, name), scratch in guards.items():
@@ -176,11 +195,13 @@ def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B,
     packs = "forward backward inner head"
     monkeypatch.setattr(fused, "pack_network", Guard(fused.pack_network, packs))
     monkeypatch.setattr(speaker, "pack_network", Guard(speaker.pack_network, packs))
-    monkeypatch.setattr(fused, "forward_window", Guard(fused.forward_window, "o edge scratch inputs"))
+    monkeypatch.setattr(fused, "forward_window", Guard(fused.forward_window, "o edge inputs"))
+    monkeypatch.setattr(fused, "scatter", Guard(fused.scatter, ""))
     monkeypatch.setattr(fused, "backward_layer", Guard(fused.backward_layer, "edge"))
     monkeypatch.setattr(speaker, "write_tokens", Guard(speaker.write_tokens, "below edge y_hat out"))
     for ours, theirs in zip(list(results()), expected, strict=True):
         assert same_bits(ours, theirs)
     assert fused.forward_window.calls == len(stack.batch_slices(B))
+    assert fused.scatter.calls == len(stack.batch_slices(B))
     assert fused.backward_layer.calls == layers_ * len(stack.batch_slices(B))
     assert speaker.write_tokens.calls >= 1

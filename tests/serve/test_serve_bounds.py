@@ -23,7 +23,7 @@ from elman.serve.limits import Limits
 from elman.serve.problems import ApiError
 from elman.serve.registry import Registry
 from elman.serve.runs import Runs
-from elman.serve.server import listen, serving
+from elman.serve.server import Server, listen, serving
 from elman.serve.streaming import Events
 from elman.serve.trainings import Training, Trainings, _said
 from elman.serve.transcript import Transcript
@@ -209,6 +209,29 @@ def test_the_engine_does_not_run_away_from_a_busy_event_loop(runs):
         service.engine.cancel([writing])
 
 
+def test_a_loop_that_was_away_does_not_let_the_engine_run_further_ahead(monkeypatch):
+    service = new_service([], Doors("127.0.0.1"))
+    service._loop = loop = asyncio.new_event_loop()
+
+    def seconds() -> float:
+        began = time.monotonic()
+        service._deliver([])
+        return time.monotonic() - began
+
+    try:
+        for _ in range(2):
+            assert seconds() < 0.5  # it may be one turn ahead …
+            assert seconds() > 0.9  # … and waits at the next until it gives up
+            loop.run_until_complete(asyncio.sleep(0))  # the loop is back, and takes both
+        with monkeypatch.context() as patch:  # it may also take what is new before the engine waits
+            patch.setattr(loop, "call_soon_threadsafe", lambda do, *told: do(*told))
+            assert seconds() < 0.5
+        assert seconds() < 0.5
+    finally:
+        loop.close()
+        service.engine.close()
+
+
 @pytest.mark.parametrize("gone", [True, False])
 def test_a_client_that_goes_or_takes_nothing_is_given_up(gone):
     async def events():
@@ -243,3 +266,35 @@ def test_headers_without_end_are_refused(runs):
         with socket.create_connection((host, int(port)), timeout=20) as client:
             client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
             assert client.recv(100).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot bound it")
+def test_a_client_that_stops_reading_keeps_no_connection():
+    listener, server = listen("127.0.0.1", 0, max_seconds=0.5), Server(new_service([], Doors("127.0.0.1")))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+
+    def wait_for(connections: int) -> None:
+        until = time.monotonic() + 10
+        while len(server.server_state.connections) != connections:
+            assert time.monotonic() < until, server.server_state.connections
+            time.sleep(0.02)
+
+    try:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            client.connect(listener.getsockname())
+            client.sendall(b"GET /static/plotly.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            wait_for(1)
+            wait_for(0)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot bound it")
+@pytest.mark.parametrize(("seconds", "milliseconds"), [(1e-9, 1), (3, 6000), (1e15, 2**31 - 1)])
+def test_any_time_that_is_allowed_bounds_a_connection(seconds, milliseconds):
+    with listen("127.0.0.1", 0, Limits(max_seconds=seconds).check().max_seconds) as listener:
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == milliseconds

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -230,6 +232,19 @@ def test_a_defect_outside_of_any_text_ends_all_and_the_engine_goes_on(caplog):
     finally:
         engine.close()
     assert not engine.alive
+
+
+def test_an_idle_engine_keeps_no_model(engine):
+    stepper = Stepper(new_writer(LETTERS))
+    text, model = Text(stepper, "ab"), weakref.ref(stepper)
+    engine.submit([text.writing])
+    text.text()
+    del stepper, text
+    until = time.monotonic() + 10
+    while model() is not None:
+        assert time.monotonic() < until, "the engine holds it"
+        time.sleep(0.01)
+        gc.collect()
 
 
 def _until_idle(engine) -> None:

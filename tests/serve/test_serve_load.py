@@ -8,12 +8,19 @@ import os
 import random
 
 import httpx
+import pytest
 from serve_tools import KEY, Server
 
 from elman.serve.app import new_service
+from elman.serve.asking import read_ask
+from elman.serve.completions import Answer, Choice, Completions, Inbox
+from elman.serve.engine import Engine
+from elman.serve.fields import Fields
 from elman.serve.guard import Doors
 from elman.serve.limits import Limits
+from elman.serve.registry import Registry
 from elman.serve.server import listen, serving
+from elman.serve.writing import Delta
 
 DROPPING = int(os.environ.get("ELMAN_TEST_DROPPING", "50"))  # clients, some of whom go away
 HEADERS = {"Authorization": f"Bearer {KEY}"}
@@ -123,3 +130,30 @@ def test_a_request_that_takes_too_long_is_ended(runs):
         assert service.engine.active == 0
         assert client.post("/v1/completions", json={"max_tokens": 2}).status_code == 200
     assert not service.engine._thread.is_alive()
+
+
+@pytest.mark.parametrize(("finish", "code"), [("timeout", "timeout"), ("error", "internal_error")])
+def test_what_was_written_is_told_before_the_failure_of_another_text(runs, finish, code):
+    async def events() -> list[str]:
+        registry, inbox = Registry([runs / "char"]), Inbox()
+        asked = read_ask(Fields({"stream": True, "n": 2}), Limits())
+        _, stepper = await registry.language_model("char")
+        choices = [Choice(index, stepper, asked, "") for index in range(2)]
+        inbox.put(0, Delta("half", tokens=4))
+        inbox.put(0, Delta(finish=finish))
+        inbox.put(1, Delta("whole", tokens=5, finish="stop"))
+        engine = Engine()
+        try:
+            service = Completions(engine, registry, Limits(), lambda seconds: None)
+            answer = Answer(service, asked, inbox, [None, None], choices, 0, 0.0)
+            told = b"".join([event async for event in answer.events()]).decode()
+        finally:
+            engine.close()
+        return [json.loads(event.removeprefix("data: ")) for event in told.split("\n\n")[:-1]]
+
+    *chunks, failure = asyncio.run(events())
+    told = [
+        (choice["index"], choice["text"], choice["finish_reason"]) for chunk in chunks for choice in chunk["choices"]
+    ]
+    assert told == [(0, "half", None), (1, "whole", "stop")]
+    assert failure["error"]["code"] == code

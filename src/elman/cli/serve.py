@@ -46,7 +46,7 @@ class Serve:
         key = os.environ.get("ELMAN_API_KEY", "")
         limits = self.limits.check()
         doors = Doors(self.host, key, self.allow_host, self.allow_origin, limits.max_body)
-        with listen(self.host, self.port) as listener:
+        with listen(self.host, self.port, limits.max_seconds) as listener:
             if self.run_folders:
                 say_if_compiling("write_tokens")
             with errors.rich.status("loading"):

@@ -85,7 +85,7 @@ def _squared(d, y, weights, scale):
 
 
 def softmax(o: Array, *, out: Array | None = None) -> Array:
-    if o.dtype not in FLOATS or o.shape[-1] == 0:
+    if not _fits(o, out) or o.shape[-1] == 0:
         return reference.softmax(o, out=out)
     y_hat = _room(o, out)
     _softmax(_rows(y_hat))
@@ -93,7 +93,7 @@ def softmax(o: Array, *, out: Array | None = None) -> Array:
 
 
 def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
-    if y_hat.dtype not in FLOATS or d_y_hat.dtype != y_hat.dtype:
+    if not _fits(y_hat, d_y_hat) or d_y_hat.dtype != y_hat.dtype:
         return reference.softmax_backward(d_y_hat, y_hat)
     d_o = np.array(d_y_hat, order="C")
     _softmax_backward(_rows(d_o), _rows(np.ascontiguousarray(y_hat)))
@@ -103,9 +103,9 @@ def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
 def cross_entropy(
     o: Array, y: Array, *, weights: Array | None = None, normaliser: float | None = None, out: Array | None = None
 ) -> tuple[float, Array]:
-    if o.dtype not in FLOATS:
+    if not _fits(o, out) or y.shape not in (o.shape, o.shape[:-1]):
         return reference.cross_entropy(o, y, weights=weights, normaliser=normaliser, out=out)
-    d_o, shares, scale = _room(o, out), _weights(weights, o.dtype), _scale(normaliser, o.dtype)
+    d_o, shares, scale = _room(o, out), _weights(weights, o), _scale(normaliser, o.dtype)
     if y.ndim == o.ndim:
         value = _cross_entropy_of_shares(_rows(d_o), _rows(np.ascontiguousarray(y, o.dtype)), shares, scale)
     else:
@@ -114,7 +114,7 @@ def cross_entropy(
 
 
 def surprise(o: Array, y: Array) -> Array:
-    if o.dtype not in FLOATS:
+    if not _fits(o) or y.shape != o.shape[:-1]:
         return reference.surprise(o, y)
     losses = np.empty(y.shape)
     _surprise(_rows(np.ascontiguousarray(o)), np.ascontiguousarray(y, np.int64).reshape(-1), losses.reshape(-1))
@@ -124,12 +124,17 @@ def surprise(o: Array, y: Array) -> Array:
 def mean_squared_error(
     o: Array, y: Array, *, weights: Array | None = None, normaliser: float | None = None, out: Array | None = None
 ) -> tuple[float, Array]:
-    if o.dtype not in FLOATS or y.shape != o.shape:
+    if not _fits(o, out) or y.shape != o.shape:
         return reference.mean_squared_error(o, y, weights=weights, normaliser=normaliser, out=out)
     d_o = _room(o, out)
     wanted = _rows(np.ascontiguousarray(y, o.dtype))
-    value = _squared(_rows(d_o), wanted, _weights(weights, o.dtype), _scale(normaliser, o.dtype))
+    value = _squared(_rows(d_o), wanted, _weights(weights, o), _scale(normaliser, o.dtype))
     return value, _given(d_o, out)
+
+
+def _fits(o: Array, other: Array | None = None) -> bool:
+    """Whether a kernel can do it: compiled code trusts its shapes, what NumPy would stretch is left to NumPy."""
+    return o.dtype in FLOATS and (other is None or other.shape == o.shape)
 
 
 def _room(o: Array, out: Array | None) -> Array:
@@ -151,8 +156,10 @@ def _rows(o: Array) -> Array:
     return o.reshape(-1, o.shape[-1])
 
 
-def _weights(weights: Array | None, dtype: np.dtype[Any]) -> Array:
-    return np.empty(0, dtype) if weights is None else np.ascontiguousarray(weights, dtype).reshape(-1)
+def _weights(weights: Array | None, o: Array) -> Array:
+    if weights is None:
+        return np.empty(0, o.dtype)
+    return np.ascontiguousarray(np.broadcast_to(weights, o.shape[:-1]), o.dtype).reshape(-1)
 
 
 def _scale(normaliser: float | None, dtype: np.dtype[Any]) -> Any:

@@ -42,7 +42,7 @@ def pack_network(p, V, Y, H, layers, forward, backward, inner, head):
 
 
 @kernel
-def forward_window(p, x, y, V, h, inputs, o, masks, forward, inner, head, code, scale, edge, scratch, d_b_y):
+def forward_window(p, x, y, V, h, inputs, o, masks, forward, inner, head, code, scale, edge, d_b_y):
     """The loss of one slice; o becomes d_o. h[layer, 0] is the state before it, h[layer, -1] becomes the one after.
 
     h (L, T+1, B, H), inputs (L, T·B, H) what leaves each layer, o (T·B, Y), masks (L, T·B, H) or empty: then nothing
@@ -62,7 +62,7 @@ def forward_window(p, x, y, V, h, inputs, o, masks, forward, inner, head, code, 
             fill_rows(b_h, states)
             below = inputs[layer - 1] if masks.size else h[layer - 1, 1:].reshape(rows, H)
             add_product(below.reshape(-1), 0, rows, inner[layer - 1], H, H, states.reshape(-1), 0, edge)
-        forward_steps(h[layer], forward[layer], code, none, False, no_mask, scratch, edge)
+        forward_steps(h[layer], forward[layer], code, none, False, no_mask, no_mask, edge)
         if masks.size:
             kept, mask, out = states.reshape(-1), masks[layer].reshape(-1), inputs[layer].reshape(-1)
             for i in range(out.size):

@@ -25,6 +25,7 @@ from elman.maths.arrays import Array
 from elman.maths.loss import surprise
 from elman.models import LanguageModel
 from elman.network.encoder import Encoder
+from elman.network.stack import check_ids
 
 CHUNK = 4096  # tokens whose probabilities are held at a time
 UNITS_AT_A_TIME = 64  # whose ranks are held at a time
@@ -56,6 +57,7 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
         ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error").astype(np.int64)
     else:
         ids = np.asarray(text, np.int64)
+        check_ids("ids", ids, network.inputs)
     encoder = Encoder(network.inputs, network.hidden, network.layers, activation=network.activation)
     h = np.stack([states[1:, 0] for states in encoder.forward(p, ids[:, np.newaxis]).states])  # (L, T, H)
     k = min(alternatives, len(vocabulary))

@@ -15,6 +15,7 @@ from elman.errors import DataError
 from elman.kernels import surprise
 from elman.maths.arrays import Array
 from elman.network import Network, Parameters, State
+from elman.network.stack import check_ids
 
 CHUNK = 1024  # tokens; only speed and memory depend on it
 
@@ -38,6 +39,7 @@ def token_losses(network: Network, p: Parameters, ids: Array) -> Iterator[Array]
 def chunk_losses(network: Network, p: Parameters, ids: Array, state: State) -> tuple[Array, State]:
     """The same of one chunk, from this state on, and the state after it."""
     ids = np.asarray(ids, np.int64)
+    check_ids("ids", ids[1:], network.outputs)
     o, state = network.forward(p, ids[:-1, np.newaxis], state)  # (T, 1, Y)
     return surprise(o[:, 0], ids[1:]), state
 

@@ -62,6 +62,7 @@ class Fused:
                 h[rows] = w.h[layer, -1]
         return float(sum(losses))
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is seen in the loss, not in warnings
     def _slice(self, p: Parameters, g: Parameters, x: Array, y: Array, w: _Work, masks: Array, scale: Any) -> float:
         """The loss of one slice; g becomes its gradients.
 
@@ -71,7 +72,7 @@ class Fused:
         g.buffer[:] = 0
         loss: float = forward_window(
             p.buffer, x, y, self.inputs, w.h, w.inputs, w.o, masks, forward, inner, head, self.code, scale,
-            w.edge, w.scratch, g["head.b_y"],
+            w.edge, g["head.b_y"],
         )  # fmt: skip
         states = w.h[:, 1:].reshape(self.layers, len(x), self.hidden)
         before = w.h[:, :-1].reshape(self.layers, len(x), self.hidden)
@@ -108,7 +109,7 @@ class _Work:
         self.inputs = np.empty((L, rows, H) if masked else (0, 0, 0), dtype)
         self.o = np.empty((rows, network.outputs), dtype)
         self.d, self.d_below = np.empty((rows, H), dtype), np.empty((rows, H) if L > 1 else (0, 0), dtype)
-        self.edge, self.scratch = np.empty(rows * panel_width(dtype.itemsize), dtype), np.empty(B * H, dtype)
+        self.edge = np.empty(rows * panel_width(dtype.itemsize), dtype)
 
     def room(self, p: Parameters) -> Parameters:
         """For this slice's gradients."""

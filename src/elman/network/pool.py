@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
@@ -57,6 +58,26 @@ def run(calls: Sequence[Callable[[], R]]) -> list[R]:
     return [done, *(future.result() for future in futures)]
 
 
+class Turn:
+    """One caller at a time: the rooms that a network computes in are its own. A copy of it takes turns of its own."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        _turns.add(self)
+
+    def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
+        return Turn, ()
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+_turns: weakref.WeakSet[Turn] = weakref.WeakSet()
+
+
 def _wait(futures: Sequence[Future[Any]]) -> None:
     """Until all are done, even when interrupted: nobody may still write into what the next step uses."""
     interrupted: KeyboardInterrupt | None = None
@@ -92,8 +113,15 @@ _limited = False
 
 def _forget_pool() -> None:
     global _pool, _making
-    _pool, _making = None, threading.Lock()  # a child of fork may have inherited a lock that nobody will open
+    _pool, _making = None, threading.Lock()
+
+
+def _begin_anew() -> None:
+    """A child of fork has no threads, and may have inherited locks that nobody will open."""
+    _forget_pool()
+    for turn in _turns:
+        turn.lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_begin_anew)

@@ -17,7 +17,7 @@ from elman.errors import RangeError
 from elman.maths.arrays import Array, FloatType
 from elman.network.encoder import Encoder, Masks
 from elman.network.parameters import Parameters
-from elman.network.pool import run
+from elman.network.pool import Turn, run
 from elman.network.stack import batch_slices, check_ids
 
 Dtype = np.dtype[Any]
@@ -85,6 +85,7 @@ class Shape(ABC):
 
     def __init__(self) -> None:
         self._work: dict[tuple[int, int], Parameters] = {}
+        self._turn = Turn()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_work": {}}  # room that is made again
@@ -143,9 +144,10 @@ class Shape(ABC):
             own = masks[0] and masks[0].rows(rows, read), masks[1] and masks[1].rows(rows, written)
             jobs.append(partial(self._slice, p, part, normaliser, own, work))
             works.append(work)
-        losses = run(jobs)
-        for work in works:
-            gradients.buffer += work.buffer
+        with self._turn:
+            losses = run(jobs)
+            for work in works:
+                gradients.buffer += work.buffer
         return sum(losses)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is seen in the loss, not in warnings

@@ -30,7 +30,7 @@ from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array, FloatType
 from elman.maths.initial import INITIALISERS, glorot, normal
 from elman.network.parameters import Parameters
-from elman.network.pool import run
+from elman.network.pool import Turn, run
 
 if TYPE_CHECKING:
     from elman.network.fused import Fused
@@ -64,6 +64,7 @@ class Network:
         self.shapes["head.b_y"] = (outputs,)
         self._work: dict[tuple[int, ...], _Workspace] = {}
         self._fused: dict[tuple[int, ...], Fused] = {}
+        self._turn = Turn()
 
     def initial(
         self, rng: np.random.Generator, *, recurrent: str, gain: float, input_gain: float, dtype: FloatType
@@ -107,11 +108,24 @@ class Network:
         check_ids("y", y, self.outputs)
         T, B = y.shape
         truncated = reach is not None and reach.k2 < T
-        if KERNELS == "compiled" and not truncated and compiled_for(self.activation, p.buffer.dtype):
-            return self._fused_for(p, T, B, masks is not None).loss_and_gradients(
-                p, x, y, state, gradients, normaliser, masks
-            )
-        jobs = []
+        with self._turn:
+            if KERNELS == "compiled" and not truncated and compiled_for(self.activation, p.buffer.dtype):
+                fused = self._fused_for(p, T, B, masks is not None)
+                return fused.loss_and_gradients(p, x, y, state, gradients, normaliser, masks)
+            return self._in_slices(p, x, y, state, gradients, normaliser, masks, reach)
+
+    def _in_slices(
+        self,
+        p: Parameters,
+        x: Array,
+        y: Array,
+        state: State,
+        gradients: Parameters,
+        normaliser: float,
+        masks: Sequence[Array] | None,
+        reach: Reach | None,
+    ) -> float:
+        (T, B), jobs = y.shape, []
         for number, rows in enumerate(batch_slices(B)):
             key = (number, T, rows.stop - rows.start, p.buffer.dtype.itemsize)
             if key not in self._work:

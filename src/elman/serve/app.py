@@ -45,7 +45,7 @@ class Service:
     def __init__(self, registry: Registry, doors: Doors, limits: Limits | None = None, *, runs: Path | None = None):
         self.registry, self.doors, self.limits = registry, doors, (limits or Limits()).check()
         self.runs_folder = runs or Path("runs")
-        self.ready, self._ahead = False, threading.Semaphore(AHEAD)
+        self.ready, self._ahead, self._taken = False, 0, threading.Condition()
         self.engine = Engine(self.limits.max_sequences, self._deliver)
         self.monitor = Monitor(self.engine)
         starlette = self._app()
@@ -127,10 +127,14 @@ class Service:
     def _deliver(self, deltas: Deltas) -> None:
         """The engine is AHEAD turns of the event loop at most: where many come at once, they are let in first."""
         self._loop.call_soon_threadsafe(self._hand_out, deltas)
-        self._ahead.acquire(timeout=1)  # a loop that has ended holds nobody up
+        with self._taken:
+            self._ahead += 1
+            self._taken.wait_for(lambda: self._ahead <= AHEAD, timeout=1)  # a loop that has ended holds nobody up
 
     def _hand_out(self, deltas: Deltas) -> None:
-        self._ahead.release()
+        with self._taken:
+            self._ahead -= 1
+            self._taken.notify()
         hand_out(deltas)
 
     # -- small routes -------------------------------------------------------------------------------------------------

@@ -61,14 +61,15 @@ class Choice:
         self.index, self.ask, self.names = index, ask, stepper.names
         self._echo = echo if ask.echo else ""
         self._pieces, self._offset = pieces(stepper.vocabulary), 0
-        self.tokens, self.finish = 0, None
+        self.tokens = 0
 
     def chunk(self, delta: Delta) -> dict[str, Any]:
         """What a delta adds, as an entry of `choices`; the echo comes with the first."""
         text, self._echo = self._echo + delta.text, ""
         self.tokens += delta.tokens
         logprobs = self._logprobs(delta.notes) if self.ask.wanted is not None else None
-        return {"index": self.index, "text": text, "logprobs": logprobs, "finish_reason": delta.finish}
+        finish = delta.finish if delta.finish in ("length", "stop") else None  # a failure is told as an error
+        return {"index": self.index, "text": text, "logprobs": logprobs, "finish_reason": finish}
 
     def _logprobs(self, notes: Sequence[Note]) -> dict[str, Any]:
         assert self.ask.wanted is not None
@@ -156,18 +157,20 @@ class Answer:
         """Entries of `choices`, as many as there are at a time, until none of the texts is left."""
         waiting = True
         while self.left:
-            new = []
+            new, failure = [], None
             for index, delta in await self.inbox.take():
                 if delta.finish == "timeout":
-                    raise timed_out(self.service.limits.max_seconds)
+                    failure = timed_out(self.service.limits.max_seconds)
                 if delta.finish == "error":
-                    raise ApiError(500, "The engine failed at this text.", code="internal_error")
+                    failure = ApiError(500, "The engine failed at this text.", code="internal_error")
                 if waiting and delta.tokens:
                     self.service.first_token(time.monotonic() - self.began)
                     waiting = False
-                self.left -= delta.finish is not None
                 new.append(self.choices[index].chunk(delta))
+                self.left -= new[-1]["finish_reason"] is not None
             yield new
+            if failure is not None:  # after all that was written before
+                raise failure
 
     def leave(self) -> None:
         """Nobody listens any more: what is not written yet sets its places free."""

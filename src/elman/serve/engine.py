@@ -90,6 +90,7 @@ class Engine:
                 self._turn()
             except Exception:
                 self._start_again(rows)
+            del rows  # an idle engine keeps no model alive
 
     def _start_again(self, rows: list[Writing]) -> None:
         """A defect of ours that is no single text's: all end, the engine goes on."""

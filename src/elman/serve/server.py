@@ -15,12 +15,13 @@ import uvicorn
 
 from elman.errors import ArgumentError, RangeError
 from elman.serve.app import Service
+from elman.serve.limits import Limits
 
 SWITCH = 0.0005  # seconds that a thread may keep the others from Python: the engine waits for nothing longer
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket at this address; port 0 takes a free one."""
+def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> socket.socket:
+    """A socket at this address; port 0 takes a free one. A client that takes nothing for 2 max_seconds is cut off."""
     if not 0 <= port < 65536:
         raise RangeError("--port", expected="0 to 65535", got=port)
     try:
@@ -32,6 +33,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it; a close would wait for such a client for good
+            milliseconds = max(1, int(min(2000 * max_seconds, 2**31 - 1)))
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         listener.bind(address)
         listener.listen(2048)
     except OSError as error:
