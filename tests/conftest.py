@@ -1,10 +1,15 @@
-"""A real browser for every test that wants one: Debian's Chromium, driven by Playwright."""
+"""A real browser for every test that wants one: Debian's Chromium, driven by Playwright. And time for hypothesis."""
 
 import os
 import shutil
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# a machine with other work to do is no defect of what is tested
+settings.register_profile("elman", deadline=None)
+settings.load_profile("elman")
 
 
 def pytest_addoption(parser):
