@@ -3,7 +3,8 @@
     .venv-bench/bin/python benchmarks/quality.py FOLDER [--only curves,float32,defaults,adding] [--json FILE] [--write]
 
 FOLDER holds the corpora (default: $ELMAN_DATA). With --json, parts that are not measured again are taken from the file;
---write makes docs/quality.md of all parts. .venv-bench is made by scripts/bench. All of it takes half an hour on two cores.
+--write makes docs/quality.md of all parts. .venv-bench is made by scripts/bench. All of it takes half an hour on two
+cores.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ def main() -> None:
         parser.error("name the folder of the corpora, or set ELMAN_DATA to it")
     torch.set_num_threads(1)  # steps as small as these only make two of its threads wait for each other
     results = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
-    results |= {"machine": machine(), "versions": versions(), "threads": cores()}
+    results |= {"machine": machine(), "versions": versions(), "threads": f"{cores()} threads for Elman, 1 for PyTorch"}
     results["date"] = datetime.now(UTC).strftime("%Y-%m-%d")
     for part in filter(None, asked.only.split(",")):
         results[part] = PARTS[part](Path(asked.folder))

@@ -196,7 +196,7 @@ def environment(results: dict[str, Any]) -> str:
     software = ", ".join(f"{name} {version}" for name, version in has.items())
     return (
         f"{at['cpu']}, {at['cores']} cores, vectors of {at['vector_bits']} bits, {at['system']}; {software};"
-        f" {results['threads']} threads for each; {results['date']}."
+        f" {results['threads']}; {results['date']}."
     )
 
 
