@@ -190,6 +190,18 @@ def test_an_empty_sequence_has_a_clear_answer(task):
     )
 
 
+def test_rows_without_a_step_add_nothing_to_a_tagger(tmp_path):
+    X, y = CASES["tag"][2:]
+    model = SequenceTagger(**QUICK | {"batch": 4}).fit([*[[]] * 60, *X, []], [*[[]] * 60, *y, []], out=tmp_path / "run")
+    plain = SequenceTagger(**QUICK | {"batch": 4}).fit(X, y)
+    assert model.n_iter_ == plain.n_iter_
+    assert model.fitted_.parameters.buffer.tobytes() == plain.fitted_.parameters.buffer.tobytes()
+    assert model.partial_fit([*X[:4], [], []], [*y[:4], [], []]).n_iter_ == plain.n_iter_ + 1
+    assert SequenceTagger(**QUICK | {"batch": 2}).fit(["", "", "ab", "ba"], ["", "", "AB", "BA"]).n_iter_ == 6
+    reader = SequenceClassifier(**QUICK | {"batch": 4}).fit(["", "", "", "", "a", "b"], ["A", "B"] * 3)
+    assert reader.n_iter_ == 12  # to which an empty sequence says something
+
+
 def test_a_sequence_of_length_one_is_the_one_to_one_case():
     model = SequenceClassifier(**QUICK | {"epochs": 30}).fit(["a", "b"] * 20, ["A", "B"] * 20)
     assert model.predict(["a", "b"]).tolist() == ["A", "B"]
@@ -292,7 +304,16 @@ def test_a_weighted_tag_is_worth_as_many_examples():
 @pytest.mark.parametrize("kind", [SequenceClassifier, SequenceTagger])
 @pytest.mark.parametrize(
     ("class_weight", "says"),
-    [({"C": 2.0}, "got 'C'"), ({"A": -1.0}, "0 or more"), ({"A": np.nan}, "finite"), ("even", "'even'")],
+    [
+        ({"C": 2.0}, "got 'C'"),
+        ({"A": -1.0}, "0 or more"),
+        ({"A": np.nan}, "finite"),
+        ({"A": 1.0, "B": 1.0, "C": np.inf}, "finite"),
+        ({"A": "x"}, "a number for each class, got .*'x'"),
+        ({"A": None}, "a number for each class, got .*None"),
+        ({"A": 1.0, "B": 1.0, "C": "x"}, "a number for each class"),
+        ("even", "'even'"),
+    ],
 )
 def test_a_class_weight_that_makes_no_sense_is_refused(kind, class_weight, says):
     y = [["A"], ["B"]] if kind is SequenceTagger else ["A", "B"]
@@ -509,8 +530,18 @@ def test_transform_shows_the_states_of_all_layers(task):
     assert states.shape == (len(X), 2 * directions * model.hidden)
     for row, every in zip(X, model.transform(X, steps=True), strict=True):
         assert every.shape == (len(row), 2 * directions * model.hidden)
+    assert model.transform([]).shape == (0, states.shape[1])
+    assert model.transform([]).dtype == states.dtype == np.float32
     if task == "classify":
         np.testing.assert_array_equal(model.transform(X, steps=True)[0][-1], states[0])
+
+
+@tasks
+def test_a_score_of_unequal_numbers_is_refused(task):
+    X, y = CASES[task][2:]
+    with pytest.raises(ValueError, match="number" if task in ("classify", "regress") else "as many as") as raised:
+        made(task, epochs=1).score(X[:3], y[:2])
+    assert isinstance(raised.value, ShapeError) or task in ("classify", "regress")  # which scikit-learn scores
 
 
 def test_an_option_that_does_not_exist_is_refused_at_once():
@@ -528,7 +559,61 @@ def test_a_pickled_or_copied_model_learns_on():
 def test_partial_fit_after_another_fit_begins_anew():
     model = SequenceClassifier(**QUICK).partial_fit(WORDS, FIRST)
     model.set_params(hidden=24).fit(WORDS, FIRST)
-    assert model.partial_fit(WORDS, FIRST).n_iter_ == 8
+    assert model.partial_fit(WORDS, FIRST).n_iter_ == model.epochs * 8 + 8
+
+
+@tasks
+def test_the_count_of_steps_goes_on_in_a_model_that_comes_back(task, tmp_path):
+    kind, own, X, y = CASES[task]
+    model = kind(**QUICK | own).partial_fit(X, y)
+    a_pass = model.n_iter_
+    model.partial_fit(X, y).save(tmp_path / "run")
+    known = load_model(tmp_path / "run")
+    assert [known.n_iter_, *(known.partial_fit(X, y).n_iter_ for _ in range(2))] == [2 * a_pass, 3 * a_pass, 4 * a_pass]
+    known.save(tmp_path / "again")
+    assert load_model(tmp_path / "again").n_iter_ == 4 * a_pass
+    assert known.fit(X, y).n_iter_ == model.epochs * a_pass
+
+
+def test_the_optimiser_of_a_model_that_comes_back_begins_at_its_first_step(tmp_path):
+    made("classify").save(tmp_path / "run")
+    known = load_model(tmp_path / "run")
+    before = known.fitted_.parameters.buffer.copy()
+    known.set_params(batch=len(WORDS), clip_norm=0.0).partial_fit(WORDS, FIRST)  # one step
+    moved = abs(known.fitted_.parameters.buffer - before).max()
+    assert moved == pytest.approx(known.learning_rate, rel=0.01)  # Adam's first one, whatever the gradient
+
+
+@pytest.mark.parametrize("kind", [SequenceClassifier, SequenceTagger])
+def test_classes_named_again_must_be_those_of_the_first_call(kind):
+    X, y = [["a"], ["b"]], [["A"], ["B"]] if kind is SequenceTagger else ["A", "B"]
+    model = kind(**QUICK).partial_fit(X, y, classes=["A", "B", "C"])
+    before = model.fitted_.parameters.buffer.tobytes()
+    for others in (["A", "C"], ["A", "B", "D"], ["A", "B", "C", "D"], [1, 2, 3]):
+        with pytest.raises(ValueError, match=r"classes: expected \['A', 'B', 'C'\], as when learning began") as raised:
+            model.partial_fit(X, y, classes=others)
+        assert isinstance(raised.value, ElmanError)
+    assert model.fitted_.parameters.buffer.tobytes() == before
+    assert model.partial_fit(X, y, classes=["C", "B", "A"]).partial_fit(X, y).n_iter_ == 3
+
+
+@pytest.mark.parametrize(("classes", "what"), [(None, "y"), (["A"], "classes")])
+def test_a_single_class_is_refused_by_partial_fit_too(classes, what):
+    model = SequenceClassifier(**QUICK)
+    with pytest.raises(ElmanError, match=rf"{what}: expected two classes at least, got 1 class: \['A'\]"):
+        model.partial_fit(["a", "b"], ["A", "A"], classes=classes)
+    assert not hasattr(model, "fitted_")
+
+
+@tasks
+def test_a_random_state_that_is_passed_is_drawn_from_once_a_call(task):
+    kind, own, X, y = CASES[task]
+    passed, alone = np.random.RandomState(3), np.random.RandomState(3)
+    model = kind(**QUICK | own | {"random_state": passed})
+    for _ in range(2):
+        model.partial_fit(X, y)
+        alone.randint(np.iinfo(np.int32).max)
+        assert passed.get_state()[2] == alone.get_state()[2]
 
 
 @pytest.mark.parametrize("accumulate", [1, 20])
@@ -653,6 +738,35 @@ def test_a_model_that_comes_back_knows_what_it_was_told(task, tmp_path):
     assert anew.fitted_.parameters.buffer.tobytes() == model.fitted_.parameters.buffer.tobytes()
     more = known.partial_fit(X, y)
     assert more.n_iter_ > 0
+
+
+@pytest.mark.parametrize("passes", [0, 1, 2])
+@pytest.mark.parametrize("budget", [{}, {"steps": np.int64(3)}, {"steps": 3, "epochs": None}, {"seconds": 0.01}])
+def test_no_argument_is_lost_by_what_a_pass_or_a_budget_overrules(budget, passes, tmp_path):
+    options = {"schedule": "cosine", "warmup": np.int64(2), "validation": np.float64(0.2)}
+    model = SequenceClassifier(**{"hidden": 4, "random_state": 0} | options | budget)
+    for _ in range(passes):
+        model.partial_fit(WORDS, FIRST)
+    if not passes:
+        model.fit(WORDS, FIRST)
+    model.save(tmp_path / "run")
+    load_model(tmp_path / "run").save(tmp_path / "again")
+    known = load_model(tmp_path / "again")
+    assert known.get_params() == model.get_params()
+    if "seconds" not in budget:
+        anew, again = clone(model).fit(WORDS, FIRST), clone(known).fit(WORDS, FIRST)
+        assert again.fitted_.parameters.buffer.tobytes() == anew.fitted_.parameters.buffer.tobytes()
+
+
+def test_a_run_that_goes_on_with_another_budget_is_loaded_with_it(tmp_path):
+    options = {"hidden": 4, "random_state": 0, "class_weight": "balanced"}
+    model = SequenceClassifier(**options, steps=3).fit(WORDS, FIRST, out=tmp_path / "run")
+    assert load_model(tmp_path / "run").get_params() == model.get_params()
+    again = sequence_run.resume(tmp_path / "run", budget_options={"epochs": 2})
+    known = load_model(tmp_path / "run")
+    assert (known.epochs, known.steps, known.class_weight) == (2, None, "balanced")
+    assert known.n_iter_ == again.steps > 3
+    assert again.told == {"random_state": 0, "class_weight": "balanced"}
 
 
 def test_numbers_are_weighted_and_seeds_are_unknown_after_a_run_too(tmp_path):

@@ -18,8 +18,7 @@ from elman.data.targets import Labels, Numbers, check_one_kind
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.models import sequence_run
-from elman.models.estimator import SequenceEstimator, no_targets, same_number
+from elman.models.estimator import SequenceEstimator, no_targets, same_classes, same_number
 from elman.models.sequence_run import Fitted, trained_on
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import as_weights, class_weights
@@ -65,29 +64,27 @@ class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
         """Learn from sequences and their classes; out= keeps a run folder, listeners= hear of every step."""
         config = config or self._config()
         X, y = self._checked(X, y)
-        self.classes_ = np.unique(y)
-        if len(self.classes_) < 2:
-            raise ArgumentError("y", expected="two classes at least", got=f"1 class: {self.classes_.tolist()!r}")
-        rows = trained_on(config, len(y))
-        terms = Terms(self.task, learn_inputs(X, config.data, rows), Labels(self.classes_))
+        labels, rows = _labels("y", y), trained_on(config, len(y))
+        terms = Terms(self.task, learn_inputs(X, config.data, rows), labels)
         return self._learn(terms, self._examples(terms, X, y, sample_weight, rows), config, **options)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One more pass, over these sequences; the first time `classes` names all classes that will ever come.
 
         What set_params changes counts from the next pass on, except what the network is made of. A pass is at the full
-        rate: schedule, warmup and validation are of fit.
+        rate: schedule, warmup and validation are of fit. A loaded model begins without the optimiser's memory.
         """
         first = not hasattr(self, "fitted_")
         X, y = self._checked(X, y, reset=first)
         config, rows = self._config(), np.arange(len(y))
         if first:
-            labels = Labels(np.unique(y if classes is None else classes))
+            labels = _labels("y", y) if classes is None else _labels("classes", classes)
             terms = Terms(self.task, learn_inputs(X, config.data, rows), labels)
         else:
             terms = self._is_fitted().terms
+            same_classes(classes, self.classes_)
         examples = self._examples(terms, X, y, sample_weight, rows)
-        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+        return self._learn_more(terms, examples, config)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
         if y is None:
@@ -145,7 +142,7 @@ class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
         config = self._config()
         terms = self._terms(X, y, config, np.arange(len(y))) if first else self._is_fitted().terms
         examples = self._examples(terms, X, y, sample_weight)
-        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+        return self._learn_more(terms, examples, config)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
         if y is None:
@@ -165,6 +162,13 @@ class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
         targets = self._is_fitted().terms.targets
         assert isinstance(targets, Numbers)
         return targets.decode(self._outputs(X))
+
+
+def _labels(what: str, labels: Any) -> Labels:
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise ArgumentError(what, expected="two classes at least", got=f"{len(classes)} class: {classes.tolist()!r}")
+    return Labels(classes)
 
 
 def _ragged(terms: Terms, X: Any) -> Ragged:

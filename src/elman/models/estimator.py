@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, is_whole
 from elman.data.examples import Examples
-from elman.data.inputs import form_of, number_sequences
+from elman.data.inputs import few, form_of, number_sequences
 from elman.data.ragged import Ragged
 from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
 from elman.maths.arrays import Array
@@ -40,6 +40,7 @@ HIDDEN = {"encoding", "seed", "window", "block", "reach", "save_every", "log_eve
 CHANGES = {"dropout", "input_dropout", "recurrent_dropout", "rare", "validation"}
 FIXED = {f.name for part in (SequenceDataConfig, SequenceNetworkConfig) for f in dataclasses.fields(part)} - CHANGES
 PASS = {"schedule": "constant", "warmup": 0, "validation": 0.0}  # one pass has no plan for the next ones
+OVERRULED = ("epochs", *PASS)  # arguments of which a config may say otherwise
 
 
 class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
@@ -88,34 +89,39 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         for name in ("_memory", "_steps", "_passes"):  # of partial_fit: this is a new beginning
             self.__dict__.pop(name, None)
         fitted = sequence_run.new_fitted(terms, config)
-        fitted.told = self._told()
+        fitted.told = self._told(config)
         sequence_run.start(
             fitted, examples, out=Path(out) if out else None, force=force, source=source,
             listeners=listeners, stopping=stopping,
         )  # fmt: skip
         return self._take(fitted)
 
-    def _learn_more(self, examples: Examples, new: Callable[[], Fitted]) -> Self:
-        """One pass over the examples, from where the last one ended, at the full rate."""
+    def _learn_more(self, terms: Terms, examples: Examples, config: SequenceConfig) -> Self:
+        """One pass over the examples, from where the last one ended, at the full rate.
+
+        The optimiser's memory is not saved: after a load, as after a fit, it begins with none; n_iter_ counts on.
+        """
         if not hasattr(self, "fitted_"):
-            self._take(new())
+            self._take(sequence_run.new_fitted(terms, config))
         fitted = self.fitted_
-        before, fitted.config, fitted.told = fitted.config, self._config_now(), self._told()
+        before, fitted.config = fitted.config, self._config_now(config)
+        fitted.told = self._told(fitted.config)
         task = sequence_run.new_task(fitted, examples)
         trainer = Trainer(task, fitted.config.training, steps=0)
+        taken = fitted.before if hasattr(self, "_memory") else fitted.steps  # which the trainer does not count
         if hasattr(self, "_memory"):
             if fitted.config.training.optimiser == before.training.optimiser:  # another one begins with none
                 trainer.memory = self._memory
             trainer.progress.step = self._steps
             task.passes, task.numbered = self._passes, self._steps * fitted.config.training.accumulate
         trainer.steps = trainer.progress.step + math.ceil(task.steps_per_epoch)
-        fitted.finished = trainer.train()
+        fitted.before, fitted.finished = taken, trainer.train()
         self._memory, self._steps, self._passes = trainer.memory, trainer.progress.step, task.passes + 1
         return self._take(fitted)
 
-    def _config_now(self) -> SequenceConfig:
+    def _config_now(self, config: SequenceConfig) -> SequenceConfig:
         """Of one more pass: what set_params has changed since the first one counts, unless the model is made of it."""
-        before, now = self.fitted_.config.options(), self._config().options()
+        before, now = self.fitted_.config.options(), config.options()
         own = [name for name in now if name in self.defaults()]
         for name in own:
             if now[name] != before[name] and name in FIXED:
@@ -124,9 +130,10 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         seed = now["seed"] if is_whole(self.random_state) else before["seed"]
         return self.fitted_.config.with_options(**{name: now[name] for name in own} | PASS, seed=seed)
 
-    def _told(self) -> dict[str, Any]:
+    def _told(self, config: SequenceConfig) -> dict[str, Any]:
         """What the config does not say of the arguments, as JSON can keep it."""
-        told: dict[str, Any] = {}
+        given, said = {name: getattr(self, name) for name in OVERRULED}, config.options()
+        told = {name: np.asarray(value).item() for name, value in given.items() if value != said[name]}
         if self.random_state is None or is_whole(self.random_state):
             told["random_state"] = None if self.random_state is None else int(self.random_state)
         if "class_weight" in self.own:
@@ -205,12 +212,13 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         found = self._rows(self._encoded(X), states)
         if steps:
             return found
-        return np.stack(found) if found else np.empty((0, encoder.hidden * len(encoder.cells)))
+        nothing = np.empty((0, encoder.hidden * len(encoder.cells)), fitted.parameters.buffer.dtype)
+        return np.stack(found) if found else nothing
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write a run folder: enough to load, use and export. Nothing in it is pickled."""
+        """Write a run folder: enough to load, use and export, without the optimiser's memory. Nothing is pickled."""
         return sequence_run.save(self._is_fitted(), Path(path), force=force).path
 
     @classmethod
@@ -223,6 +231,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         told = {"random_state": fitted.config.training.seed} | fitted.told
         if "class_weight" in cls.own:
             known["class_weight"] = from_pairs(told.get("class_weight"))
+        known |= {name: told[name] for name in OVERRULED if name in told}
         model = cls(**known, random_state=told["random_state"])
         model._take(fitted)
         model.run_ = run
@@ -270,3 +279,10 @@ def no_targets(what: str) -> ArgumentError:
 def same_number(x: Any, y: Any) -> None:
     if len(x) != len(y):
         raise ShapeError("y", expected=f"as many as there are sequences, {len(x)}", got=len(y))
+
+
+def same_classes(classes: Any, known: Array) -> None:
+    """Later calls of partial_fit may name them again, but no others."""
+    if classes is not None and np.unique(classes).tolist() != known.tolist():
+        expected = f"{few(known.tolist())}, as when learning began"
+        raise ArgumentError("classes", expected=expected, got=few(classes), do="fit begins anew.")

@@ -13,7 +13,6 @@ from elman.data.symbols import Symbols, kind_of
 from elman.data.targets import Labels, Numbers, Written
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
-from elman.models import sequence_run
 from elman.models.decoding import beam_write, limit_of, write
 from elman.models.estimator import SequenceEstimator, no_targets, same_number
 from elman.models.sequence_run import trained_on
@@ -50,7 +49,7 @@ class SequenceGenerator(SequenceEstimator):
         X, config = _conditions(X, y), self._config()
         terms = self.fitted_.terms if hasattr(self, "fitted_") else self._terms(X, y, config, np.arange(len(X)))
         examples = _examples(terms, X, y, sample_weight)
-        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+        return self._learn_more(terms, examples, config)
 
     def _terms(self, X: Array, y: Any, config: SequenceConfig, rows: Array) -> Terms:
         condition = Numbers.of(X[rows], scale=config.data.scale) if X.ndim == 2 else Labels.of(X)

@@ -13,7 +13,6 @@ from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
 from elman.data.targets import Written
 from elman.maths.arrays import Array
-from elman.models import sequence_run
 from elman.models.decoding import beam_write, limit_of, write
 from elman.models.estimator import SequenceEstimator, no_targets, same_number
 from elman.models.generator import learn_written
@@ -51,7 +50,7 @@ class Seq2Seq(SequenceEstimator):
         X, config = self._checked(X, y, reset=first), self._config()
         terms = self._terms(X, y, config, np.arange(len(y))) if first else self._is_fitted().terms
         examples = self._examples(terms, config if first else self.fitted_.config, X, y, sample_weight)
-        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+        return self._learn_more(terms, examples, config)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> Any:
         if y is None:
@@ -101,8 +100,10 @@ class Seq2Seq(SequenceEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of sources whose target is told exactly."""
+        written = self.predict(X)
+        same_number(written, y)
         right = [told == list(wanted) if isinstance(told, list) else told == wanted
-                 for told, wanted in zip(self.predict(X), y, strict=True)]  # fmt: skip
+                 for told, wanted in zip(written, y, strict=True)]  # fmt: skip
         return float(np.average(right, weights=as_weights(sample_weight, len(right))))
 
 

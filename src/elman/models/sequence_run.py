@@ -51,12 +51,12 @@ class Fitted:
     network: Shape
     parameters: Parameters
     finished: Finished | None = None
-    before: int = 0  # steps, of a model that was loaded
+    before: int = 0  # steps, of a training before this one
     told: dict[str, Any] = field(default_factory=dict)  # by whoever fits it, beside the config: class_weight …
 
     @property
     def steps(self) -> int:
-        return self.before if self.finished is None else self.finished.step
+        return self.before + (0 if self.finished is None else self.finished.step)
 
 
 def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike | None = None) -> Shape:
@@ -170,17 +170,20 @@ def resume(
     if not isinstance(steps, int) or steps < 1:
         raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
     fitted, examples = new_fitted(terms_of(run), config), examples_of(run)
+    fitted.told = told_of(run)
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
     here.agree({f"--{name}": value for name, value in given.items()})
     if given:
         none = dict.fromkeys(("epochs", "steps", "seconds"))
         fitted.config = config = config.with_options(**(none | given))
+        fitted.told.pop("epochs", None)  # of the budget that this one replaces
         checkpoint = run.newest() if "seconds" in given else None  # so many seconds more
         steps = (checkpoint.step if checkpoint else 0) + budget(fitted, examples, new_task(fitted, examples))
     here.agree(shared_facts(fitted, examples) | {"the number of steps": steps})
     with run.lock() if here.rank == 0 else nullcontext():
         if given and here.rank == 0:
-            write_file(path / "config.json", as_json({**run.config, "steps": steps, "config": to_json(config)}))
+            changed = {"steps": steps, "config": to_json(config), "told": fitted.told}
+            write_file(path / "config.json", as_json({**run.config, **changed}))
         task = new_task(fitted, examples)
         fitted.finished = Trainer(
             task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping
@@ -205,12 +208,11 @@ def load(path: Path) -> tuple[Run, Fitted]:
     parameters = Parameters(network.shapes, dtype)
     for name, array in arrays.items():
         parameters[name][...] = array
-    told = run.config.get("told")
     rows = [row.get("step") for row in run.metrics() if "event" not in row]
     taken = rows[-1] if rows else run.config.get("taken")
     return run, Fitted(
         terms, config, network, parameters,
-        before=taken if isinstance(taken, int) else 0, told=told if isinstance(told, dict) else {},
+        before=taken if isinstance(taken, int) else 0, told=told_of(run),
     )  # fmt: skip
 
 
@@ -229,6 +231,11 @@ def terms_of(run: Run) -> Terms:
 
 def config_of(run: Run) -> SequenceConfig:
     return from_json(run.config.get("config"), SequenceConfig)
+
+
+def told_of(run: Run) -> dict[str, Any]:
+    told = run.config.get("told")
+    return dict(told) if isinstance(told, dict) else {}
 
 
 def examples_of(run: Run) -> Examples:

@@ -15,8 +15,7 @@ from elman.data.targets import Labels, check_one_kind
 from elman.errors import ArgumentError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.models import sequence_run
-from elman.models.estimator import SequenceEstimator, no_targets, same_number
+from elman.models.estimator import SequenceEstimator, no_targets, same_classes, same_number
 from elman.models.sequence_run import Fitted, trained_on
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import as_weights, class_weights
@@ -58,8 +57,9 @@ class SequenceTagger(SequenceEstimator):
             terms = Terms(self.task, learn_inputs(X, config.data, rows), labels)
         else:
             terms = self._is_fitted().terms
+            same_classes(classes, self.classes_)
         examples = self._examples(terms, X, tags, sample_weight, rows)
-        return self._learn_more(examples, lambda: sequence_run.new_fitted(terms, config))
+        return self._learn_more(terms, examples, config)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, list[list[Any]]]:
         if y is None:

@@ -36,9 +36,13 @@ def class_weights(class_weight: Any, classes: Array, seen: Array) -> Array:
         strange, unnamed = set(class_weight) - set(labels), set(labels) - set(class_weight)
         if strange and unnamed:  # where all are named, the others may come another time
             raise ArgumentError("class_weight", expected=f"classes of {few(labels)}", got=repr(strange.pop()))
-        weights[:] = [class_weight.get(label, 1) for label in labels]
-        if not np.isfinite(weights).all() or (weights < 0).any():
-            raise RangeError("class_weight", expected="finite numbers, 0 or more", got=f"{weights.min():g}")
+        try:
+            given = {label: float(weight) for label, weight in class_weight.items()}
+        except (TypeError, ValueError):
+            raise ArgumentError("class_weight", expected="a number for each class", got=few(class_weight)) from None
+        if not all(0 <= weight < np.inf for weight in given.values()):
+            raise RangeError("class_weight", expected="finite numbers, 0 or more", got=few(class_weight))
+        weights[:] = [given.get(label, 1) for label in labels]
     elif isinstance(class_weight, str) and class_weight == "balanced":
         counts = np.bincount(seen, minlength=len(classes))
         present = counts > 0
