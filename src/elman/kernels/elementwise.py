@@ -2,9 +2,9 @@
 
 Both rest on one polynomial: e^r - 1 = r + r²/2! + r³/3! + …, for |r| ≤ ln 2 / 2, where few terms reach the last bit;
 for float32 the terms are bent a little (Chebyshev's fit), so that one fewer does. With n the whole number nearest to
-x / ln 2 and r = x - n ln 2, e^x = 2^n e^r. Measured over the whole range (tests/kernels): exp within 2 units in the
-last place (0 below -87, for float64 below -708, where e^x nears the smallest number), tanh within 4; |tanh| ≤ 1, 0
-stays 0 and NaN stays NaN.
+x / ln 2 and r = x - n ln 2, e^x = 2^n e^r. Measured over the whole range (tests/kernels):
+exp within 2 units in the last place, tanh within 4; |tanh| ≤ 1, 0 stays 0 and NaN stays NaN. Below -87 (-708 for
+float64), where e^x nears the smallest number, exp is 0.
 """
 
 from __future__ import annotations
