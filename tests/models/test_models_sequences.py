@@ -25,6 +25,7 @@ from elman import (
 from elman.errors import ElmanError, RunError, ShapeError, VocabularyError
 from elman.models import sequence_run
 from elman.network.pool import set_threads
+from elman.training.events import Stepped
 
 QUICK = {"hidden": 16, "epochs": 6, "batch": 16, "learning_rate": 0.02, "warmup": 5, "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -827,3 +828,16 @@ def test_rows_are_read_together_as_far_as_their_padding_allows():
     for rows in batches:
         assert len(rows) <= ROWS_AT_ONCE
         assert len(rows) == 1 or len(rows) * lengths[rows].max() <= STEPS_AT_ONCE
+
+
+@pytest.mark.parametrize(("options", "judged"), [({}, [6, 12, 18]), ({"validate_every": 10}, [10, 18])])
+def test_a_small_set_is_judged_once_an_epoch_unless_it_is_said_how_often(options, judged):
+    X, y = ["ab", "ba", "aa", "bb"] * 8, ["x", "y", "x", "y"] * 8
+    seen = []
+
+    def listen(event):
+        if isinstance(event, Stepped) and event.validation_loss is not None:
+            seen.append(event.step)
+
+    SequenceClassifier(hidden=4, epochs=3, batch=4, validation=0.25, **options).fit(X, y, listeners=[listen])
+    assert seen == judged

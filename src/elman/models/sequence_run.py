@@ -152,7 +152,7 @@ def start(
         facts = {**config_json(fitted), "steps": steps, "data": {**(source or {}), "sha256": sha256}}
         run = Run.create(out, facts, files, force=force)
     with run.lock() if run else nullcontext():
-        trainer = Trainer(task, fitted.config.training, steps=steps, run=run, listeners=listeners, stopping=stopping)
+        trainer = Trainer(task, task.paced, steps=steps, run=run, listeners=listeners, stopping=stopping)
         fitted.finished = trainer.train()
     return fitted
 
@@ -186,7 +186,7 @@ def resume(
             write_file(path / "config.json", as_json({**run.config, **changed}))
         task = new_task(fitted, examples)
         fitted.finished = Trainer(
-            task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping
+            task, task.paced, steps=steps, run=run, listeners=listeners, stopping=stopping
         ).train()
     return fitted
 
@@ -265,8 +265,7 @@ def budget(fitted: Fitted, examples: Examples, task: SequenceTask) -> int:
 
 def seconds_a_step(fitted: Fitted, examples: Examples, measured: float = 1.5) -> float:
     """Measured on a copy that is thrown away, and validation's share."""
-    training = fitted.config.training
-    quiet = dataclasses.replace(training, sample_every=None, validate_every=1 << 40, log_every=1 << 40)
+    quiet = dataclasses.replace(fitted.config.training, sample_every=None, validate_every=1 << 40, log_every=1 << 40)
     copy = new_fitted(fitted.terms, dataclasses.replace(fitted.config, training=quiet))
     task = new_task(copy, examples)
     task.add_gradients(copy.parameters.zeros(), 0)  # the first step and the first validation may have to compile
@@ -285,4 +284,4 @@ def seconds_a_step(fitted: Fitted, examples: Examples, measured: float = 1.5) ->
 
     Trainer(task, quiet, steps=1 << 40, listeners=[tick], stopping=enough).train()
     step = (time.perf_counter() - began) / max(steps, 1)
-    return world().first(step + validation / training.validate_every)
+    return world().first(step + validation / new_task(fitted, examples).paced.validate_every)

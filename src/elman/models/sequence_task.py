@@ -6,6 +6,8 @@ no position in the data that a checkpoint would have to keep. Ranks that train t
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +59,14 @@ class SequenceTask:
         self.passes = self.numbered = 0  # of another call of partial_fit: passes and batches before this one
         self.tokens_per_step = max(1, round(float(self.lengths[self.rows].mean()) * config.batch * config.accumulate))
         self._plan: tuple[int, list[Array]] = (-1, [])
+
+    @property
+    def paced(self) -> TrainingConfig:
+        """Judged once an epoch at least, unless it was said how often: a small set is soon known by heart."""
+        if self.config.validate_every != TrainingConfig().validate_every:
+            return self.config
+        epoch = math.ceil(self.steps_per_epoch)
+        return dataclasses.replace(self.config, validate_every=min(epoch, self.config.validate_every))
 
     def add_gradients(self, gradients: Parameters, step: int) -> float:
         numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
