@@ -10,7 +10,11 @@ import re
 import sys
 
 import numpy as np
-import onnxruntime
+
+try:
+    import onnxruntime
+except ImportError:
+    sys.exit("onnxruntime is missing: pip install onnxruntime")
 
 path, prompt = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "\n"
 length = int(sys.argv[3]) if len(sys.argv) > 3 else 300
