@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +84,26 @@ def test_predict_tags_tokens(runs):
     assert facts == [{"input": ["the", "cat1"], "prediction": facts[0]["prediction"]}]
 
 
+@pytest.mark.parametrize(
+    ("task", "text", "note"),
+    [
+        ("classify", "漢字\nabab1\nb字\n", "2 of 3 inputs have tokens that the model has never seen: '漢', '字'."),
+        ("classify", "abab1\n", ""),
+        ("translate", "word 漢\n", "1 of 1 inputs have tokens that the model has never seen: '漢'."),
+        ("generate", "A\n", ""),
+        ("tag", "the\nyak\n", "1 of 1 inputs have tokens that the model has never seen: 'yak'."),
+        ("tag", "yak\nthe dog1\n", "never seen: 'the dog1'. A tagger reads one token a line, and a blank line after"),
+    ],
+)
+def test_predict_says_what_it_has_never_seen(elman, runs, task, text, note):
+    folder, _ = runs
+    status, out, err = elman("predict", folder / task, "--json", stdin=text.encode())
+    assert status == 0
+    assert len(err.splitlines()) == bool(note)
+    assert note in err
+    assert all("prediction" in json.loads(line) for line in out.splitlines())
+
+
 def test_predict_translates_and_generates(runs):
     folder, _ = runs
     facts = json.loads(elman("predict", "translate", "--beam", "3", "--json", cwd=folder, text="word 3\n"))
@@ -126,6 +147,7 @@ def test_show_tells_of_any_run(runs):
         (["eval", "tag", "strange.tsv"], None, "expected a tag that was seen in training, got 'C'"),
         (["predict", "translate", "--proba"], "x\n", "--proba: expected a run to classify or tag"),
         (["predict", "generate"], "C\n", "label: expected one of"),
+        (["eval", "classify", "near.tsv"], None, "got 'AA'. Did you mean A?"),
         (["sample", "classify"], None, "expected a language model, got 'classify'. elman predict uses it."),
         (["predict", "nowhere"], "x\n", "There is no run at nowhere"),
         (["train", "tagged.tsv", "--pooling", "mean"], None, "--pooling means nothing for --task tag. It is for class"),
@@ -151,10 +173,55 @@ def test_what_is_wrong_is_said_and_nothing_is_half_done(runs, words, text, says)
     folder, _ = runs
     (folder / "bad.tsv").write_text("good\tpos\nno tab\n")
     (folder / "strange.tsv").write_text("x\tC\n")
+    (folder / "near.tsv").write_text("x\tAA\n")
     (folder / "tabs.tsv").write_text("x\tC\n\t\ny\tD\n")
     before = sorted(path.name for path in folder.iterdir())
     assert says in elman(*words, cwd=folder, text=text, rc=2)
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """$ELMAN_DATA with a file of each form and a folder; what is asked for is not here."""
+    mine = tmp_path / "mine"
+    (mine / "people").mkdir(parents=True)
+    for name, text in (("names", NAMES), ("tagged", TAGGED), ("pairs", PAIRS)):
+        (mine / f"{name}.tsv").write_text(text)
+    for label, text in (("a", "abab\nab\n" * 9), ("b", "baba\nba\n" * 9)):
+        (mine / "people" / f"{label}.txt").write_text(text)
+    monkeypatch.setenv("ELMAN_DATA", str(mine))
+    return mine
+
+
+@pytest.mark.parametrize(
+    ("source", "task"),
+    [("names.tsv", "classify"), ("people", "classify"), ("tagged.tsv", "tag"), ("pairs.tsv", "translate")],
+)
+def test_what_is_found_in_the_data_folder_is_the_same_task(elman, mine, source, task):
+    words = ("--steps", "1", "--hidden", "4", "--out", "run", "--force")
+    for named in ([source], [source, "--task", task], [mine / source]):
+        assert f"examples to {task}" in elman("train", *named, *words).out
+        assert json.loads(Path("run/config.json").read_text())["data"]["source"] == str(mine / source)
+    by_name = elman("eval", "run", source, "--json")
+    assert by_name.status == 0
+    assert by_name == elman("eval", "run", mine / source, "--json")
+
+
+def test_predict_finds_its_file_in_the_data_folder(elman, mine, runs):
+    folder, _ = runs
+    (mine / "new.txt").write_text("abab1\nbaba1\n")
+    assert elman("predict", folder / "classify", "new.txt").out.split() == ["A", "B"]
+
+
+def test_one_bad_line_makes_no_language_model_of_a_labelled_file(elman):
+    Path("slip.tsv").write_text(f"{NAMES}no tab\n")
+    words = ("train", "slip.tsv", "--steps", "1", "--hidden", "4", "--out", "slip")
+    status, out, err = elman(*words)
+    assert (status, out) == (2, "")
+    assert "slip.tsv, line 81: expected one tab, as in 80 of 81 lines, got 'no tab'" in err
+    assert "--task classify, as it seems, or --task lm if it is a text" in err
+    assert not Path("slip").exists()
+    assert elman(*words, "--task", "lm", "--batch", "2", "--window", "8").status == 0
 
 
 def test_a_flags_value_is_no_source(runs):

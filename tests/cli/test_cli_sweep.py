@@ -161,6 +161,13 @@ def test_what_makes_no_sense_is_refused(elman, text, words, message):
     assert [path.name for path in Path().iterdir()] == ["cat.txt"]
 
 
+def test_a_missing_extra_is_said_before_anything_is_read(elman, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    status, out, err = elman("sweep", "missing.txt", "--steps", 1)
+    assert (status, out) == (2, "")
+    assert "pip install 'elman[sweep]'" in err
+
+
 def test_another_sweep_in_the_folder_is_refused(elman, text):
     assert elman("sweep", text, *SMALL, "--steps", 3, "--trials", 1).status == 0
     status, _, err = elman("sweep", text, *SMALL, "--steps", 4, "--trials", 1)

@@ -194,6 +194,17 @@ def test_resume_goes_on_with_a_larger_budget(elman, run):
     assert out.splitlines()[-1] == "elman sample run"
 
 
+@pytest.mark.parametrize(("words", "says"), [
+    (["--steps", "7"], "it has already taken 40 steps, more than 7 steps. A larger --steps or --epochs goes on."),
+    (["--epochs", "0.1"], "it has already taken 40 steps, more than 0.1 epochs ("),
+    (["--steps", "40"], "all 40 steps are taken. A larger --steps or --epochs goes on."),
+])  # fmt: skip
+def test_a_budget_that_is_spent_already_is_said(elman, run, words, says):
+    status, out, _ = elman("train", "--resume", run, *words)
+    assert status == 0
+    assert f"Nothing is left to do: {says}" in out
+
+
 @pytest.mark.parametrize("words", [
     ["--hidden", "9"], ["--lr", "1"], ["other.txt"], ["--out", "x"], ["--force"], ["--preset", "large"],
     ["--tokens", "byte"],

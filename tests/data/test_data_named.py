@@ -14,6 +14,7 @@ import pooch
 import pytest
 
 from elman.data import default_source, fetch, find_source, list_corpora, named, open_corpus
+from elman.data.named import find_here
 from elman.errors import DataError, DownloadError, UnknownNameError
 
 BODY = b"It is a truth universally acknowledged.\r\n" * 100
@@ -197,6 +198,20 @@ def test_the_order_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / NAME).write_text("x")
     assert find_source(NAME) == Path(NAME)
     assert find_source("-") == Path("-")
+
+
+def test_a_folder_in_the_data_folder_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, here = tmp_path / "mine", tmp_path / "here"
+    for folder in (mine / "names", mine / NAME, here):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("ELMAN_DATA", str(mine))
+    assert find_source("names") == find_here("names") == mine / "names"
+    assert find_here(NAME) is None  # a corpus is no folder
+    assert find_here("") is None
+    (here / "names").mkdir()
+    (mine / "names.txt").write_text("x")
+    assert find_source("names") == find_here("names") == Path("names")  # what is here comes first
 
 
 def test_any_file_in_the_data_folder_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ from elman.data.examples import Examples
 from elman.data.labelled import guess_task, read_rows
 from elman.data.ragged import Ragged
 from elman.data.symbols import EDGE_ID, UNKNOWN_ID, Symbols, kind_of
-from elman.errors import CheckpointError, DataError, EncodingError
+from elman.data.targets import Labels
+from elman.errors import CheckpointError, DataError, EncodingError, VocabularyError
 
 TEXTS = st.lists(st.text(max_size=12), min_size=1, max_size=8)
 
@@ -154,6 +155,41 @@ def test_what_cannot_be_read_is_named(tmp_path):
 )
 def test_the_task_is_guessed_from_the_form_of_the_file(tmp_path, text, task):
     assert guess_task(written(tmp_path, text)) == task
+
+
+LABELLED = "".join(f"text {i}\t{'pos' if i % 2 else 'neg'}\n" for i in range(18))
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "task"),
+    [
+        (f"{LABELLED}\n no tab\n", "line 20: expected one tab, as in 18 of 19 lines, got ' no tab'", "classify"),
+        (f"{LABELLED}one\nx\ty\tz\n", "line 19: expected one tab, as in 18 of 20 lines, got 'one'", "classify"),
+        ("a\tDET\ndog\tNOUN\nbarks\tVERB\n\n" * 6 + "it\n", "line 25: expected one tab, as in 18 of 19", "tag"),
+        ("".join(f"a {i}\tb {i}\n" for i in range(99)) + "a\tb\tc\n", "line 100: expected one tab", "translate"),
+    ],
+)
+def test_a_few_bad_lines_do_not_make_a_text_of_a_labelled_file(tmp_path, text, place, task):
+    path = written(tmp_path, text)
+    with pytest.raises(DataError) as caught:
+        guess_task(path)
+    assert f"{path}, {place}" in str(caught.value)
+    assert f"--task {task}, as it seems, or --task lm if it is a text" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [f"{LABELLED}one\ntwo\nthree\n", "a\tb\none\n", "one\n" * 30 + "a\tb\n"])
+def test_many_lines_without_a_tab_are_a_text(tmp_path, text):
+    assert guess_task(written(tmp_path, text)) == "lm"
+
+
+def test_a_label_that_is_nearly_right_is_named():
+    labels = Labels.of(["Italian", *(f"a rather long label {i}" for i in range(20))])
+    with pytest.raises(VocabularyError, match=r"'Italien'\. Did you mean Italian\?$"):
+        labels.encode(["Italien"])
+    with pytest.raises(VocabularyError, match=r"got 'xyz'$"):
+        labels.encode(["xyz"])
+    with pytest.raises(VocabularyError, match=r"got 77\. Did you mean 777\?$"):
+        Labels.of([777, 1]).encode([77])
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\u0085", "\x0c", "\x1c", "\r"])

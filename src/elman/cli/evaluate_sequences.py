@@ -18,12 +18,14 @@ MOST_CLASSES = 25  # of which a table is still read
 
 def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json: bool) -> int:
     from elman.data.labelled import FORMS, read_rows
+    from elman.data.named import find_here
     from elman.models import load_model
     from elman.models.metrics import Judged, Told, as_facts, evaluate
 
     model = load_model(run)
     if model.task not in FORMS:
         raise DataError(f"{run} is a run to {model.task}", do="Measure it in Python: model.score(X, y).")
+    source = source if source == "-" else str(find_here(source) or source)
     rows = read_rows(source, model.task, encoding=encoding or model.fitted_.config.data.encoding)
     _refuse_strangers(model, rows)
     with console.rich.status(f"judging {len(rows):,} examples"):
@@ -47,6 +49,8 @@ def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json:
 
 def _refuse_strangers(model: Any, rows: Rows) -> None:
     """A label that was never seen in training can only be wrong: better said, with its place, than counted."""
+    from elman.data.checks import did_you_mean
+
     if model.task == "translate":
         return
     classes = model.classes_ if model.task != "generate" else model.fitted_.terms.inputs.classes
@@ -55,7 +59,8 @@ def _refuse_strangers(model: Any, rows: Rows) -> None:
         for label in right if model.task == "tag" else [right]:
             if label not in known:
                 what = "tag" if model.task == "tag" else "label"
-                raise DataError(place, expected=f"a {what} that was seen in training", got=repr(label))
+                near = did_you_mean(str(label), map(str, known)) or None
+                raise DataError(place, expected=f"a {what} that was seen in training", got=repr(label), do=near)
 
 
 def _table(figures: Judged) -> None:

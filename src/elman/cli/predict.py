@@ -12,6 +12,7 @@ from typing import Any
 import tyro
 
 from elman.cli.compiling import say_if_compiling
+from elman.cli.say import errors
 from elman.errors import ArgumentError, DataError, RunError
 
 
@@ -64,6 +65,8 @@ class Predict:
         say_if_compiling("_forward")
         if not items:
             return 0
+        if note := _strangers(model, items):
+            errors.print(note, markup=False, style="yellow")
         lines = _tagged(model, items, self) if task == "tag" else _said(model, items, self)
         for line in lines:
             print(line)
@@ -73,19 +76,21 @@ class Predict:
     def _items(self, model: Any) -> list[Any]:
         from elman.data.inputs import NumberInputs
         from elman.data.labelled import is_blank, lines_of
+        from elman.data.named import find_here
         from elman.data.targets import Numbers
 
-        whole = list(lines_of(self.source, self.encoding))
+        source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
+        whole = list(lines_of(source, self.encoding))
         lines = [(number, line.partition("\t")[0]) for number, line in whole]
         if isinstance(model.fitted_.terms.inputs, NumberInputs | Numbers):
-            return [_numbers(f"{self.source}, line {number}", line) for number, line in lines if line.strip()]
+            return [_numbers(f"{source}, line {number}", line) for number, line in lines if line.strip()]
         if model.task == "tag":
             blocks: list[list[str]] = [[]]
             for (number, line), (_, row) in zip(lines, whole, strict=True):
                 if line.strip():
                     blocks[-1].append(line)
                 elif not is_blank(row):
-                    raise DataError(f"{self.source}, line {number}", expected="a token", got="none before the tab")
+                    raise DataError(f"{source}, line {number}", expected="a token", got="none before the tab")
                 elif blocks[-1]:
                     blocks.append([])
             return [block for block in blocks if block]
@@ -99,6 +104,32 @@ def _numbers(place: str, line: str) -> Any:
         return json.loads(line)
     except ValueError:
         raise DataError(place, expected="numbers as JSON, such as [1, 2.5, 3]", got=repr(line[:40])) from None
+
+
+def _strangers(model: Any, items: list[Any]) -> str:
+    """A note on the tokens that were never seen in training, or nothing: whatever is said of them is a guess."""
+    from elman.data.checks import few
+    from elman.data.inputs import TokenInputs
+    from elman.data.symbols import UNKNOWN_ID, cut
+
+    inputs = model.fitted_.terms.inputs
+    if not isinstance(inputs, TokenInputs):
+        return ""
+    strange: dict[str, None] = {}  # each once, in their order
+    count = 0
+    for item in items:
+        ids = inputs.symbols.encode(item)
+        tokens = cut(item, inputs.symbols.kind)
+        new = [token.strip() or token for token, i in zip(tokens, ids, strict=True) if i == UNKNOWN_ID]
+        strange.update(dict.fromkeys(new))
+        count += bool(new)
+    if not count:
+        return ""
+    note = f"Note: {count:,} of {len(items):,} inputs have tokens that the model has never seen: "
+    spaced = [token for token in strange if " " in token.strip()] if model.task == "tag" else []
+    if spaced:
+        return f"{note}{few(spaced)}. A tagger reads one token a line, and a blank line after each sequence."
+    return f"{note}{few(strange)}."
 
 
 def _said(model: Any, items: list[Any], how: Predict) -> list[str]:

@@ -16,9 +16,10 @@ PLAIN_EVERY = 100  # steps from one line to the next where there is no terminal
 
 
 class TrainingReport:
-    """A listener, for as long as a run goes on."""
+    """A listener, for as long as a run goes on; `epochs` is what a resumed run was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, epochs: float | None = None) -> None:
+        self.epochs = epochs
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),
@@ -43,9 +44,7 @@ class TrainingReport:
         if isinstance(event, Started):
             self.bar.update(self.job, total=event.steps, completed=event.step)
             if event.step >= event.steps:
-                console.print(
-                    f"Nothing is left to do: step {event.step} of {event.steps}. A larger --steps or --epochs goes on."
-                )
+                console.print(f"Nothing is left to do: {self._taken(event)}. A larger --steps or --epochs goes on.")
             else:
                 begin = f"Going on from step {event.step}" if event.step else "Training"
                 console.print(f"{begin}: {event.parameters:,} parameters, {event.steps:,} steps.")
@@ -59,6 +58,15 @@ class TrainingReport:
             )
         elif isinstance(event, Finished):
             self.bar.update(self.job, completed=event.step)
+
+    def _taken(self, event: Started) -> str:
+        """How far a run is that has no step left."""
+        if event.step == event.steps:
+            return f"all {event.steps:,} steps are taken"
+        asked = f"{event.steps:,} steps"
+        if self.epochs is not None:
+            asked = f"{self.epochs:g} epoch{'s' * (self.epochs != 1)} ({asked})"
+        return f"it has already taken {event.step:,} steps, more than {asked}"
 
     def _stepped(self, event: Stepped) -> None:
         self.validation = event.validation_loss if event.validation_loss is not None else self.validation

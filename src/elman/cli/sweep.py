@@ -63,10 +63,12 @@ class Sweep:
     def run(self) -> int:
         from elman.models.sweep import Sweep as Trials
         from elman.models.sweep_space import space
+        from elman.models.sweep_study import optuna
         from elman.network.pool import set_threads
         from elman.training.distributed import world
         from elman.training.signals import stop_on_signals
 
+        optuna()  # if it is missing, before anything is read
         if world().size > 1:
             raise ArgumentError("a sweep under mpirun", do="Start several elman sweep instead: they share the work.")
         if self.trials < 1:

@@ -139,7 +139,8 @@ class Train:
         run = Run(path)
         for difference in differences(run.config.get("environment")):
             errors.print(f"Note: {difference}; the result may differ in its last bits.", style="yellow")
-        with stop_on_signals(errors.print) as stopping, TrainingReport() as report, watched(self.watch) as page:
+        report = TrainingReport(self.training.epochs)
+        with stop_on_signals(errors.print) as stopping, report, watched(self.watch) as page:
             trained = language_run.resume(
                 path, budget_options=budget, listeners=[report, page, *self._also(path)], stopping=stopping
             )

@@ -93,6 +93,7 @@ class TrainSequences:
 
     def _start(self) -> int:
         from elman.data.labelled import read_rows
+        from elman.data.named import find_here
         from elman.models.loading import model_class
         from elman.training.signals import stop_on_signals
 
@@ -101,17 +102,18 @@ class TrainSequences:
         config = check(SequenceConfig(self.data, self.network, self.training))
         if self.out is not None and not self.force:
             refuse_existing(self.out)
-        rows = read_rows(self.source, self.task, encoding=self.data.encoding)
+        found = self.source if self.source == "-" else str(find_here(self.source) or self.source)
+        rows = read_rows(found, self.task, encoding=self.data.encoding)
         kind = model_class(self.task)
         known = kind.defaults()
         options = {name: value for name, value in config.options().items() if name in known}
         model = kind(**options, random_state=self.training.seed)
-        name = "stdin" if self.source == "-" else Path(self.source).stem
+        name = "stdin" if found == "-" else Path(found).stem
         out = self.out or free_folder(Path("runs"), name)
         X, y = (rows.right, rows.left) if self.task == "generate" else (rows.left, rows.right)
         self._say(name, X, y, out)
         with stop_on_signals(errors.print) as stopping, TrainingReport() as report, watched(self.watch) as page:
-            source = {"name": name, "source": self.source, "examples": len(rows)}
+            source = {"name": name, "source": found, "examples": len(rows)}
             model.fit(
                 X, y, config=config, out=out, force=self.force, source=source,
                 listeners=[report, page, *self._also(out)], stopping=stopping,
@@ -130,7 +132,8 @@ class TrainSequences:
         run = Run(path)
         for difference in differences(run.config.get("environment")):
             errors.print(f"Note: {difference}; the result may differ in its last bits.", style="yellow")
-        with stop_on_signals(errors.print) as stopping, TrainingReport() as report, watched(self.watch) as page:
+        report = TrainingReport(self.training.epochs)
+        with stop_on_signals(errors.print) as stopping, report, watched(self.watch) as page:
             fitted = sequence_run.resume(
                 path, budget_options=budget, listeners=[report, page, *self._also(path)], stopping=stopping
             )
@@ -204,10 +207,11 @@ def task_of(words: list[str]) -> str:
         kept = Run(run).config.get("task") if (run / "config.json").is_file() else None
         return str(kept) if kept in list(TASKS) else "lm"
     from elman.data.labelled import guess_task
+    from elman.data.named import find_here
 
-    # what is no flag and no flag's value; not Path.exists, which raises for a name that is too long; and a pipe can be
-    # read only once
+    # what is no flag and no flag's value; a pipe can be read only once
     before = ["", *words[:-1]]
     plain = [w for w, b in zip(words, before, strict=True) if not b.startswith("--") or "=" in b or b in ALONE]
-    sources = [w for w in plain if not w.startswith("-") and (os.path.isfile(w) or os.path.isdir(w))]
-    return guess_task(sources[0]) if len(sources) == 1 else "lm"
+    found = [path for w in plain if not w.startswith("-") and (path := find_here(w)) is not None]
+    sources = [path for path in found if path.is_file() or path.is_dir()]
+    return guess_task(str(sources[0])) if len(sources) == 1 else "lm"

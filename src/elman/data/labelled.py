@@ -14,6 +14,7 @@ from elman.errors import DataError, EncodingError
 
 TASKS = ("classify", "tag", "generate", "translate")
 LOOKED_AT = 2000  # lines, to guess what a file holds
+NEARLY_ALL = 0.9  # of the lines: if so many have a form, the others are mistakes
 SHORT = 60  # characters: longer lines are no examples but text
 
 
@@ -53,7 +54,9 @@ def lines_of(source: str, encoding: str) -> Iterator[tuple[int, str]]:
     try:
         raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except FileNotFoundError:
-        raise DataError(f"there is no file {source!r}", do="Check the path.") from None
+        raise DataError(
+            f"there is no file {source!r}", do="Check the path; files are also sought in $ELMAN_DATA."
+        ) from None
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror}") from None
     try:
@@ -135,18 +138,31 @@ def _read_folder(folder: Path, task: str, encoding: str) -> Rows:
 
 
 def guess_task(source: str) -> str:
-    """What a file or folder seems to be for: one of TASKS, or lm."""
+    """What a file or folder seems to be for: one of TASKS, or lm. A few lines unlike all others are refused."""
     path = Path(source)
     if path.is_dir():
         files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")]
         return "classify" if len(files) > 1 and all(map(_has_short_lines, files)) else "lm"
     lines = _first_lines(path)
-    filled = [line for line in lines if not is_blank(line)]
-    if not filled or any(line.count("\t") != 1 for line in filled):
+    filled = [(number, line) for number, line in enumerate(lines, 1) if not is_blank(line)]
+    pairs = [line.split("\t") for _, line in filled if line.count("\t") == 1]
+    odd = [(number, line) for number, line in filled if line.count("\t") != 1]
+    if not pairs or (odd and (len(pairs) < 2 or len(pairs) < NEARLY_ALL * len(filled))):
         return "lm"
-    pairs = [line.split("\t") for line in filled]
-    blanks = len(lines) - len(filled)
-    if blanks and all(" " not in left for left, _ in pairs) and blanks * 2 < len(filled):
+    task = _task_of_pairs(pairs, blanks=len(lines) - len(filled))
+    if odd:
+        raise DataError(
+            f"{source}, line {odd[0][0]}",
+            expected=f"one tab, as in {len(pairs):,} of {len(filled):,} lines",
+            got=_few(odd[0][1]),
+            do=f"Mend the file or say what it is: --task {task}, as it seems, or --task lm if it is a text.",
+        )
+    return task
+
+
+def _task_of_pairs(pairs: list[list[str]], blanks: int) -> str:
+    """The task of lines with one tab, between which there are blank lines."""
+    if blanks and all(" " not in left for left, _ in pairs) and blanks * 2 < len(pairs):
         return "tag"
     different = len({right for _, right in pairs})
     return "classify" if different <= max(2, len(pairs) // 4) and different < 1000 else "translate"

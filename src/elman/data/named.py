@@ -68,17 +68,24 @@ def list_corpora() -> list[Row]:
 
 
 def find_source(source: str) -> Path:
-    """A path as it is; else a file of that name in $ELMAN_DATA; else a named corpus, from the cache or the network."""
-    if source == "-" or os.path.isfile(source):
+    """What is here or in $ELMAN_DATA; else a named corpus, from the cache or the network."""
+    if source == "-":
         return Path(source)
-    if given := _given(source):
-        return given
+    if (here := find_here(source)) is not None:
+        return here
     if source in CORPORA:
         return fetch(source)
-    if os.path.exists(source) or os.path.dirname(source):  # a pipe or a folder, or a path that opening will judge
+    if os.path.dirname(source):  # a path that opening will judge
         return Path(source)
     ways = f"{did_you_mean(source, CORPORA)} Corpora are {', '.join(CORPORA)}; files are also sought in $ELMAN_DATA."
     raise DataError(f"there is no file and no corpus named {source!r}", do=ways.strip())
+
+
+def find_here(source: str) -> Path | None:
+    """A file, folder or pipe as it is named; else one of that name in $ELMAN_DATA. A corpus is no folder."""
+    if os.path.exists(source) and not (source in CORPORA and os.path.isdir(source)):
+        return Path(source)
+    return _given(source)
 
 
 def default_source(say: Callable[[str], None]) -> str:
@@ -116,8 +123,9 @@ def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
 def _given(name: str) -> Path | None:
     """The user's own copy."""
     folder = os.environ.get("ELMAN_DATA")
-    paths = [Path(folder, file) for file in (name, f"{name}.txt")] if folder else []
-    return next((path for path in paths if os.path.isfile(path)), None)
+    paths = [Path(folder, file) for file in (name, f"{name}.txt")] if folder and name else []
+    is_there = os.path.isfile if name in CORPORA else os.path.exists
+    return next((path for path in paths if is_there(path)), None)
 
 
 def _kept(corpus: NamedCorpus) -> Path:

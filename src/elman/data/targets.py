@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from elman.data.checks import did_you_mean
 from elman.data.inputs import check_tokens
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
@@ -31,9 +32,9 @@ class Labels:
         try:
             return np.array([self._ids[label] for label in np.asarray(labels).tolist()], np.int64)
         except KeyError as error:
-            raise VocabularyError(
-                "label", expected=f"one of {few(self.classes.tolist())}", got=repr(error.args[0])
-            ) from None
+            label, known = error.args[0], self.classes.tolist()
+            near = did_you_mean(str(label), map(str, known)) or None
+            raise VocabularyError("label", expected=f"one of {few(known)}", got=repr(label), do=near) from None
 
     def encode_sequences(self, sequences: Any) -> Ragged:
         return Ragged.of([self.encode(sequence) for sequence in sequences], np.empty(0, np.int64))
