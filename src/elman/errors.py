@@ -29,6 +29,7 @@ class ElmanError(Exception):
     """What it is about, what was expected, what came, what to do: one message made of the parts that are given."""
 
     def __init__(self, what: str, *, expected: object = None, got: object = None, do: str | None = None) -> None:
+        self.got = got
         message = what
         if expected is not None:
             message += f": expected {expected}"

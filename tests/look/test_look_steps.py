@@ -47,6 +47,10 @@ def test_every_equation_has_a_line():
     assert set(ACTIVATIONS) == set(maths.ACTIVATIONS)
 
 
+def test_the_gradient_of_the_logits_shows_where_y_hat_enters():
+    assert equations("tanh")["d_o"].lines[0].code == "d_o = y_hat"
+
+
 def twice():
     print(1)
     print(1)

@@ -32,6 +32,7 @@ def test_buttons_and_keys_step(open_page, written):
     assert formula.inner_text() == "a[0] = x[0] @ W_xh + h[0] @ W_hh + b_h"
     page.keyboard.press("ArrowRight")
     assert formula.inner_text() == "h[1] = tanh(a[0])"
+    assert page.locator("#map [aria-current=step]").inner_text() == "1"  # as h is counted
     page.keyboard.press("ArrowLeft")
     assert formula.inner_text().startswith("a[0]")
     page.keyboard.press("End")
@@ -77,6 +78,20 @@ def test_light_and_dark_and_the_button_between(open_page, written, scheme):
     assert (watched.page.evaluate(brightness) > 128) != (scheme == "light")
     watched.page.locator("#theme").click()
     assert watched.page.evaluate(brightness) == first
+    watched.check()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_no_line_of_code_is_cut_off(open_page, written, width):
+    watched = open_page(written("hell", "ello"), viewport={"width": width, "height": 800})
+    inside = """() => {
+      const right = document.querySelector(".code").getBoundingClientRect().right;
+      return [...document.querySelectorAll(".code code")].every(line =>
+        line.scrollWidth <= line.clientWidth + 1 && line.getBoundingClientRect().right <= right);
+    }"""
+    for _ in range(39):
+        assert watched.page.evaluate(inside), watched.page.locator(".formula").inner_text()
+        watched.page.keyboard.press("ArrowRight")
     watched.check()
 
 

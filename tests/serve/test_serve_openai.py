@@ -188,6 +188,16 @@ def test_fields_that_change_nothing_pass(client):
     )
 
 
+@pytest.mark.parametrize(("unknown", "param", "message"), [
+    ("error", "prompt", "prompt: the model does not know '日'. Leave that out."),
+    ("replace", "unknown", "unknown: expected error or skip: characters have no <unk>"),
+])  # fmt: skip
+def test_an_unknown_character_is_told_without_flags(server, unknown, param, message):
+    answer = server.post("/v1/completions", model="char", prompt="The 日cat", unknown=unknown)
+    assert answer.status_code == 400
+    assert (answer.json()["error"]["param"], answer.json()["error"]["message"]) == (param, message)
+
+
 def test_an_unknown_character_can_be_left_out(client, char_model):
     told = client.completions.create(
         model="char", prompt="The 日cat", max_tokens=9, seed=1, temperature=0.8, extra_body={"unknown": "skip"}

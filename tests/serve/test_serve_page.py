@@ -134,6 +134,7 @@ def test_a_unit_shades_the_same_text(visit, open_server):
     page.click("#find-units")
     page.wait_for_selector("#found-units button")
     assert "unit" in page.inner_text("#found-units li:first-child")
+    assert "1 is perfect. Chance is 0.5 for AUC" in page.inner_text("#found-units li:last-child")
 
 
 @pytest.mark.parametrize(("run", "prompt"), [("byte", "Voilà: привет 🙂"), ("word", "The cat sat, unheard of")])
@@ -151,7 +152,7 @@ def test_a_character_that_the_model_does_not_know_is_said(open_page, open_server
     page.fill("#prompt", "日本")
     page.press("#prompt", "Control+Enter")
     page.wait_for_selector("#write-said.wrong")
-    assert "日" in page.inner_text("#write-said")
+    assert page.inner_text("#write-said").lower() == "the model does not know '日', '本'. leave that out."
 
 
 def test_a_run_of_another_task_predicts(visit, open_server):
@@ -166,6 +167,15 @@ def test_a_run_of_another_task_predicts(visit, open_server):
 
 
 # -- learn -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_speaks_in_the_words_of_its_task(visit):
+    page = visit("#learn/names")
+    until(page, "document.getElementById('loss-unit').textContent === 'nats an example: how wrong it is'")
+    page = visit("#learn/char")
+    page.wait_for_selector(".tile")
+    assert "passes over the text" in page.inner_text("#tiles")
+    assert "loss, nats a token" in page.inner_text("#tiles")
 
 
 def test_the_curves_of_a_run_are_its_rows_in_light_and_dark(visit, runs):

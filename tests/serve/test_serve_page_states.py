@@ -32,10 +32,13 @@ def test_without_a_run_the_page_says_what_to_do(open_page, tmp_path):
     watched.check()
     page.click("nav >> text=Learn")
     page.check("[name=source][value=text]")
-    page.fill("#train-form textarea", "too short")
     page.click("#train-form [type=submit]")
     page.wait_for_selector("#train-said.wrong")
-    assert "shorter than a window" in page.inner_text("#train-said")
+    assert page.inner_text("#train-said") == "Paste some text first."
+    page.fill("#train-form textarea", "too short")
+    page.click("#train-form [type=submit]")
+    until(page, f"{SHOWN.format('train-said')}.includes('shorter than a window')")
+    assert "standard input" not in page.inner_text("#train-said")
     assert server.stop()[0] == 0
 
 

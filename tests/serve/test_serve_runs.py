@@ -114,7 +114,7 @@ def test_a_training_is_started_followed_and_stopped(server: Server, tmp_path):
 @pytest.mark.parametrize(("body", "param"), [
     ({}, "text"), ({"text": "a", "corpus": "python-docs"}, "text"), ({"corpus": "/etc/passwd"}, "corpus"),
     ({"corpus": "../runs/char/config.json"}, "corpus"), ({"text": TEXT, "name": "../up"}, "name"),
-    ({"text": TEXT, "name": ".hidden"}, "name"), ({"text": TEXT, "name": "a/b"}, "name"),
+    ({"text": " \n"}, "text"), ({"text": TEXT, "name": ".hidden"}, "name"), ({"text": TEXT, "name": "a/b"}, "name"),
     ({"text": TEXT, "options": {"hidden": 5000}}, "options"), ({"text": TEXT, "options": {"seconds": 1e6}}, "options"),
     ({"text": TEXT, "options": {"hidden": "--out=x"}}, "options"), ({"text": TEXT, "options": {"out": "x"}}, "options"),
     ({"text": TEXT, "options": {"self": 1}}, "options"), ({"text": TEXT, "options": {"accumulate": 10**6}}, "options"),
@@ -130,6 +130,7 @@ def test_a_text_that_cannot_be_learned_is_refused_in_the_trainer_s_words(server)
     answer = server.post("/v1/elman/trainings", text="too short")
     assert answer.status_code == 400
     assert "shorter than a window" in answer.json()["error"]["message"]
+    assert "standard input" not in answer.json()["error"]["message"]
     assert server.http.delete("/v1/elman/trainings/pasted").status_code == 404
 
 

@@ -8,15 +8,7 @@ from shlex import quote
 from elman.cli.say import console
 from elman.errors import ArgumentError
 from elman.training.events import Finished
-
-UNITS = {  # of the loss that a task is judged by
-    "lm": "nats a token",
-    "classify": "nats an example",
-    "regress": "mean squared error, in deviations",
-    "tag": "nats a tag",
-    "generate": "nats a token",
-    "translate": "nats a token",
-}
+from elman.training.metrics import UNITS
 
 
 def free_folder(parent: Path, name: str) -> Path:

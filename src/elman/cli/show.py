@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from elman.cli.curve import Points, curve
-from elman.cli.ending import UNITS
 from elman.cli.say import console
 from elman.config import TASKS, NetworkConfig, SequenceNetworkConfig, TrainingConfig
 from elman.look.history import is_number, kept
+from elman.training.metrics import UNITS
 
 if TYPE_CHECKING:
     from elman.training.run import Run

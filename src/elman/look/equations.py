@@ -71,7 +71,7 @@ def equations(activation: str) -> dict[str, Equation]:
             "x",
             "forward",
             "x[t] = one-hot row of the token",
-            "1 at the token's number, 0 elsewhere. Its product with W_xh is the token's row of W_xh.",
+            "1 at the token's number, 0 elsewhere. It is never made: x[t] @ W_xh is a row of W_xh, which this takes.",
             (TOKEN,),
         ),
         Equation(
@@ -126,8 +126,9 @@ def equations(activation: str) -> dict[str, Equation]:
             "d_o",
             "backward",
             "d_o[t] = (y_hat[t] - y[t]) / T",
-            "What was said minus what is right. d_ means the derivative of L by what follows.",
+            "What was said minus what is right; scale is 1 / T. d_ means the derivative of L by what follows.",
             (
+                Line(cross_entropy, "d_o = y_hat"),
                 Line(cross_entropy, "np.put_along_axis(d_o, ids, np.take_along_axis(d_o, ids, axis=-1) - 1, axis=-1)"),
                 Line(cross_entropy, "d_o *= scale"),
             ),

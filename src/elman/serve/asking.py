@@ -141,6 +141,9 @@ def encode(prompt: Prompt, stepper: Stepper, ask: Ask, limits: Limits) -> tuple[
     if isinstance(prompt, str):
         if len(prompt) > 8 * limits.max_prompt:  # it cannot fit: do not even look
             raise _too_long(limits)
+        if ask.unknown == "replace" and vocabulary.kind == "char":
+            message = "unknown: expected error or skip: characters have no <unk>"
+            raise ApiError(400, message, code="invalid_value", param="unknown")
         ids = vocabulary.encode(prompt, unknown=ask.unknown)  # type: ignore[arg-type]
         text = prompt
     else:

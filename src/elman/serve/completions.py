@@ -20,7 +20,7 @@ from elman.serve.engine import BusyError, Engine
 from elman.serve.fields import read_fields
 from elman.serve.limits import Limits
 from elman.serve.plain import Json, dumps, plain
-from elman.serve.problems import ApiError, busy, timed_out
+from elman.serve.problems import ApiError, busy, timed_out, unknown_token
 from elman.serve.registry import Registry
 from elman.serve.stepper import Stepper
 from elman.serve.streaming import Events, while_there
@@ -124,7 +124,7 @@ class Completions:
                     choices.append(Choice(len(writings), stepper, ask, text))
                     writings.append(new_writing(ids, number, stepper, ask, receive, deadline))
         except VocabularyError as error:
-            raise ApiError(400, f"prompt: {error}", code="unknown_token", param="prompt") from None
+            raise unknown_token("prompt", error) from None
         try:
             self.engine.submit(writings)
         except BusyError:

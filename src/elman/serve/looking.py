@@ -22,7 +22,7 @@ from elman.models import LanguageModel
 from elman.serve.fields import Fields, read_fields
 from elman.serve.limits import Limits
 from elman.serve.plain import Json, plain
-from elman.serve.problems import ApiError
+from elman.serve.problems import unknown_token
 from elman.serve.registry import Registry
 from elman.serve.work import Work
 
@@ -73,7 +73,7 @@ class Looking:
             answer: Response = await self.work.do(lambda: Json(plain(call())))  # put into words there: it may be long
             return answer
         except VocabularyError as error:
-            raise ApiError(400, f"{param}: {error}", code="unknown_token", param=param) from None
+            raise unknown_token(param, error) from None
 
 
 def _ids(model: LanguageModel, text: str) -> Array:

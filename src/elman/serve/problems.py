@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from elman.errors import ElmanError
+from elman.errors import ElmanError, VocabularyError
 from elman.serve.plain import Json
 
 
@@ -49,6 +49,12 @@ def busy(message: str) -> ApiError:
 
 def timed_out(seconds: float) -> ApiError:
     return ApiError(408, f"It took more than {seconds:g} seconds. Ask for less.", code="timeout")
+
+
+def unknown_token(param: str, error: VocabularyError) -> ApiError:
+    """In a client's words: who types commands is told of flags, which a client has not."""
+    message = f"{param}: the model does not know {error.got}. Leave that out."
+    return ApiError(400, message, code="unknown_token", param=param)
 
 
 async def _api_error(request: Request, error: Exception) -> Response:

@@ -19,6 +19,7 @@ from elman.models.loading import MODELS, load_model
 from elman.models.sequence_run import terms_of
 from elman.serve.problems import ApiError
 from elman.serve.stepper import Stepper
+from elman.training.metrics import UNITS
 from elman.training.run import Run
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Served:
         return {
             "name": self.name,
             "task": self.task,
+            "loss_unit": UNITS[self.task],
             "ready": self.ready,
             "steps": config.get("steps"),
             "batch": config.get("batch"),

@@ -144,13 +144,15 @@ def _stop(training: Training) -> None:
 async def _said(process: asyncio.subprocess.Process, text: bytes | None) -> str:
     _, errors = await process.communicate(text)
     lines = [line for line in errors.decode("utf-8", "replace").splitlines() if line.startswith("elman: ")]
-    return lines[-1].removeprefix("elman: ")[:2000] if lines else ""
+    return lines[-1].removeprefix("elman: ").replace("standard input", "the text")[:2000] if lines else ""
 
 
 def _read(fields: Fields) -> tuple[str | None, str | None, str, list[str]]:
     text, corpus = fields.text("text", None, sys.maxsize), fields.text("corpus", None, 100)
     if (text is None) == (corpus is None):
         raise ApiError(400, "text, corpus: expected one of them", code="missing_field", param="text")
+    if text is not None and not text.strip():
+        raise ApiError(400, "text: it is empty. Give some text to learn from.", code="invalid_value", param="text")
     if corpus is not None and corpus not in (known := [row.name for row in list_corpora()]):
         fields.refuse("corpus", f"one of {', '.join(known)}")
     name = fields.text("name", corpus or "pasted", 40)

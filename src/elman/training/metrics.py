@@ -24,6 +24,14 @@ COLUMNS = (
     "tokens_per_second",
     "seconds",
 )
+UNITS = {  # of the loss that a task is judged by
+    "lm": "nats a token",
+    "classify": "nats an example",
+    "regress": "mean squared error, in deviations",
+    "tag": "nats a tag",
+    "generate": "nats a token",
+    "translate": "nats a token",
+}
 
 
 def row(event: Stepped) -> dict[str, Any]:

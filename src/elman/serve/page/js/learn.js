@@ -32,8 +32,8 @@ function drawTiles() {
   const best = held.reduce((a, b) => (a && a.validation_loss <= b.validation_loss ? a : b), null);
   at("tiles").replaceChildren(...(last ? [
     tile(run.steps ? `${count(last.step)} / ${count(run.steps)}` : count(last.step), "steps"),
-    tile(number(last.epoch, 1), "passes over the text"),
-    tile(number(last.loss, 3), "loss, nats a token"),
+    tile(number(last.epoch, 1), `passes over the ${run.task === "lm" ? "text" : "examples"}`),
+    tile(number(last.loss, 3), `loss, ${run.loss_unit}`),
     best && tile(number(best.validation_loss, 3), `best validation, at step ${count(best.step)}`),
     tile(count(usual(rows.map((row) => row.tokens_per_second))), "tokens a second, as a rule"),
     tile(`${count(last.seconds)} s`, training ? "so far" : "in all"),
@@ -64,6 +64,7 @@ function drawAll() {
   at("learn-said").hidden = !none;
   if (none) at("learn-said").textContent = training ? "The first figures are on their way." : "This run has no figures of its training: it was saved or imported as a model.";
   else drawCurves(rows, run, marked);
+  at("loss-unit").textContent = `${run.loss_unit}: how wrong it is`;
 }
 
 const drawSoon = () => { drawing ??= setTimeout(drawAll, EVERY); };

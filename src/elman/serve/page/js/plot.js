@@ -67,7 +67,7 @@ export function level(y, text = "", { log = false } = {}) {
   const height = log ? Math.log10(y) : y;
   return {
     shape: { type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { dash: "dot", color: c.soft, width: 1 } },
-    words: { xref: "paper", x: 1, xanchor: "right", y: height, yanchor: "bottom", text, showarrow: false, font: { size: 11 } },
+    words: { xref: "paper", x: 1, xanchor: "right", y: height, yanchor: "bottom", text, showarrow: false, bgcolor: c.card, borderpad: 1, yshift: 2, font: { size: 11 } },
   };
 }
 

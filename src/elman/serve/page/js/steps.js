@@ -66,7 +66,7 @@ function drawEquation(step) {
     make("p", { class: "says" }, step.says),
     make("div", { class: "values" }, ...step.operands.map((value) => table(value, data.axes)), make("div", { class: "result" }, table(step.result, data.axes))),
     make("p", { class: "hint" }, cut.length ? `Shown: ${cut.join(", ")}.` : ""),
-    make("h3", {}, step.lines.length > 1 ? "The lines of code that are it" : "The line of code that is it"),
+    make("h3", {}, step.lines.length > 1 ? "The lines of code" : "The line of code"),
     make("div", { class: "code mono" }, step.lines.map((line) => make("p", {}, make("span", {}, `${line.file}:${line.line}`), make("code", {}, line.code)))));
 }
 

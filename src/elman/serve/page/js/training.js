@@ -24,6 +24,7 @@ async function fillCorpora() {
 
 async function begin(event) {
   event.preventDefault();
+  if (source() === "text" && !form().elements.text.value.trim()) return say("Paste some text first.", true);
   const fields = form().elements, button = form().querySelector("button[type=submit]");
   const given = source() === "text" ? { text: fields.text.value } : { corpus: fields.corpus.value };
   const options = { hidden: Number(fields.hidden.value), layers: Number(fields.layers.value), seconds: Number(fields.seconds.value), sample_every: 50, validate_every: 50, save_every: 50 };

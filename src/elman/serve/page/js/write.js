@@ -73,13 +73,11 @@ async function begin({ again = null, slowly = !calm.matches } = {}) {
   } catch (error) {
     if (error.name === "AbortError") return;
     reveal.drop();
-    say(error.param === "prompt" || error.code === "unknown_token" ? unknown(error.message) : error.message, true);
+    say(error.message.replace(/^prompt: /, ""), true);
   } finally {
     if (!control.signal.aborted) { at("halt").hidden = true; stop = null; }
   }
 }
-
-const unknown = (message) => `${message.replace(/^prompt: /, "")} Write without it.`;
 
 function stats(tokens, first, seconds) {
   const kind = { char: "characters", byte: "bytes", word: "words" }[run.config.data.tokens];
@@ -108,7 +106,8 @@ async function findUnits() {
     const { features } = await post("/v1/elman/look/units", { model: run.name, text: told.choices[0].text, count: 1 });
     at("found-units").replaceChildren(...features.slice(0, 8).map(({ feature, measure, units: [best] }) =>
       make("li", {}, make("button", { type: "button", onclick: () => chooseUnit(best) },
-        make("b", {}, feature), make("span", {}, `unit ${best.unit}${run.config.network.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))));
+        make("b", {}, feature), make("span", {}, `unit ${best.unit}${run.config.network.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))),
+      make("li", { class: "hint" }, "How well a unit tells it: 1 is perfect. Chance is 0.5 for AUC (a yes or no), 0 for R² (a number)."));
   } catch (error) {
     at("found-units").replaceChildren(make("li", { class: "wrong" }, error.message));
   } finally {
