@@ -93,7 +93,8 @@ def test_the_example_writes_what_elman_writes(tmp_path, kind):
 
 
 def test_the_example_needs_onnxruntime_and_numpy_alone():
-    imports = [line.split()[1] for line in EXAMPLE.read_text().splitlines() if line.startswith(("import ", "from "))]
+    lines = map(str.strip, EXAMPLE.read_text().splitlines())
+    imports = [line.split()[1] for line in lines if line.startswith(("import ", "from "))]
     assert set(imports) - set(sys.stdlib_module_names) == {"numpy", "onnxruntime"}
 
 
