@@ -62,17 +62,11 @@ class Turn:
     """One caller at a time: the rooms that a network computes in are its own. A copy of it takes turns of its own."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.Lock()  # taken as it is: Ctrl-C inside an __enter__ of ours could leave it locked
         _turns.add(self)
 
     def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
         return Turn, ()
-
-    def __enter__(self) -> None:
-        self.lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.lock.release()
 
 
 _turns: weakref.WeakSet[Turn] = weakref.WeakSet()

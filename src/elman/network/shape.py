@@ -144,7 +144,7 @@ class Shape(ABC):
             own = masks[0] and masks[0].rows(rows, read), masks[1] and masks[1].rows(rows, written)
             jobs.append(partial(self._slice, p, part, normaliser, own, work))
             works.append(work)
-        with self._turn:
+        with self._turn.lock:
             losses = run(jobs)
             for work in works:
                 gradients.buffer += work.buffer

@@ -108,7 +108,7 @@ class Network:
         check_ids("y", y, self.outputs)
         T, B = y.shape
         truncated = reach is not None and reach.k2 < T
-        with self._turn:
+        with self._turn.lock:
             if KERNELS == "compiled" and not truncated and compiled_for(self.activation, p.buffer.dtype):
                 fused = self._fused_for(p, T, B, masks is not None)
                 return fused.loss_and_gradients(p, x, y, state, gradients, normaliser, masks)
