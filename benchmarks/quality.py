@@ -160,7 +160,8 @@ def defaults(folder: Path) -> dict[str, list[dict[str, Any]]]:
     for name, corpus in CORPORA.items():
         data = load(folder, name)
         for seed in range(corpus.seeds):
-            for who in ("elman", "torch", "torch, Elman's rate")[: 3 if corpus.seeds > 1 else 2]:  # time is short
+            # a translator's twin takes long: one rate of it is enough
+            for who in ("elman", "torch", "torch, Elman's rate")[: 3 if corpus.seeds > 1 else 2]:
                 row = {"seed": seed, "who": who, **run(corpus, data, seed, who)}
                 found.setdefault(name, []).append(row)
                 shown = ", ".join(f"{what} {row[what]:.4f}" for what in ("score", "tokens right") if what in row)

@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from elman.kernels.compile import kernel
+from elman.kernels.compile import FLOATS, kernel
 from elman.kernels.elementwise import CODES
 from elman.kernels.layers import scatter
 from elman.kernels.product import add_product, pack, pack_transposed, packed_size, panel_width
@@ -26,7 +26,7 @@ _said: set[object] = set()
 def compiled_for(activation: ActivationLike, dtype: np.dtype[Any]) -> TypeGuard[str]:
     """Whether kernels can do it; a user's own activation runs in NumPy instead, and that is said once."""
     if isinstance(activation, str):
-        return activation in CODES and dtype in (np.float32, np.float64)
+        return activation in CODES and dtype in FLOATS
     if activation not in _said:
         _said.add(activation)
         warnings.warn("an activation of your own is not compiled: it runs in NumPy, several times slower", stacklevel=4)

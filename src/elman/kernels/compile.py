@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import binding
 from numba import njit
 
+FLOATS = (np.float32, np.float64)  # what there are kernels for; other precisions are left to maths
 # contract a * b + c into one operation, but never reorder a sum, and never assume that there is no NaN
 FASTMATH = {"contract"}
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from elman.kernels.compile import kernel
+from elman.kernels.compile import FLOATS, kernel
 from elman.kernels.product import add_product, pack, packed_size, panel_width
 from elman.kernels.steps import fill_rows, scatter_add
 from elman.maths import layers
 from elman.maths.arrays import Array
-
-FLOATS = (np.float32, np.float64)
 
 
 @kernel

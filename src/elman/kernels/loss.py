@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from elman.kernels.compile import kernel
+from elman.kernels.compile import FLOATS, kernel
 from elman.kernels.steps import cross_entropy_rows, exponentials, top_of
 from elman.maths import loss as reference
 from elman.maths.arrays import Array
-
-FLOATS = (np.float32, np.float64)
 
 
 @kernel

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from elman.kernels.compile import kernel
+from elman.kernels.compile import FLOATS, kernel
 from elman.maths import optimise as reference
 from elman.maths.arrays import Array
 from elman.maths.optimise import OPTIMISERS, Rates, clip_by_value
@@ -80,7 +80,7 @@ def _adam(p, g, m, v, rate, beta1, add1, beta2, add2, root, epsilon, decay, shri
 
 
 def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None:
-    if p.dtype not in (np.float32, np.float64):
+    if p.dtype not in FLOATS:
         reference.update(name, p, g, r, memory)
         return
     n = p.dtype.type

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from elman.kernels.compile import kernel
+from elman.kernels.compile import FLOATS, kernel
 from elman.maths import pooling as reference
 from elman.maths.arrays import Array
 from elman.maths.pooling import Pooled
-
-FLOATS = (np.float32, np.float64)
 
 
 @kernel
