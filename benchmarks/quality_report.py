@@ -49,7 +49,7 @@ def defaults(found: dict[str, list[dict[str, Any]]]) -> Sheet:
         times = [f"{mean(column(rows, who, 'seconds')):.0f}" for who in ("elman", "torch")]
         cells.append([f"{title}, {measure}", f"{rows[0]['examples']:,}", *told, f"{rows[0]['steps']:,}", *times])
     header = ["", "judged on", *WHO.values(), "steps", "Elman, s", "PyTorch, s"]
-    return Sheet("With the defaults, seeds 0, 1 and 2, or 0 alone", header, cells)
+    return Sheet("With the defaults, seeds 0, 1 and 2", header, cells)
 
 
 def adding(rows: list[dict[str, Any]]) -> Sheet:

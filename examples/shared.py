@@ -4,8 +4,9 @@ import argparse
 import os
 import sys
 
-from elman.training.events import Event, Finished, Stepped
+from elman.training import ProgressLine
 
+progress = ProgressLine()  # a listener: it writes only where somebody watches
 CORPORA = {  # what each holds, and where it comes from
     "names": "a folder with one file a language, one surname a line (data/names in github.com/spro/practical-pytorch)",
     "sentiment.tsv": "a sentence, a tab, positive or negative a line (UCI's Sentiment Labelled Sentences)",
@@ -28,11 +29,3 @@ def arguments(doc: str, corpus: str | None = None) -> argparse.Namespace:
         print(f"Name its path, or set ELMAN_DATA to a folder with {corpus} in it.", file=sys.stderr)
         sys.exit(2)
     return args
-
-
-def progress(event: Event) -> None:
-    """A listener: one line that is written over and over, where somebody watches."""
-    if isinstance(event, Stepped) and event.logged and sys.stderr.isatty():
-        print(f"\rstep {event.step}, loss {event.loss:.3f} ", end="", file=sys.stderr, flush=True)
-    if isinstance(event, Finished) and sys.stderr.isatty():
-        print(f"\r{' ' * 40}\r", end="", file=sys.stderr)

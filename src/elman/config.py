@@ -46,7 +46,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    batch: int = 64  # lanes of text that are read side by side
+    batch: int = 64  # lanes of a text, or sequences, that are read side by side
     window: int = 64  # T, steps from one update to the next
     block: int | None = None  # k1, steps whose losses go back together (default: the window, or the reach if shorter)
     reach: int | None = None  # k2, how many steps back they go (default: the window)
@@ -64,8 +64,8 @@ class TrainingConfig:
     weight_decay: float = 0.0  # pull of every parameter towards 0
     clip_norm: float = 1.0  # longest gradient; 0 lets all pass
     clip_value: float = 0.0  # largest entry of a gradient; 0 lets all pass
-    accumulate: int = 1  # windows whose gradients make one step
-    epochs: float | None = None  # budget: passes over the text (default: 15)
+    accumulate: int = 1  # batches whose gradients make one step
+    epochs: float | None = None  # budget: passes over the data (15 over a text, if no budget is given)
     steps: int | None = None  # budget: updates
     seconds: float | None = None  # budget: time, measured beforehand and turned into steps
     validate_every: int = 250  # steps

@@ -11,6 +11,7 @@ import pytest
 
 from elman.cli.flags import parse
 from elman.cli.main import COMMANDS
+from elman.cli.train_sequences import MEANS
 from elman.config import PRESETS
 
 BOX = re.compile("[│╭╰─]")
@@ -76,6 +77,25 @@ def test_the_defaults_shown_are_those_of_the_preset(elman):
     out = elman("train", "--preset", "large", "--help").out
     assert f"units in each recurrent layer (default: {PRESETS['large']['hidden']})" in out
     assert f"(default: {PRESETS['large']['epochs']:g}" in out
+
+
+@pytest.mark.parametrize("task", ["classify", "tag", "generate", "translate"])
+def test_the_help_of_a_task_lists_the_flags_that_it_takes_and_no_others(elman, task):
+    def listed(*words):
+        page = elman("train", *words, "--help").out.partition("usage:")[2]
+        return set(re.findall(r"(?:^[^\w-]*|, )(--[a-z-]+)", page, re.MULTILINE))
+
+    flags = listed("--task", task)
+    assert {"--hidden", "--lr", "--learning-rate", "--epochs", "--validation"} <= flags
+    for flag in sorted(flags - {"--help", "--resume"}):
+        assert "means nothing" not in (err := elman("train", "--task", task, f"{flag}=1").err)
+        assert "for language models only" not in err
+    for flag in ("--window", "--block", "--reach", "--preset", *(f"--{name}" for name in MEANS)):
+        refused = elman("train", "--task", task, f"{flag}=1").err
+        assert bool({flag, flag.replace("--", "--no-")} & flags) != (
+            "means nothing" in refused or "for language models only" in refused
+        )
+    assert {"--window", "--block", "--reach"} <= listed()  # of a language model, also after another task's
 
 
 @pytest.mark.parametrize("columns", [60, 90])

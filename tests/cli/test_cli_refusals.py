@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,8 @@ def refused(elman):
 def files(text):
     Path("empty.txt").touch()
     Path("blank.txt").write_text("\n")
+    mark = "*** {} OF THE PROJECT GUTENBERG EBOOK X ***\n"
+    Path("shell.txt").write_text(f"Header\n{mark.format('START')}\n\n{mark.format('END')}A licence of words\n")
     Path("short.txt").write_text("hardly a window")
     Path("binary.bin").write_bytes(bytes(range(256)) * 8)
     Path("image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" * 50)
@@ -45,7 +50,10 @@ def files(text):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["empty.txt"], "'empty.txt' has no text"),
+    (["empty.txt"], "'empty.txt' has no text. It is empty. $"),
+    (["shell.txt"], "'shell.txt' has no text: all 120 characters are Project Gutenberg's own words, and nothing stands "
+                    "between its START and END lines. Take another file; or --keep-boilerplate keeps them. $"),
+    (["shell.txt", "--tokens", "word"], "--keep-boilerplate keeps them"),
     (["blank.txt"], "more than 64 tokens, got 1"),
     (["short.txt"], r"shorter than a window: expected more than 64 tokens, got \d+ of \d+\. Take a longer text"),
     (["binary.bin"], "'binary.bin' .* --tokens byte"),
@@ -96,13 +104,19 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--preset"], "--preset"),
     (["--threads", "0"], "threads: expected 1 or more"),
     (["--encoding", "utf-9"], "encoding: .*'utf-9'"),
-    (["--tokens", "letter"], "'letter'.*char"),
-    (["--hidden", "many"], "--hidden.*many"),
-    (["--hidden", "2.5"], "--hidden.*2.5"),
-    (["--hidden"], "--hidden"),
-    (["--hidden", "None"], "--hidden.*None"),
-    (["--steps", "None"], "--steps.*None"),
-    (["--colour", "red"], "--colour"),
+    (["--tokens", "letter"], "^elman: --tokens: expected one of char, byte, word, got 'letter'. elman train --help"),
+    (["--hidden", "many"], "^elman: --hidden: expected a whole number, got 'many'. elman train --help tells more. $"),
+    (["--hidden", "2.5"], "--hidden: expected a whole number, got '2.5'"),
+    (["--hidden"], "^elman: --hidden: expected a value, got none"),
+    (["--hidden", "None"], "--hidden: expected a whole number, got 'None'"),
+    (["--steps", "None"], "--steps: expected a whole number, got 'None'"),
+    (["--lr", "it's"], "^elman: --lr: expected a number, got \"it's\""),
+    (["--epochs", "few"], "^elman: --epochs: expected a number, got 'few'"),
+    (["--colour", "red"], "^elman: elman train has no flag --colour. elman train --help"),
+    (["--colour=red"], "has no flag --colour. elman train --help"),
+    (["--hiden", "3"], "^elman: elman train has no flag --hiden. Did you mean --hidden\\? $"),
+    (["--hiden=3", "--colour"], "has no flag --hiden. Did you mean --hidden\\? $"),
+    (["-x"], "has no flag -x"),
     (["other.txt"], "other.txt"),
     (["--force=maybe"], "--force|maybe"),
     (["--steps", "99999999999999999999"], r"steps: .*2\^53"),
@@ -133,7 +147,7 @@ def test_choices_that_make_no_sense(refused, text, words, message):
     (["--seed", "-1"], "seed: .*0 or more"),
     (["--stop", ""], "stop: .*not empty"),
     (["--prompt", "Zebra!"], "'Z', 'b', 'r', '!'.*--unknown skip"),
-    (["--unknown", "ignore"], "'ignore'.*skip"),
+    (["--unknown", "ignore"], "--unknown: expected one of error, skip, replace, got 'ignore'"),
     (["--length", "long"], "--length.*long"),
     (["--length", "1e3"], "--length.*1e3"),
     (["--lr", "3"], "--lr"),
@@ -144,7 +158,8 @@ def test_samples_that_cannot_be_written(refused, run, words, message):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ([], "Missing.*SOURCE"),
+    ([], "^elman: SOURCE is missing. elman eval --help tells more"),
+    (["cat.txt", "dog.txt"], "^elman: 'dog.txt' is one word too many for elman eval"),
     (["missing.txt"], "no file and no corpus named"),
     (["zebra.txt"], "'Z', 'b', 'r'.*--unknown skip"),
     (["strange.txt", "--unknown", "skip"], "'strange.txt' has nothing that the vocabulary"),
@@ -219,7 +234,7 @@ def test_a_place_that_is_no_run(refused, files, words, place, message):
     (["path", "prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
     (["fetch", "prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
     (["fetch", "pride-and-prejudice"], "could not be fetched: no connection"),
-    (["delete"], "'delete'.*list"),
+    (["delete"], "^elman: action: expected one of list, path, fetch, got 'delete'"),
 ])  # fmt: skip
 def test_corpora_that_are_not_there(refused, words, message):
     refused(["data", *words], message)
@@ -231,6 +246,22 @@ def test_the_text_of_a_run_that_has_changed(refused, elman, text):
     refused(["train", "--resume", "r", "--steps", 5], "has changed since the run began")
     text.unlink()
     refused(["train", "--resume", "r", "--steps", 5], "there is no file")
+
+
+@pytest.mark.parametrize("columns", ["20", "200"])
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_what_is_said_of_flags_does_not_hang_on_the_terminal(columns, encoding):
+    environ = os.environ | {"COLUMNS": columns, "PYTHONIOENCODING": encoding, "FORCE_COLOR": "1"}
+    for line, says in (
+        ("eval", "RUN and SOURCE are missing"),
+        ("import", "FILE and --out are missing"),
+        ("train --steps=many", "--steps: expected a whole number, got 'many'"),
+        ("train --hiden=3", "elman train has no flag --hiden. Did you mean --hidden?"),
+    ):
+        words = [sys.executable, "-m", "elman", *line.split()]
+        done = subprocess.run(words, env=environ, check=False, capture_output=True, text=True, timeout=60)
+        plain = re.sub(r"\x1b\[[\d;]*m", "", done.stderr)
+        assert (done.returncode, done.stdout, plain.startswith(f"elman: {says}")) == (2, "", True), plain
 
 
 def test_too_little_memory_is_no_traceback(refused, text, monkeypatch):

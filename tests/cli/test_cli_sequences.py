@@ -134,6 +134,24 @@ def test_show_tells_of_any_run(runs):
         assert f"{task}: " in elman("show", task, cwd=folder)
 
 
+def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs):
+    folder, said = runs
+    for task, text in said.items():
+        rows = [json.loads(line) for line in (folder / task / "metrics.jsonl").read_text().splitlines()]
+        held = [row for row in rows if row["validation_loss"] is not None]
+        shown = [line for line in text.splitlines() if "  validation " in line]
+        best = min(held, key=lambda row: row["validation_loss"])
+        assert len(held) == len(shown) > 1
+        for row, line in zip(held, shown, strict=True):
+            accuracy = f"  accuracy {row['validation_accuracy']:.4f}" if task in ("classify", "tag") else ""
+            assert f"  validation {row['validation_loss']:.4f}{accuracy}" in line
+        assert text.count("accuracy") == len(held) * (task in ("classify", "tag"))
+        assert sum("validation_accuracy" in row for row in rows) == text.count("accuracy")
+        right = f", accuracy {best['validation_accuracy']:.4f}" if task in ("classify", "tag") else ""
+        found = f"{best['validation_loss']:.4f} nats{right} on validation, at step {best['step']}\n"
+        assert found in elman("show", task, cwd=folder)
+
+
 @pytest.mark.parametrize(
     ("words", "text", "says"),
     [
@@ -145,6 +163,12 @@ def test_show_tells_of_any_run(runs):
         (["train", "names.tsv", "--out", "classify"], None, "exists already"),
         (["eval", "classify", "strange.tsv"], None, "strange.tsv, line 1: expected a label that was seen"),
         (["eval", "tag", "strange.tsv"], None, "expected a tag that was seen in training, got 'C'"),
+        (
+            ["eval", "tag", "tagged.tsv", "--unknown", "skip"],
+            None,
+            "--unknown: expected a language model, got a run to tag",
+        ),
+        (["eval", "classify", "names.tsv", "--unknown=error"], None, "--unknown: expected a language model"),
         (["predict", "translate", "--proba"], "x\n", "--proba: expected a run to classify or tag"),
         (["predict", "generate"], "C\n", "label: expected one of"),
         (["eval", "classify", "near.tsv"], None, "got 'AA'. Did you mean A?"),
@@ -224,6 +248,19 @@ def test_one_bad_line_makes_no_language_model_of_a_labelled_file(elman):
     assert elman(*words, "--task", "lm", "--batch", "2", "--window", "8").status == 0
 
 
+def test_a_folder_that_may_be_either_is_asked_about(elman):
+    Path("either").mkdir()
+    for label in ("a", "b"):
+        Path(f"either/{label}.txt").write_text(f"{label}{label}\n\n{label}\n" * 30)
+    words = ("train", "either", "--steps", "1", "--hidden", "4", "--batch", "2", "--out", "run")
+    status, out, err = elman(*words)
+    assert (status, out) == (2, "")
+    assert "a.txt has blank lines (the first is line 2). Say which: --task classify if" in err
+    assert not Path("run").exists()
+    assert "120 examples to classify" in elman(*words, "--task", "classify").out
+    assert elman(*words, "--task", "lm", "--window", "8", "--force").status == 0
+
+
 def test_a_flags_value_is_no_source(runs):
     folder, _ = runs
     words = ("train", "names.tsv", "--out", "twice", "--steps", "2", "--hidden", "8")
@@ -256,6 +293,17 @@ def test_the_loss_of_a_regressor_is_not_called_nats(tmp_path):
     for said in (elman("train", "--resume", "run", cwd=tmp_path), elman("show", "run", cwd=tmp_path)):
         assert "nats" not in said
         assert "mean squared error" in said
+
+
+def test_a_smaller_budget_than_was_spent_changes_nothing(elman, runs):
+    run = runs[0] / "classify"
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for words, asked in ((("--epochs", 1), "1 epoch ("), (("--steps", 3), "3 steps")):
+        status, out, _ = elman("train", "--resume", run, *words)
+        assert status == 0
+        assert f"more than {asked}" in out
+        assert "A larger --steps or --epochs goes on." in out
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_a_run_knows_its_seed_when_it_comes_back(runs):

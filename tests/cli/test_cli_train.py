@@ -199,8 +199,10 @@ def test_resume_goes_on_with_a_larger_budget(elman, run):
     (["--epochs", "0.1"], "it has already taken 40 steps, more than 0.1 epochs ("),
     (["--steps", "40"], "all 40 steps are taken. A larger --steps or --epochs goes on."),
 ])  # fmt: skip
-def test_a_budget_that_is_spent_already_is_said(elman, run, words, says):
+def test_a_budget_that_is_spent_already_is_said_and_changes_nothing(elman, run, words, says):
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     status, out, _ = elman("train", "--resume", run, *words)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     assert status == 0
     assert f"Nothing is left to do: {says}" in out
 

@@ -214,11 +214,85 @@ def test_weights_of_classes_survive_a_file():
     assert "class_weights" not in plain.arrays()
     kept = Examples(x, x, np.ones(4), np.array([1.0, 2.0, 3.0])).take(np.array([3, 1]))
     assert Examples.from_arrays(kept.arrays()).class_weights.tolist() == [1, 2, 3]
+    assert Examples.from_arrays(kept.arrays(), classes=3).class_weights.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("wrong", [np.ones(2), np.ones(4), np.ones((3, 1)), np.float64(1), np.array(["a", "b", "c"])])
+def test_class_weights_that_are_not_one_for_each_class_are_refused(wrong):
+    x = Ragged(np.arange(3), np.array([3]))
+    kept = Examples(x, x, np.ones(1), np.ones(3)).arrays()
+    with pytest.raises(CheckpointError, match=r"the examples of a run are damaged: .*class_weights"):
+        Examples.from_arrays(kept | {"class_weights": np.asarray(wrong)}, classes=3)
+    with pytest.raises(CheckpointError, match="class_weights"):  # also where the number of classes is not known
+        Examples.from_arrays(kept | {"class_weights": np.ones(2)})
 
 
 def test_a_folder_of_short_lines_is_for_classes_and_one_of_texts_for_a_language_model(tmp_path):
     for name, text in (("a.txt", "Rossi\nBianchi\n"), ("b.txt", "Kim\nPark\n")):
         written(tmp_path, text, name)
     assert guess_task(str(tmp_path)) == "classify"
-    written(tmp_path, "A long line of prose that goes on and on. " * 20, "c.txt")
+    for name in ("c.txt", "d.txt", "e.txt"):
+        written(tmp_path, "A long line of prose that goes on and on. " * 20, name)
     assert guess_task(str(tmp_path)) == "lm"
+
+
+NAMES = "Rossi\nBianchi\nVerdi\nNeri\n"
+GAPS = "Rossi\n\nBianchi\nVerdi\n\nNeri\n"
+MANY = "Rossi\nBianchi\n" * 30 + "\n" + "Verdi\n"
+PROSE = ("It was a line of prose, as long as the lines of a book are, with words\n" * 5 + "\n") * 4
+TALK = ("Said one of them to the other, in a line of a book.\n" * 3 + "\n") * 4  # or a poem
+SENTENCES = "A sentence about a film that somebody saw and did not like all that much.\n" * 9
+PARAGRAPHS = "A paragraph that goes on. " * 30 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "task"),
+    [
+        ([NAMES, NAMES], "classify"),
+        ([NAMES, GAPS], "classify"),  # blank lines in a file or two are slips
+        ([GAPS, NAMES, NAMES], "classify"),
+        ([MANY, MANY], "classify"),  # and so are some in many lines
+        ([NAMES, NAMES, ""], "classify"),
+        ([f"\n \n{NAMES}\n\n"] * 2, "classify"),
+        ([GAPS, GAPS], None),  # names, or a poem
+        ([TALK, TALK, TALK], None),
+        ([TALK, NAMES, GAPS], None),
+        ([SENTENCES, SENTENCES], None),
+        ([NAMES, PROSE], None),
+        ([NAMES, NAMES, PARAGRAPHS], None),
+        ([PROSE, PROSE], "lm"),
+        ([PROSE, TALK, TALK], "lm"),
+        ([PROSE, PROSE, NAMES], "lm"),
+        ([PARAGRAPHS, PARAGRAPHS], "lm"),
+        ([PARAGRAPHS, PROSE], "lm"),
+        ([NAMES], "lm"),
+        ([GAPS, ""], "lm"),
+        (["", ""], "lm"),
+        ([], "lm"),
+    ],
+)
+def test_what_a_folder_is_for_is_guessed_or_asked(tmp_path, files, task):
+    for number, text in enumerate(files):
+        written(tmp_path, text, f"{number}.txt")
+    if task is not None:
+        assert guess_task(str(tmp_path)) == task
+        return
+    says = r"(blank lines \(the first is line [246]\)|lines of (73|779) characters)"
+    asks = "--task classify if each line is an example of its file's label, --task lm if it is one text"
+    with pytest.raises(DataError, match=rf"may be one text or have one file a label: \d.txt has {says}.* {asks}"):
+        guess_task(str(tmp_path))
+
+
+def test_a_folder_of_packed_books_is_a_text(tmp_path):
+    for name in ("a.txt.gz", "b.txt.gz", "c.txt.zst"):
+        (tmp_path / name).write_bytes(b"\x1f\x8b packed\nshort\nlines\n")
+    assert guess_task(str(tmp_path)) == "lm"
+
+
+def test_blank_lines_in_a_labelled_folder_are_no_examples(tmp_path):
+    written(tmp_path, GAPS, "Italian.txt")
+    written(tmp_path, " \nKim\n\t\nPark\n\n", "Korean.txt")
+    rows = read_rows(str(tmp_path), "classify")
+    assert rows.left == ["Rossi", "Bianchi", "Verdi", "Neri", "Kim", "Park"]
+    assert rows.right == ["Italian"] * 4 + ["Korean"] * 2
+    assert rows.places[1].endswith("Italian.txt, line 3")

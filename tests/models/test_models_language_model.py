@@ -89,7 +89,7 @@ def test_too_short_a_text_is_refused_with_what_to_do(text):
 @pytest.mark.parametrize("options", [
     {"hidden": 0}, {"hidden": 2.5}, {"layers": -1}, {"dropout": 1.0}, {"learning_rate": float("nan")},
     {"window": 8, "block": 9}, {"block": 4, "reach": 3}, {"steps": 1, "epochs": 1}, {"tokens": "letters"},
-    {"validation": 1.0}, {"validation": -0.1}, {"hidden": True}, {"seed": -1}, {"hiden": 3},
+    {"validation": 1.0}, {"validation": -0.1}, {"hidden": True}, {"seed": -1},
 ])  # fmt: skip
 def test_nonsense_is_refused_at_fit_not_before(options):
     model = LanguageModel(**options)
@@ -130,7 +130,11 @@ def test_the_constructor_only_stores_and_parameters_come_back():
     assert repr(model) == "LanguageModel(hidden=64, dropout=0.5, seed=3)"
 
 
-def test_a_parameter_that_does_not_exist_is_refused():
+def test_a_parameter_that_does_not_exist_is_refused_at_once():
+    with pytest.raises(UnknownNameError, match=r"option: expected one of .*, got hiden\. Did you mean hidden\?"):
+        LanguageModel(hiden=3)
+    with pytest.raises(UnknownNameError, match=r"got zzzz$"):
+        LanguageModel(zzzz=3)
     model = LanguageModel()
     with pytest.raises(UnknownNameError, match="hiden"):
         model.set_params(hiden=3)

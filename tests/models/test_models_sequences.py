@@ -23,9 +23,10 @@ from elman import (
     load_model,
 )
 from elman.errors import ElmanError, RunError, ShapeError, VocabularyError
-from elman.models import sequence_run
+from elman.models import sequence_run, sequence_task
 from elman.network.pool import set_threads
 from elman.training.events import Stepped
+from elman.training.run import Run
 
 QUICK = {"hidden": 16, "epochs": 6, "batch": 16, "learning_rate": 0.02, "warmup": 5, "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -580,9 +581,24 @@ def test_the_optimiser_of_a_model_that_comes_back_begins_at_its_first_step(tmp_p
     made("classify").save(tmp_path / "run")
     known = load_model(tmp_path / "run")
     before = known.fitted_.parameters.buffer.copy()
-    known.set_params(batch=len(WORDS), clip_norm=0.0).partial_fit(WORDS, FIRST)  # one step
+    known.set_params(batch=len(WORDS), clip_norm=0.0, momentum=0.5).partial_fit(WORDS, FIRST)  # one step
     moved = abs(known.fitted_.parameters.buffer - before).max()
     assert moved == pytest.approx(known.learning_rate, rel=0.01)  # Adam's first one, whatever the gradient
+
+
+@pytest.mark.parametrize("old", ["sgd", "rmsprop", "adamw"])
+def test_another_optimiser_begins_at_its_first_step(old):
+    options = {"batch": len(WORDS), "clip_norm": 0.0, "momentum": 0.5, "accumulate": 2}  # one step a pass
+    model = SequenceClassifier(**QUICK | options, optimiser=old)
+    for _ in range(9):
+        model.partial_fit(WORDS, FIRST)
+    taken, before = model.n_iter_, model.fitted_.parameters.buffer.copy()
+    for count in (1, 2, 3):
+        model.set_params(optimiser="adam").partial_fit(WORDS, FIRST)
+        assert model.n_iter_ == taken + count  # counts on all the same
+        if count == 1:
+            moved = abs(model.fitted_.parameters.buffer - before).max()
+            assert moved == pytest.approx(model.learning_rate, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", [SequenceClassifier, SequenceTagger])
@@ -841,3 +857,80 @@ def test_a_small_set_is_judged_once_an_epoch_unless_it_is_said_how_often(options
 
     SequenceClassifier(hidden=4, epochs=3, batch=4, validation=0.25, **options).fit(X, y, listeners=[listen])
     assert seen == judged
+
+
+# -- accuracy, as it is learned ---------------------------------------------------------------------------------------
+
+
+def judged(task, **options):
+    """The events in which it was judged, the model, and the examples that judged it."""
+    kind, own, X, y = CASES[task]
+    events = []
+    model = kind(**(QUICK | own | {"validation": 0.3, "epochs": 3} | options)).fit(X, y, listeners=[events.append])
+    learned = set(sequence_run.trained_on(model.fitted_.config, len(X)))
+    held = [i for i in range(len(X)) if i not in learned]
+    seen = [e for e in events if isinstance(e, Stepped) and e.validation_loss is not None]
+    return seen, model, [X[i] for i in held], [y[i] for i in held]
+
+
+@pytest.mark.parametrize("weights", [None, "balanced"])
+@pytest.mark.parametrize("task", ["classify", "tag"])
+def test_every_validation_tells_the_accuracy_that_score_would_give(task, weights):
+    seen, model, X, y = judged(task, epochs=2, class_weight=weights, precision="float64")
+    assert len(seen) > 1
+    best = min(seen, key=lambda event: event.validation_loss)
+    assert best.validation_accuracy == pytest.approx(model.score(X, y), abs=1e-12)
+    if task == "tag":
+        X, y = [[]] * 3 + X, [[]] * 3 + y  # of which nothing can be right or wrong
+        rest = model._examples(model.fitted_.terms, X, y, None, np.arange(len(X)))
+        again = sequence_task.validation(model.fitted_.network, model.fitted_.parameters, rest)
+        assert again.accuracy == best.validation_accuracy
+
+
+def test_accuracy_is_neither_always_one_nor_always_nothing():
+    tasks = ["classify", "tag"]
+    found = [e.validation_accuracy for task in tasks for e in judged(task, learning_rate=0.002, validate_every=2)[0]]
+    assert len(set(found)) > 3
+    assert all(0 < accuracy <= 1 for accuracy in found)
+
+
+@pytest.mark.parametrize("task", ["regress", "generate", "translate"])
+def test_what_tells_no_classes_has_no_accuracy(task):
+    seen, *_ = judged(task, epochs=1)
+    assert seen
+    assert {event.validation_accuracy for event in seen} == {None}
+
+
+@pytest.mark.parametrize("options", [{}, {"pooling": "mean"}, {"pooling": "max", "both_ways": True}, {"tag": True}])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_the_loss_beside_the_accuracy_is_the_network_s_own_to_the_bit(options, precision):
+    """One pass gives both, beside network.loss: whoever changes one of them hears of it here."""
+    task = "tag" if "tag" in options else "classify"
+    kind, own, X, y = CASES[task]
+    options = {name: value for name, value in options.items() if name != "tag"}
+    weights = {name: 1 + i for i, name in enumerate(sorted({*y[0], *y[1]} if task == "tag" else set(y)))}
+    model = kind(**(QUICK | own | options), class_weight=weights, precision=precision).fit(X, y)
+    fitted = model.fitted_
+    examples = model._examples(fitted.terms, model._sequences(X, reset=False), y, RNG.random(len(y)), np.arange(len(y)))
+    total = units = 0.0
+    for rows in sequence_task.by_length(examples):
+        batch = sequence_task.as_batch(examples, rows, fitted.parameters.buffer.dtype)
+        total += fitted.network.loss(fitted.parameters, batch, normaliser=1.0)
+        units += fitted.network.units(batch)
+    assert sequence_task.validation(fitted.network, fitted.parameters, examples).loss == total / units
+
+
+@pytest.mark.parametrize("task", ["classify", "tag"])
+def test_rows_of_a_run_that_was_interrupted_tell_the_same_accuracy(task, tmp_path):
+    kind, own, X, y = CASES[task]
+    options = QUICK | own | {"validation": 0.3, "epochs": 3, "validate_every": 4}
+    kind(**options).fit(X, y, out=tmp_path / "whole")
+    stops = iter([False] * 9 + [True] * 9)
+    kind(**options).fit(X, y, out=tmp_path / "run", stopping=lambda: next(stops))
+    sequence_run.resume(tmp_path / "run")
+    names = ("step", "validation_loss", "validation_accuracy")
+    whole, run = ([[row.get(n) for n in names] for row in Run(tmp_path / n).metrics()] for n in ("whole", "run"))
+    validated = [row for row in whole if row[1] is not None]
+    assert len(validated) > 3
+    assert [row for row in run if row[1] is not None] == validated
+    assert all((row[1] is None) == (row[2] is None) for row in run)

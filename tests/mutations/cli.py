@@ -7,6 +7,7 @@ HELP, TRAIN, USE, REFUSED, PROCESS = (
 TESTS = {
     "main.py": [HELP, REFUSED, TRAIN, PROCESS],
     "flags.py": [HELP, USE, REFUSED, TRAIN],
+    "refusals.py": [REFUSED],
     "train.py": [TRAIN, REFUSED, PROCESS],
     "ending.py": [TRAIN, REFUSED, PROCESS],
     "sample.py": [USE, REFUSED],
@@ -18,7 +19,9 @@ TESTS = {
 MUTANTS = [
     ("main.py", 'sys.stdout.reconfigure(errors="replace")', "pass", "an ASCII terminal"),
     ("main.py", "        sys.stdout.flush()\n", "", "a broken pipe at exit"),
-    ("main.py", "return leave.code if isinstance(leave.code, int) else 0", "return 0", "tyro's refusals"),
+    ("flags.py", "if leave.code == 2:", "if False:", "tyro's boxes are swallowed"),
+    ("refusals.py", 'if "Missing from" in said:', "if False:", "what is missing is in tyro's words"),
+    ("refusals.py", "if near else more", "if False else more", "no hint"),
     ("main.py", "(ElmanError, OSError, MemoryError)", "(ElmanError, MemoryError)", "system errors"),
     ("main.py", "(ElmanError, OSError, MemoryError)", "(ElmanError, OSError)", "memory"),
     ("main.py", "get_close_matches(name, COMMANDS, 1)", "[]", "no hint"),

@@ -11,7 +11,7 @@ TESTS = {
 }
 MUTANTS = [
     ("reader.py", "d_vector *= mask.head", "pass", "dropout forgotten on the way back"),
-    ("reader.py", "weights = step_weights(weights, lengths, len(o), o.dtype)", "weights = weights + 0 * o[..., 0]", "the padding counts"),  # noqa: E501
+    ("reader.py", "weights = step_weights(weights, batch.x_lengths, len(o), o.dtype)", "weights = weights + 0 * o[..., 0]", "the padding counts"),  # noqa: E501
     ("reader.py", "trace.final[-len(self.encoder.directions) :]", "trace.final[: len(self.encoder.directions)]", "the first layer is judged"),  # noqa: E501
     ("reader.py", "return None, [*below, *map(np.ascontiguousarray, sides)]", "return None, [*below, *map(np.ascontiguousarray, sides[::-1])]", "directions exchanged"),  # noqa: E501
     ("reader.py", "return mean_backward(d_vector, T, lengths), None", "return mean_backward(d_vector, T, None), None", "shares for the padding"),  # noqa: E501

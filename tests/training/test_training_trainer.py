@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
+import types
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from elman.maths.arrays import Array
 from elman.models import language_run
 from elman.models.language_model import LanguageModel
 from elman.network import Parameters
-from elman.training import Event, Finished, RolledBack, Saved, Started, Stepped, Trainer
+from elman.training import Event, Finished, RolledBack, Saved, Started, Stepped, Trainer, Validation
 from elman.training.arrays import read_arrays
 from elman.training.run import Run
 
@@ -47,11 +48,11 @@ class Descent:
         gradients.buffer += self.parameters.buffer
         return 1.0 if self.losses is None else float(self.losses(self.calls, step))
 
-    def validate(self) -> float | None:
+    def validate(self) -> Validation | None:
         if self.validations is None:
             return None
         self.validated += 1
-        return float(self.validations[min(self.validated, len(self.validations)) - 1])
+        return Validation(float(self.validations[min(self.validated, len(self.validations)) - 1]))
 
     def sample(self, step: int) -> str | None:
         return f"sample {step}"
@@ -196,7 +197,7 @@ def test_validation_is_one_lane_from_a_zero_state_over_all_tokens_but_the_first(
             h[i] = out = np.tanh(out @ p[f"layers.{i}.W_xh"] + h[i] @ p[f"layers.{i}.W_hh"] + p[f"layers.{i}.b_h"])
         o = out @ p["head.W_hy"] + p["head.b_y"]
         total -= o[following] - np.log(np.exp(o).sum())
-    assert task.validate() == pytest.approx(total / (len(ids) - 1), rel=1e-12)
+    assert task.validate() == (pytest.approx(total / (len(ids) - 1), rel=1e-12), None)
 
 
 def test_validation_uses_no_dropout_and_changes_nothing(text: Path) -> None:
@@ -448,14 +449,44 @@ def test_tokens_a_second_are_never_negative_after_a_rollback(tmp_path: Path) -> 
     assert min(speeds) > 0
 
 
-def test_tensorboard_files_hold_the_scalars_of_every_row(text: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("log_every", [1, 4, 100])
+def test_speed_is_that_of_the_steps_and_not_of_compiling_judging_or_saving(
+    log_every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = types.SimpleNamespace(now=0.0)
+    monkeypatch.setattr("elman.training.trainer.time", types.SimpleNamespace(perf_counter=lambda: clock.now))
+
+    def taking(seconds: float) -> None:
+        clock.now += seconds
+
+    class Slow(Descent):
+        def add_gradients(self, gradients: Parameters, step: int) -> float:
+            taking(1000 if self.calls == 0 else 2)  # the first one compiles
+            return super().add_gradients(gradients, step)
+
+        def validate(self) -> Validation | None:
+            taking(300)
+            return super().validate()
+
+        def sample(self, step: int) -> str | None:
+            taking(70)
+            return super().sample(step)
+
+    run = Run.create(tmp_path / "run", {}, {})
+    options = {"log_every": log_every, "validate_every": 4, "sample_every": 6, "save_every": 5}
+    task, config = Slow(validations=[1.0]), dataclasses.replace(SGD, **options)
+    Trainer(task, config, steps=16, run=run, listeners=[lambda event: taking(50)]).train()
+    speeds = {row["step"]: row["tokens_per_second"] for row in rows(tmp_path / "run")}
+    assert speeds.pop(1, 7 / 1000) == 7 / 1000  # of nothing but the first step there is nothing else to say
+    assert set(speeds.values()) == {7 / 2}
+
+
+def tensorboard(folder: Path) -> tuple[dict[str, dict[int, float]], int]:
+    """The scalars in its one file, each by its step, and how many samples there are."""
     from tensorboardX.proto.event_pb2 import Event as Record
 
-    from elman.training.tensorboard import TensorBoard
-
-    start(text, tmp_path / "run", [TensorBoard(tmp_path / "run" / "tensorboard")], sample_every=12)
-    (file,) = (tmp_path / "run" / "tensorboard").iterdir()
-    data, found, samples = file.read_bytes(), {}, 0
+    (file,) = folder.iterdir()
+    data, found, samples = file.read_bytes(), dict[str, dict[int, float]](), 0
     while data:  # length, its checksum, the record, its checksum
         size = int.from_bytes(data[:8], "little")
         record = Record.FromString(data[12 : 12 + size])
@@ -464,6 +495,29 @@ def test_tensorboard_files_hold_the_scalars_of_every_row(text: Path, tmp_path: P
                 found.setdefault(value.tag, {})[record.step] = value.simple_value
             samples += value.tag.startswith("sample")
         data = data[16 + size :]
+    return found, samples
+
+
+def test_tensorboard_files_hold_the_accuracy_where_there_is_one(tmp_path: Path) -> None:
+    from elman.training.tensorboard import TensorBoard
+
+    class Judged(Descent):
+        def validate(self) -> Validation | None:
+            self.validated += 1
+            return Validation(1.0, self.validated / 4)
+
+    config, run = dataclasses.replace(SGD, log_every=1), Run.create(tmp_path / "run", {}, {})
+    Trainer(Judged(), config, steps=6, run=run, listeners=[TensorBoard(tmp_path / "board")]).train()
+    assert tensorboard(tmp_path / "board")[0]["validation_accuracy"] == {2: 0.25, 4: 0.5, 6: 0.75}
+    got = {row["step"]: row["validation_accuracy"] for row in rows(tmp_path / "run") if "validation_accuracy" in row}
+    assert got == {2: 0.25, 4: 0.5, 6: 0.75}
+
+
+def test_tensorboard_files_hold_the_scalars_of_every_row(text: Path, tmp_path: Path) -> None:
+    from elman.training.tensorboard import TensorBoard
+
+    start(text, tmp_path / "run", [TensorBoard(tmp_path / "run" / "tensorboard")], sample_every=12)
+    found, samples = tensorboard(tmp_path / "run" / "tensorboard")
     got = rows(tmp_path / "run")
     each = {f"gradient_norms/{name}" for name in got[0]["gradient_norms"]}
     assert set(found) == {"loss", "validation_loss", "gradient_norm", "learning_rate", "tokens_per_second"} | each

@@ -13,6 +13,7 @@ import tyro
 from elman.cli.compiling import say_if_compiling
 from elman.cli.say import console
 from elman.config import TASKS
+from elman.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Evaluate:
     run_folder: tyro.conf.Positional[Path]  # a run made by elman train
     source: tyro.conf.Positional[str]  # a file, a folder of texts, a pattern, - or a name
     encoding: str | None = None  # of the text (default: as in training)
-    unknown: Literal["error", "skip"] = "error"  # characters that the model does not know
+    unknown: Literal["error", "skip"] | None = None  # characters that a language model does not know (default: error)
     json: bool = False  # print the figures as JSON
 
     def run(self) -> int:
@@ -37,9 +38,12 @@ class Evaluate:
         from elman.models.language_run import config_of
         from elman.training.run import Run
 
-        if Run(self.run_folder).config.get("task") in list(TASKS):
+        if (task := Run(self.run_folder).config.get("task")) in list(TASKS):
             from elman.cli.evaluate_sequences import evaluate_sequences
 
+            if self.unknown is not None:
+                got, do = f"a run to {task}", "It reads tokens that it does not know as unknown; leave the flag out."
+                raise ArgumentError("--unknown", expected="a language model", got=got, do=do)
             return evaluate_sequences(self.run_folder, self.source, encoding=self.encoding, as_json=self.json)
         model = LanguageModel.load(self.run_folder)
         say_if_compiling("_forward")
@@ -50,7 +54,7 @@ class Evaluate:
             encoding=self.encoding or data.encoding,
             keep_boilerplate=data.keep_boilerplate,
             vocabulary=model.vocabulary_,
-            unknown=self.unknown,
+            unknown=self.unknown or "error",
         )
         with console.rich.status(f"reading {len(corpus.ids):,} tokens"):
             figures = evaluation(model.network_, model.parameters_, corpus.ids, corpus.characters)

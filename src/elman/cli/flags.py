@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import io
 import shutil
 import textwrap
+from contextlib import redirect_stderr
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_type_hints
 
 import tyro
+
+from elman.cli.refusals import refusal
 
 NAMES: dict[str, Any] = {
     "learning_rate": {"aliases": ("--lr",)},
@@ -19,7 +23,6 @@ NAMES: dict[str, Any] = {
     "from_": {"name": "from"},
     "trained": {"name": "run", "metavar": "RUN"},
 }
-HIDDEN = {"scale"}  # of numbers, which no command reads
 TEXTS = ("--prompt", "--stop", "--text")  # whose value may begin with a dash
 
 
@@ -28,15 +31,24 @@ def parse(command: Any, name: str, words: list[str]) -> Any:
     command = command.chosen(words) if hasattr(command, "chosen") else command
     if {"-h", "--help"} & set(words):
         print(_laid_out(command.__doc__), end="\n\n")
-    _annotate(command)
     options = {"default": command.default(words)} if hasattr(command, "default") else {}
+    _annotate(command, options["default"].refused() if hasattr(command, "refused") else set())
     config = (
         tyro.conf.FlagCreatePairsOff,
         tyro.conf.OmitArgPrefixes,
         tyro.conf.PositionalMetavarFromFieldName,
         tyro.conf.DisallowNone,
     )
-    return tyro.cli(command, prog=f"elman {name}", description="", args=_joined(words), config=config, **options)
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return tyro.cli(
+                command, prog=f"elman {name}", description="", args=_joined(words), config=config, **options
+            )
+    except SystemExit as leave:
+        if leave.code == 2:
+            raise refusal(said.getvalue(), name) from None
+        raise
 
 
 def _laid_out(text: str) -> str:
@@ -46,17 +58,21 @@ def _laid_out(text: str) -> str:
     return "\n\n".join(p if "\n    " in p else textwrap.fill(p, width) for p in paragraphs)
 
 
-@cache  # once is enough
-def _annotate(kind: Any) -> None:
-    """Tell tyro of better names, and to be silent about defaults that say nothing."""
-    for name, hint in get_type_hints(kind, include_extras=True).items():
+@cache  # before the first of them is replaced
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _annotate(kind: Any, refused: set[str]) -> None:
+    """Tell tyro of better names, and to be silent about defaults that say nothing and flags that are refused."""
+    for name, hint in _hints(kind).items():
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            _annotate(hint)
+            _annotate(hint, refused)
         elif name in {field.name for field in dataclasses.fields(kind)}:
             if isinstance(hint, UnionType):  # which tyro would check with typeguard: a tenth of a second to import
                 hint = Union[get_args(hint)]  # noqa: UP007
             marks: list[Any] = [tyro.conf.arg(help_behavior_hint=_hint, **NAMES.get(name, {}))]
-            marks += [tyro.conf.Suppress] if name in HIDDEN else []
+            marks += [tyro.conf.Suppress] if name in refused else []
             kind.__annotations__[name] = Annotated[hint, *marks]
 
 

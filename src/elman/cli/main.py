@@ -48,7 +48,7 @@ def attempt(words: list[str]) -> int:
     """The status with which the command ends, whatever happens to it."""
     try:
         return run(words)
-    except SystemExit as leave:  # tyro has shown the help, or said what is wrong with a flag
+    except SystemExit as leave:  # tyro has shown the help
         return leave.code if isinstance(leave.code, int) else 0
     except KeyboardInterrupt:
         return 130

@@ -31,7 +31,7 @@ class TrainingReport:
             disable=not console.is_terminal,
         )
         self.job = self.bar.add_task("training", total=None, figures="")
-        self.validation: float | None = None
+        self.held = ""  # of the last validation
 
     def __enter__(self) -> TrainingReport:
         self.bar.start()
@@ -69,7 +69,7 @@ class TrainingReport:
         return f"it has already taken {event.step:,} steps, more than {asked}"
 
     def _stepped(self, event: Stepped) -> None:
-        self.validation = event.validation_loss if event.validation_loss is not None else self.validation
+        self.held = _held(event) or self.held
         if event.logged:
             self.bar.update(self.job, completed=event.step, figures=self._figures(event))
         if event.validation_loss is not None or (not console.is_terminal and event.step % PLAIN_EVERY == 0):
@@ -80,14 +80,18 @@ class TrainingReport:
             console.print()
 
     def _figures(self, event: Stepped) -> str:
-        held = "" if self.validation is None else f"validation {_number(self.validation)}  "
         speed = f"{event.tokens_per_second / 1000:.0f}k tokens/s"
-        return f"loss {_number(event.loss)}  {held}gradient {_number(event.gradient_norm)}  {speed}"
+        return f"loss {_number(event.loss)}{self.held}  gradient {_number(event.gradient_norm)}  {speed}"
 
     def _line(self, event: Stepped) -> str:
-        held = "" if event.validation_loss is None else f"  validation {_number(event.validation_loss)}"
         speed = f"{event.tokens_per_second / 1000:5.0f}k tokens/s"
-        return f"loss {_number(event.loss)}  gradient {_number(event.gradient_norm)}  {speed}{held}"
+        return f"loss {_number(event.loss)}  gradient {_number(event.gradient_norm)}  {speed}{_held(event)}"
+
+
+def _held(event: Stepped) -> str:
+    """What was validated."""
+    loss = "" if event.validation_loss is None else f"  validation {_number(event.validation_loss)}"
+    return loss if event.validation_accuracy is None else f"{loss}  accuracy {event.validation_accuracy:.4f}"
 
 
 def _number(value: float) -> str:

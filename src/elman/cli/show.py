@@ -37,7 +37,7 @@ class Show:
         facts = {
             **(_of_sequences(run) if run.config.get("task") in list(TASKS) else _of_a_language_model(run)),
             "progress": _progress(run.config, rows),
-            "best": _best(held, str(run.config.get("task"))),
+            "best": _best(held, dict(_points(rows, "validation_accuracy")), str(run.config.get("task"))),
             "rolled back": str(sum(row.get("event") == "rolled back" for row in run.metrics())) + " times",
         }
         width = max(map(len, facts))
@@ -95,12 +95,13 @@ def _progress(config: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     return f"{shown}, epoch {epoch:.1f}, {seconds:.0f} s" if is_number(epoch) and is_number(seconds) else shown
 
 
-def _best(held: Points, task: str) -> str:
+def _best(held: Points, accuracy: dict[float, float], task: str) -> str:
     if not held:
         return "not validated yet"
     step, loss = min(held, key=lambda point: point[1])
     unit = UNITS[task] if task == "regress" else "nats"
-    return f"{loss:.4f} {unit} on validation, at step {step}"
+    right = f", accuracy {accuracy[step]:.4f}" if step in accuracy else ""
+    return f"{loss:.4f} {unit}{right} on validation, at step {step}"
 
 
 def _points(rows: list[dict[str, Any]], name: str) -> Points:

@@ -21,6 +21,7 @@ from elman.training.events import Listener
 from elman.training.run import refuse_existing
 
 BUDGET = ("epochs", "steps", "seconds")
+WINDOWS = {"window", "block", "reach"}  # of a text: a sequence is read whole
 # flags without a value
 ALONE = {"--force", "--tensorboard", "--watch", "--keep-boilerplate", "--both-ways", "--no-both-ways",
          "--learned-state", "--no-reverse-source", "--no-scale"}  # fmt: skip
@@ -32,8 +33,9 @@ class TrainSequences:
     """Train a model of whole sequences.
 
     --task classify, generate: SOURCE has a text, a tab and a label in each line; or it is a folder with one file a
-    label. --task tag: a token, a tab and a tag in each line, a blank line after each sequence. --task translate: a
-    source, a tab and a target in each line. Without --task it is guessed where the file makes it clear.
+    label, whose blank lines are skipped. --task tag: a token, a tab and a tag in each line, a blank line after each
+    sequence. --task translate: a source, a tab and a target in each line. Without --task it is guessed where the file
+    makes it clear.
 
     For instance:
         elman train names --task classify
@@ -68,7 +70,7 @@ class TrainSequences:
         }
         if "--resume" in flags and (other := flags - allowed):
             raise only_the_budget(", ".join(sorted(other)))
-        if windows := sorted(flags & {"--window", "--block", "--reach", "--preset"}):
+        if windows := sorted(flags & {"--preset", *(f"--{name}" for name in WINDOWS)}):
             raise ArgumentError(f"{', '.join(windows)}: for language models only; a sequence is read whole")
         task = task_of(words)
         if "--resume" not in flags:
@@ -78,6 +80,10 @@ class TrainSequences:
             options = {name: value for name, value in options.items() if name not in BUDGET}
         config = SequenceConfig().with_options(**options)
         return TrainSequences(task=task, data=config.data, network=config.network, training=config.training)  # type: ignore[arg-type]
+
+    def refused(self) -> set[str]:
+        """Fields whose flags mean nothing for this task: its help is silent about them."""
+        return {name.replace("-", "_") for name, tasks in MEANS.items() if self.task not in tasks} | WINDOWS
 
     def run(self) -> int:
         from elman.network.pool import set_threads

@@ -154,7 +154,19 @@ class Encoding:
             yield "\n"
 
     def _no_text(self) -> DataError:
-        return DataError(f"{self.shown} has no text", do="An empty file, or nothing but boilerplate: check the file.")
+        removed = 0
+        for number in range(len(self.sources)) if self.recipe.tokens != "byte" else ():
+            boilerplate = Boilerplate()
+            for _ in self._text(number, "reading", boilerplate):
+                pass
+            removed += boilerplate.before + boilerplate.after
+        if not removed:
+            return DataError(f"{self.shown} has no text", do="It is empty.")
+        return DataError(
+            f"{self.shown} has no text: all {removed:,} characters are Project Gutenberg's own words, and nothing "
+            "stands between its START and END lines",
+            do="Take another file; or --keep-boilerplate keeps them.",
+        )
 
 
 def _at(descriptor: int, start: int) -> Callable[[memoryview], object]:

@@ -51,7 +51,8 @@ class Examples:
         return found
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, Array]) -> Examples:
+    def from_arrays(cls, arrays: dict[str, Array], *, classes: int | None = None) -> Examples:
+        """What arrays() gave; CheckpointError for anything else, also for weights that are not one for each class."""
         parts: dict[str, Ragged | Array] = {}
         try:
             for name in ("x", "y"):
@@ -70,9 +71,15 @@ class Examples:
             weights = arrays["weights"]
             if not len(parts["x"]) == len(parts["y"]) == len(weights):
                 raise ValueError("weights")
+            each = arrays.get("class_weights")
+            if each is not None:
+                y = parts["y"].values if isinstance(parts["y"], Ragged) else parts["y"]
+                known = (each.size if classes is None else classes,)
+                if each.dtype.kind != "f" or each.shape != known or y.max(initial=-1) >= known[0]:
+                    raise ValueError("class_weights")
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the examples of a run are damaged: {error!r}") from None
-        return cls(parts["x"], parts["y"], weights, arrays.get("class_weights"))
+        return cls(parts["x"], parts["y"], weights, each)
 
 
 def held_out(n: int, share: float, rng: np.random.Generator) -> Array:

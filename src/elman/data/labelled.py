@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elman.data.sources import PACKED
 from elman.errors import DataError, EncodingError
 
 TASKS = ("classify", "tag", "generate", "translate")
 LOOKED_AT = 2000  # lines, to guess what a file holds
 NEARLY_ALL = 0.9  # of the lines: if so many have a form, the others are mistakes
-SHORT = 60  # characters: longer lines are no examples but text
+SHORT = 60  # characters: lines that are longer on average are rather text than examples
+FEW = 0.05  # of the lines: so many may be blank by mistake; between paragraphs there are more
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,7 @@ def guess_task(source: str) -> str:
     """What a file or folder seems to be for: one of TASKS, or lm. A few lines unlike all others are refused."""
     path = Path(source)
     if path.is_dir():
-        files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith(".")]
-        return "classify" if len(files) > 1 and all(map(_has_short_lines, files)) else "lm"
+        return _task_of_folder(path)
     lines = _first_lines(path)
     filled = [(number, line) for number, line in enumerate(lines, 1) if not is_blank(line)]
     pairs = [line.split("\t") for _, line in filled if line.count("\t") == 1]
@@ -178,10 +179,39 @@ def _first_lines(path: Path) -> list[str]:
     return lines[: min(LOOKED_AT, max(len(lines) - (len(start) == 1 << 18), 1))]
 
 
-def _has_short_lines(path: Path) -> bool:
-    """Examples; a book's lines may be as short, but blank lines stand between its paragraphs."""
-    lines = "\n".join(map(str.strip, _first_lines(path))).strip().split("\n")
-    return all(lines) and sum(map(len, lines)) < SHORT * len(lines) and max(map(len, lines)) < 4 * SHORT
+def _task_of_folder(folder: Path) -> str:
+    """One file a label, or one text in several files; what most files look like decides, and who cannot tell asks."""
+    paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    if any(path.suffix.lower() in PACKED for path in paths):  # which only a text may be
+        return "lm"
+    looks = [(path, look) for path in paths if (look := _look(path)) is not None]
+    kinds = [kind for _, (kind, _) in looks]
+    examples, texts = kinds.count("examples"), kinds.count("text")
+    if len(looks) < 2 or (texts and not examples) or 2 * texts > len(looks):
+        return "lm"
+    if not texts and 2 * examples >= len(looks):
+        return "classify"
+    path, why = next((path, why) for path, (kind, why) in looks if kind != "examples")
+    raise DataError(
+        f"{folder} may be one text or have one file a label: {path.name} has {why}",
+        do="Say which: --task classify if each line is an example of its file's label, --task lm if it is one text.",
+    )
+
+
+def _look(path: Path) -> tuple[str, str] | None:
+    """Whether the lines of a file are examples, text or either, and what speaks against examples; None: it is empty."""
+    lines = "\n".join(map(str.strip, _first_lines(path))).rstrip().split("\n")
+    filled = [line for line in lines if line]
+    if not filled:
+        return None
+    mean, first = sum(map(len, filled)) / len(filled), lines.index(filled[0])
+    short, broken = mean < SHORT and max(map(len, filled)) < 4 * SHORT, lines[first:].count("") > FEW * len(lines)
+    if short and not broken:
+        return "examples", ""
+    why = (
+        f"blank lines (the first is line {lines.index('', first) + 1})" if broken else f"lines of {mean:.0f} characters"
+    )
+    return "text" if not short and (broken or mean >= 4 * SHORT) else "either", why
 
 
 def _few(text: Sequence[Any]) -> str:

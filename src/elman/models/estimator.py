@@ -108,12 +108,12 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         fitted.told = self._told(fitted.config)
         task = sequence_run.new_task(fitted, examples)
         trainer = Trainer(task, fitted.config.training, steps=0)
-        taken = fitted.before if hasattr(self, "_memory") else fitted.steps  # which the trainer does not count
-        if hasattr(self, "_memory"):
-            if fitted.config.training.optimiser == before.training.optimiser:  # another one begins with none
-                trainer.memory = self._memory
-            trainer.progress.step = self._steps
-            task.passes, task.numbered = self._passes, self._steps * fitted.config.training.accumulate
+        same = fitted.config.training.optimiser == before.training.optimiser and hasattr(self, "_memory")
+        taken = fitted.before if same else fitted.steps  # which the trainer does not count
+        if same:  # another one begins with no memory, at its first step
+            trainer.memory, trainer.progress.step = self._memory, self._steps
+            task.numbered = self._steps * fitted.config.training.accumulate
+        task.passes = getattr(self, "_passes", 0)
         trainer.steps = trainer.progress.step + math.ceil(task.steps_per_epoch)
         fitted.before, fitted.finished = taken, trainer.train()
         self._memory, self._steps, self._passes = trainer.memory, trainer.progress.step, task.passes + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from elman.config import Config
 from elman.data import Vocabulary
+from elman.data.checks import did_you_mean
 from elman.data.words import words_of
 from elman.errors import NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
@@ -22,6 +23,7 @@ from elman.models.sampling import Sampling, Writer
 from elman.network import Network, Parameters
 from elman.training.arrays import to_bytes
 from elman.training.events import Finished, Listener
+from elman.training.line import ProgressLine
 from elman.training.run import Run
 from elman.training.storage import as_json
 
@@ -38,6 +40,7 @@ class LanguageModel:
     run_: Run | None = None  # where it was loaded from
 
     def __init__(self, hidden: int = 256, **options: Any) -> None:
+        _check_names(options)
         self.options = {"hidden": hidden, **options}
 
     # -- scikit-learn's conventions -----------------------------------------------------------------------------------
@@ -46,9 +49,7 @@ class LanguageModel:
         return {**Config().options(), **self.options}
 
     def set_params(self, **options: Any) -> LanguageModel:
-        known = Config().options()
-        if strange := [name for name in options if name not in known]:
-            raise UnknownNameError("option", expected=f"one of {', '.join(known)}", got=", ".join(strange))
+        _check_names(options)
         self.options = {**self.options, **options}
         return self
 
@@ -63,13 +64,19 @@ class LanguageModel:
         y: None = None,
         *,
         out: str | Path | None = None,
-        listeners: Sequence[Listener] = (),
+        listeners: Sequence[Listener] | None = None,
     ) -> LanguageModel:
-        """Train from the beginning on a text (a str), or on a file (a Path); with `out`, into a run folder."""
+        """Train from the beginning on a text (a str), or on a file (a Path); with `out`, into a run folder.
+
+        On a terminal or in a notebook a line shows how it gets on, unless there are listeners, or none: listeners=[].
+        """
         self.config_ = config = Config().with_options(**self.options)
-        corpus = language_run.corpus_from(text, config)
-        prepared = language_run.prepare(corpus, config)
-        trained = language_run.start(prepared, out=Path(out) if out else None, listeners=listeners)
+        with ProgressLine() as line:
+            reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
+            corpus = language_run.corpus_from(text, config, **reading)
+            prepared = language_run.prepare(corpus, config)
+            heard = [line] if listeners is None else listeners
+            trained = language_run.start(prepared, out=Path(out) if out else None, listeners=heard)
         self._take(trained.network, trained.parameters, trained.vocabulary, trained.finished)
         self.corpus_, self.run_ = corpus, None
         return self
@@ -189,3 +196,11 @@ class LanguageModel:
         model._take(network, parameters, vocabulary, None)
         model.config_, model.run_ = config, run
         return model
+
+
+def _check_names(options: Iterable[str]) -> None:
+    """A misspelt option is said at once; whether its value makes sense is for fit."""
+    known = Config().options()
+    if strange := [name for name in options if name not in known]:
+        do = did_you_mean(strange[0], known) or None
+        raise UnknownNameError("option", expected=f"one of {', '.join(known)}", got=", ".join(strange), do=do)

@@ -134,13 +134,14 @@ def resume(
     if given:
         none = dict.fromkeys(("epochs", "steps", "seconds"))
         prepared = prepared._replace(config=prepared.config.with_options(**(none | given)))
-        checkpoint = run.newest() if "seconds" in given else None  # so many seconds more
-        steps = (checkpoint.step if checkpoint else 0) + budget(prepared, task)
+        checkpoint = here.first(run.newest() if here.rank == 0 else None)
+        taken = checkpoint.step if checkpoint else 0
+        steps = taken * ("seconds" in given) + budget(prepared, task)  # so many seconds more
         # the rest of config.json says what the run began with, and stays
         changed = {"steps": steps, "config": to_json(prepared.config)}
     config = prepared.config.training
     with run.lock() if here.rank == 0 else nullcontext():
-        if given and here.rank == 0:
+        if given and steps > taken and here.rank == 0:  # else nothing is left to do, and nothing changes
             write_file(path / "config.json", as_json({**run.config, **changed}))
         finished = Trainer(task, config, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
     return Trained(task.network, task.parameters, prepared.corpus.vocabulary, finished)

@@ -18,7 +18,7 @@ from elman.network import Network, Parameters
 from elman.network.stack import Reach
 from elman.training import distributed
 from elman.training.distributed import World
-from elman.training.task import generator
+from elman.training.task import Validation, generator
 
 MOST_PARAMETERS = 1 << 31  # more are a slip of the hand, or a damaged file
 
@@ -103,12 +103,12 @@ class LanguageTask:
             for number in range(len(self.carried))
         ]
 
-    def validate(self) -> float | None:
+    def validate(self) -> Validation | None:
         if len(self.validation) < 2:
             return None
         if self.world.size > 1:
-            return shared_mean_loss(self.network, self.parameters, self.validation, self.world)
-        return mean_loss(self.network, self.parameters, self.validation)
+            return Validation(shared_mean_loss(self.network, self.parameters, self.validation, self.world))
+        return Validation(mean_loss(self.network, self.parameters, self.validation))
 
     def sample(self, step: int) -> str | None:
         return self._sample(step) if self._sample else None

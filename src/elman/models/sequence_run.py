@@ -177,11 +177,13 @@ def resume(
         none = dict.fromkeys(("epochs", "steps", "seconds"))
         fitted.config = config = config.with_options(**(none | given))
         fitted.told.pop("epochs", None)  # of the budget that this one replaces
-        checkpoint = run.newest() if "seconds" in given else None  # so many seconds more
-        steps = (checkpoint.step if checkpoint else 0) + budget(fitted, examples, new_task(fitted, examples))
+        checkpoint = here.first(run.newest() if here.rank == 0 else None)
+        taken = checkpoint.step if checkpoint else 0
+        more = budget(fitted, examples, new_task(fitted, examples))
+        steps = taken * ("seconds" in given) + more  # so many seconds more
     here.agree(shared_facts(fitted, examples) | {"the number of steps": steps})
     with run.lock() if here.rank == 0 else nullcontext():
-        if given and here.rank == 0:
+        if given and steps > taken and here.rank == 0:  # else nothing is left to do, and nothing changes
             changed = {"steps": steps, "config": to_json(config), "told": fitted.told}
             write_file(path / "config.json", as_json({**run.config, **changed}))
         task = new_task(fitted, examples)
@@ -245,7 +247,7 @@ def examples_of(run: Run) -> Examples:
     sha256 = hashlib.sha256((run.path / EXAMPLES).read_bytes()).hexdigest()
     if not isinstance(recorded, Mapping) or recorded.get("sha256") != sha256:
         raise CheckpointError(f"{run.path / EXAMPLES} is not as it was written")
-    return Examples.from_arrays(arrays)
+    return Examples.from_arrays(arrays, classes=terms_of(run).targets.width)
 
 
 def config_json(fitted: Fitted) -> dict[str, Any]:

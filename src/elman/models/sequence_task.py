@@ -19,9 +19,10 @@ from elman.data.ragged import Ragged
 from elman.data.symbols import UNKNOWN_ID
 from elman.maths.arrays import Array
 from elman.network import Parameters
+from elman.network.reader import Reader
 from elman.network.shape import Batch, Dropout, Shape
 from elman.training import distributed
-from elman.training.task import generator
+from elman.training.task import Validation, generator
 
 BUCKET = 16  # batches whose rows are sorted by length together: close lengths, yet other neighbours in each epoch
 ROWS_AT_ONCE = 256  # where nothing is learned
@@ -118,10 +119,10 @@ class SequenceTask:
     def parameters_are_one_hot(self) -> bool:
         return not any(name.endswith("embedding.W") for name in self.parameters)
 
-    def validate(self) -> float | None:
+    def validate(self) -> Validation | None:
         if not self.is_judged:
             return None
-        return self.world.first(mean_loss(self.network, self.parameters, self.held_out))
+        return self.world.first(validation(self.network, self.parameters, self.held_out))
 
     def sample(self, step: int) -> str | None:
         return self._sample(step) if self._sample else None
@@ -176,9 +177,19 @@ def by_length(examples: Examples, size: int = ROWS_AT_ONCE) -> list[Array]:
 
 def mean_loss(network: Shape, parameters: Parameters, examples: Examples) -> float:
     """The weighted mean over all examples, of whatever the network is judged by."""
-    total = units = 0.0
+    return validation(network, parameters, examples).loss
+
+
+def validation(network: Shape, p: Parameters, examples: Examples) -> Validation:
+    """The mean loss, as it is weighted; and of classes or tags the share that is right, each counted once."""
+    total = units = right = count = 0.0
+    reader = network if isinstance(network, Reader) and network.loss_name == "cross_entropy" else None
     for rows in by_length(examples):
-        batch = as_batch(examples, rows, parameters.buffer.dtype)
-        total += network.loss(parameters, batch, normaliser=1.0)
+        batch = as_batch(examples, rows, p.buffer.dtype)
         units += network.units(batch)
-    return total / max(units, 1e-30)
+        if reader is None:
+            total += network.loss(p, batch, normaliser=1.0)
+            continue
+        loss, told = reader.loss_and_right(p, batch)
+        total, right, count = total + loss, right + told, count + reader.units(unweighted(batch))
+    return Validation(total / max(units, 1e-30), None if reader is None else right / max(count, 1))

@@ -17,6 +17,8 @@ from elman.maths.arrays import Array
 from elman.maths.initial import INITIALISERS, glorot, normal
 from elman.network.parameters import Parameters
 
+TOKENS = 0.1  # deviation of their rows at the start
+
 
 @dataclass(frozen=True)
 class Masks:
@@ -88,17 +90,18 @@ class Encoder:
     def fill(self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float) -> None:
         """Draw the parameters: W_hh as asked; rows of tokens normal, other weights Glorot, the rest 0.
 
-        Tokens start small, with a deviation of 0.3: larger ones drive tanh to where it no longer remembers.
+        Tokens start small: large ones drive tanh to where it no longer remembers, and most words of a language are too
+        rare to unlearn what chance gave them.
         """
         dtype = p.buffer.dtype
         for name, shape in self.shapes.items():
             if name.endswith("embedding.W"):
-                p[name][...] = normal(rng, shape, gain=0.3, dtype=dtype)
+                p[name][...] = normal(rng, shape, gain=TOKENS, dtype=dtype)
             elif name.endswith("W_hh"):
                 p[name][...] = INITIALISERS[recurrent](rng, shape, gain=gain, dtype=dtype)
             elif name.endswith("W_xh"):
                 first = self.tokens and not self.embedding and f"{self.prefix}layers.0" in name
-                p[name][...] = normal(rng, shape, gain=0.3, dtype=dtype) if first else glorot(rng, shape, dtype=dtype)
+                p[name][...] = normal(rng, shape, gain=TOKENS, dtype=dtype) if first else glorot(rng, shape, dtype=dtype)
 
     def forward(
         self,

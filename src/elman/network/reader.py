@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -23,8 +24,9 @@ from elman.maths.initial import glorot
 from elman.maths.pooling import Pooled
 from elman.network.encoder import Encoder, Masks, Trace
 from elman.network.parameters import Parameters
+from elman.network.pool import run
 from elman.network.shape import Batch, Drawn, Dropout, Dtype, Shape, check_inputs, step_weights
-from elman.network.stack import check_ids
+from elman.network.stack import batch_slices, check_ids
 
 Pooling = Literal["last", "mean", "max", "none"]  # none: every step is judged
 LOSSES: dict[str, Callable[..., tuple[float, Array]]] = {
@@ -78,12 +80,7 @@ class Reader(Shape):
         trace = encoder.forward(p, batch.x, lengths, None, mask)
         pooled = self._vector(trace, lengths)
         o = self._head(p, pooled.vector, mask)
-        weights = batch.weights.astype(o.dtype)
-        if self.pooling == "none" and lengths is not None:
-            weights = step_weights(weights, lengths, len(o), o.dtype)  # (T, B)
-            if batch.y_weights is not None:
-                weights *= batch.y_weights.astype(o.dtype)
-        loss, d_o = LOSSES[self.loss_name](o, batch.y, weights=weights, normaliser=normaliser, out=o)
+        loss, d_o = LOSSES[self.loss_name](o, batch.y, weights=self._weights(batch, o), normaliser=normaliser, out=o)
         if gradients is None:
             return loss
 
@@ -96,6 +93,29 @@ class Reader(Shape):
         d_outputs, d_final = self._vector_backward(d_vector, trace, lengths, pooled)
         encoder.backward(p, trace, d_outputs, d_final, gradients, lengths, mask)
         return loss
+
+    def loss_and_right(self, p: Parameters, batch: Batch) -> tuple[float, int]:
+        """The loss, as it is weighted, and how many classes or tags are right, each counted once: of one pass."""
+        self.check(batch)
+        found = run([partial(self._judge, p, batch.rows(rows)) for rows in batch_slices(len(batch.weights))])
+        return sum(loss for loss, _ in found), sum(right for _, right in found)
+
+    def _judge(self, p: Parameters, batch: Batch) -> tuple[float, int]:
+        o = self.forward(p, batch.x, batch.x_lengths)  # (B, Y), or (T, B, Y)
+        right = o.argmax(axis=-1) == batch.y
+        if self.pooling == "none" and batch.x_lengths is not None:
+            right &= np.arange(len(o))[:, np.newaxis] < batch.x_lengths
+        loss, _ = cross_entropy(o, batch.y, weights=self._weights(batch, o), normaliser=1.0, out=o)
+        return loss, int(right.sum())
+
+    def _weights(self, batch: Batch, o: Array) -> Array:
+        """Of each loss: (B), or (T, B) where every step is judged."""
+        weights = batch.weights.astype(o.dtype)
+        if self.pooling == "none" and batch.x_lengths is not None:
+            weights = step_weights(weights, batch.x_lengths, len(o), o.dtype)
+            if batch.y_weights is not None:
+                weights *= batch.y_weights.astype(o.dtype)
+        return weights
 
     def _head(self, p: Parameters, vector: Array, masks: Masks | None) -> Array:
         dropped = vector if masks is None or masks.head is None else vector * masks.head

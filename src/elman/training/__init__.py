@@ -10,6 +10,7 @@ _HOME = {
     "Event": "events",
     "Finished": "events",
     "Listener": "events",
+    "ProgressLine": "line",
     "RolledBack": "events",
     "Run": "run",
     "Saved": "events",
@@ -17,6 +18,7 @@ _HOME = {
     "Stepped": "events",
     "Task": "task",
     "Trainer": "trainer",
+    "Validation": "task",
     "generator": "task",
 }
 

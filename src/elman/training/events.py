@@ -18,7 +18,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Stepped:
-    """One update; validation_loss only where it was measured, sample only where one was drawn."""
+    """One update; what was validated only where it was measured, sample only where one was drawn."""
 
     step: int
     epoch: float
@@ -28,6 +28,7 @@ class Stepped:
     tokens_per_second: float
     seconds: float
     validation_loss: float | None = None
+    validation_accuracy: float | None = None  # of classes and tags: the share that is right
     best: bool = False  # the best validation so far
     sample: str | None = None
     gradient_norms: dict[str, float] | None = None  # of each parameter, before any clipping; only where it is logged

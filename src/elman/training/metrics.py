@@ -24,6 +24,7 @@ COLUMNS = (
     "tokens_per_second",
     "seconds",
 )
+SOMETIMES = ("validation_accuracy", "sample")  # columns of the rows that have them
 UNITS = {  # of the loss that a task is judged by
     "lm": "nats a token",
     "classify": "nats an example",
@@ -37,7 +38,7 @@ UNITS = {  # of the loss that a task is judged by
 def row(event: Stepped) -> dict[str, Any]:
     """A row of metrics.jsonl."""
     values = {name: getattr(event, name) for name in COLUMNS}
-    return values if event.sample is None else {**values, "sample": event.sample}
+    return values | {name: value for name in SOMETIMES if (value := getattr(event, name)) is not None}
 
 
 def _finite(value: Any) -> Any:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from elman.maths.arrays import Array
 from elman.network import Parameters
+
+
+class Validation(NamedTuple):
+    """What the held-out part says."""
+
+    loss: float
+    accuracy: float | None = None  # the share that is right, of a task that tells classes
 
 
 class Task(Protocol):
@@ -21,8 +28,8 @@ class Task(Protocol):
     def add_gradients(self, gradients: Parameters, step: int) -> float:
         """Take the next batches of one update, add the gradients of their mean loss, return it."""
 
-    def validate(self) -> float | None:
-        """The loss on the held-out part; None where there is none."""
+    def validate(self) -> Validation | None:
+        """How good it is on the held-out part; None where there is none."""
 
     def sample(self, step: int) -> str | None:
         """Something to look at."""

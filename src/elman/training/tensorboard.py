@@ -8,7 +8,7 @@ from pathlib import Path
 from elman.errors import MissingExtraError
 from elman.training.events import Event, Finished, Started, Stepped
 
-SCALARS = ("loss", "validation_loss", "gradient_norm", "learning_rate", "tokens_per_second")
+SCALARS = ("loss", "validation_loss", "validation_accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
 
 
 class TensorBoard:

@@ -58,6 +58,7 @@ class Trainer:
         self.snapshot: Snapshot | None = None
         self.metrics: MetricsFile | None = None
         self.seconds_before = 0.0
+        self._taken = 0  # steps, by this trainer
         self._saved: tuple[int, int] | None = None  # step and retries of the last checkpoint
 
     # -- what is kept -------------------------------------------------------------------------------------------------
@@ -156,6 +157,7 @@ class Trainer:
         if p.step >= self.steps:
             p.finished = "budget"
             return
+        began = time.perf_counter()
         snapshot = self.capture() if p.step % c.snapshot_every == 0 and is_good(p, self.task.ignorance) else None
         self.gradients.buffer[:] = 0
         loss = self.task.add_gradients(self.gradients, p.step)
@@ -172,6 +174,7 @@ class Trainer:
         rates = Rates(rate, p.step + 1, c.momentum, c.second_moment, c.epsilon, c.weight_decay)
         update(c.optimiser, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.memory.values()))
         p.step += 1
+        self._count(time.perf_counter() - began)
         p.loss_sum, p.loss_count = p.loss_sum + loss, p.loss_count + 1
         self._after_update(loss, norm, norms, rate)
 
@@ -180,12 +183,11 @@ class Trainer:
         c, p = self.config, self.progress
         last = p.step >= self.steps
         validation = self.task.validate() if last or p.step % c.validate_every == 0 else None
-        best = validation is not None and self._judge(validation)
+        best = validation is not None and self._judge(validation.loss)
         if last:
             p.finished = p.finished or "budget"
         sample = self.task.sample(p.step) if c.sample_every and (last or p.step % c.sample_every == 0) else None
         logged = p.finished is not None or p.step % c.log_every == 0 or validation is not None or sample is not None
-        now = time.perf_counter()
         event = Stepped(
             step=p.step,
             epoch=p.step / self.task.steps_per_epoch,
@@ -193,9 +195,10 @@ class Trainer:
             gradient_norm=norm,
             gradient_norms=norms if logged else None,
             learning_rate=rate,
-            tokens_per_second=(p.step - self._row_step) * self.task.tokens_per_step / max(now - self._row_time, 1e-9),
+            tokens_per_second=self._row_steps * self.task.tokens_per_step / max(self._row_seconds, 1e-9),
             seconds=self._seconds(),
-            validation_loss=validation,
+            validation_loss=validation and validation.loss,
+            validation_accuracy=validation and validation.accuracy,
             best=best,
             sample=sample,
             logged=logged,
@@ -209,11 +212,11 @@ class Trainer:
         if p.finished is not None or p.step % c.save_every == 0:
             self.save()
 
-    def _judge(self, validation: float) -> bool:
+    def _judge(self, loss: float) -> bool:
         """Keep the best; count what is not better, for patience and for the plateau."""
         c, p = self.config, self.progress
-        if math.isfinite(validation) and (p.best_loss is None or validation < p.best_loss):
-            p.best_loss, p.best_step, p.worse, p.worse_rate = validation, p.step, 0, 0
+        if math.isfinite(loss) and (p.best_loss is None or loss < p.best_loss):
+            p.best_loss, p.best_step, p.worse, p.worse_rate = loss, p.step, 0, 0
             self.best[:] = self.task.parameters.buffer
             return True
         p.worse, p.worse_rate = p.worse + 1, p.worse_rate + 1
@@ -270,8 +273,15 @@ class Trainer:
         return {name: clip_by_norm(d.reshape(-1), math.inf) for name, d in self.gradients.items()}  # clips nothing
 
     def _begin_row(self) -> None:
-        """Speed is measured from one row to the next."""
-        self._row_time, self._row_step = time.perf_counter(), self.progress.step
+        """Speed is that of the steps from one row to the next, without what is done between them."""
+        self._row_steps, self._row_seconds = 0, 0.0
+
+    def _count(self, seconds: float) -> None:
+        """One step more. The first one may have to compile: as soon as there is another it is not counted."""
+        self._taken += 1
+        if self._taken == 2:
+            self._begin_row()
+        self._row_steps, self._row_seconds = self._row_steps + 1, self._row_seconds + seconds
 
     def _seconds(self) -> float:
         return self.seconds_before + time.perf_counter() - self._started
