@@ -95,13 +95,13 @@ class Encoder:
         """
         dtype = p.buffer.dtype
         for name, shape in self.shapes.items():
-            if name.endswith("embedding.W"):
-                p[name][...] = normal(rng, shape, gain=TOKENS, dtype=dtype)
-            elif name.endswith("W_hh"):
+            one_hot = self.tokens and not self.embedding and f"{self.prefix}layers.0" in name
+            if name.endswith("W_hh"):
                 p[name][...] = INITIALISERS[recurrent](rng, shape, gain=gain, dtype=dtype)
+            elif name.endswith("embedding.W") or (name.endswith("W_xh") and one_hot):
+                p[name][...] = normal(rng, shape, gain=TOKENS, dtype=dtype)
             elif name.endswith("W_xh"):
-                first = self.tokens and not self.embedding and f"{self.prefix}layers.0" in name
-                p[name][...] = normal(rng, shape, gain=TOKENS, dtype=dtype) if first else glorot(rng, shape, dtype=dtype)
+                p[name][...] = glorot(rng, shape, dtype=dtype)
 
     def forward(
         self,
