@@ -204,7 +204,8 @@ def write_docs(results: dict[str, Any]) -> None:
     made = sheets(results)
     text = (Path(__file__).parent / "performance.md").read_text(encoding="utf-8")
     text = text.replace("{environment}", environment(results))
-    text = text.replace("{rounds}", f"{results['rounds']} turns of {results['seconds']:g} s")
+    turns = "1 turn" if results["rounds"] == 1 else f"{results['rounds']} turns"
+    text = text.replace("{rounds}", f"{turns} of {results['seconds']:g} s")
     figures = {"training": ("speed", bars), "cost": ("cost", curves)}
     for part in ("targets", "training", "speed", "memory", "sampling", "cost", "start", "growth", "encoding"):
         shown = markdown(made[part]) if part in made else "Not measured in this run."
