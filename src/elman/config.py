@@ -65,7 +65,7 @@ class TrainingConfig:
     clip_norm: float = 1.0  # longest gradient; 0 lets all pass
     clip_value: float = 0.0  # largest entry of a gradient; 0 lets all pass
     accumulate: int = 1  # batches whose gradients make one step
-    epochs: float | None = None  # budget: passes over the data (a text: 15)
+    epochs: float | None = None  # budget: passes over the data
     steps: int | None = None  # budget: updates
     seconds: float | None = None  # budget: time, measured beforehand and turned into steps
     validate_every: int = 250  # steps

@@ -12,7 +12,8 @@ import pytest
 from elman.cli.flags import parse
 from elman.cli.main import COMMANDS
 from elman.cli.train_sequences import MEANS
-from elman.config import PRESETS
+from elman.config import PRESETS, TASKS
+from elman.models.language_run import DEFAULT_EPOCHS
 
 BOX = re.compile("[│╭╰─]")
 
@@ -77,6 +78,15 @@ def test_the_defaults_shown_are_those_of_the_preset(elman):
     out = elman("train", "--preset", "large", "--help").out
     assert f"units in each recurrent layer (default: {PRESETS['large']['hidden']})" in out
     assert f"(default: {PRESETS['large']['epochs']:g}" in out
+
+
+def test_one_number_of_epochs_is_the_default(elman):
+    said = f"Without a budget or a preset {DEFAULT_EPOCHS} epochs are taken."
+    for words, epochs in ([], None), (["--preset", "large"], PRESETS["large"]), (["--task", "tag"], TASKS["tag"]):
+        flat = re.sub(r"\s+", " ", BOX.sub(" ", elman("train", *words, "--help").out))
+        shown = "" if epochs is None else f" (default: {epochs['epochs']:g})"
+        assert f"passes over the data{shown} --steps" in re.sub(r"(?<=--steps) INT", "", flat)
+        assert (said in flat) == ("--task" not in words)
 
 
 @pytest.mark.parametrize("task", ["classify", "tag", "generate", "translate"])

@@ -251,13 +251,13 @@ def test_one_bad_line_makes_no_language_model_of_a_labelled_file(elman):
 def test_a_folder_that_may_be_either_is_asked_about(elman):
     Path("either").mkdir()
     for label in ("a", "b"):
-        Path(f"either/{label}.txt").write_text(f"{label}{label}\n\n{label}\n" * 30)
+        Path(f"either/{label}.txt").write_text(f"{'a line of many words ' * 4}{label}\n" * 30)
     words = ("train", "either", "--steps", "1", "--hidden", "4", "--batch", "2", "--out", "run")
     status, out, err = elman(*words)
     assert (status, out) == (2, "")
-    assert "a.txt has blank lines (the first is line 2). Say which: --task classify if" in err
+    assert "a.txt has lines of 85 characters. Say which: --task classify if" in err
     assert not Path("run").exists()
-    assert "120 examples to classify" in elman(*words, "--task", "classify").out
+    assert "60 examples to classify" in elman(*words, "--task", "classify").out
     assert elman(*words, "--task", "lm", "--window", "8", "--force").status == 0
 
 

@@ -207,6 +207,18 @@ def test_a_budget_that_is_spent_already_is_said_and_changes_nothing(elman, run, 
     assert f"Nothing is left to do: {says}" in out
 
 
+def test_a_run_that_patience_ended_says_so_and_goes_on_with_a_larger_budget(elman, text):
+    quick = ("--hidden", 8, "--batch", 2, "--window", 16, "--validate-every", 1, "--patience", 1, "--lr", 5)
+    assert "Stopped early" in elman("train", text, *quick, "--steps", 200, "--out", "r").out
+    ended = (kept := Path("r/config.json")).read_bytes()
+    out = elman("train", "--resume", "r", "--steps", 200).out
+    assert "Nothing is left to do: patience has ended it. A larger --steps or --epochs goes on." in out
+    assert "Stopped early, validation got no better after" in out
+    assert kept.read_bytes() == ended
+    assert "Going on from step" in elman("train", "--resume", "r", "--steps", 201).out
+    assert kept.read_bytes() != ended
+
+
 @pytest.mark.parametrize("words", [
     ["--hidden", "9"], ["--lr", "1"], ["other.txt"], ["--out", "x"], ["--force"], ["--preset", "large"],
     ["--tokens", "byte"],

@@ -233,7 +233,7 @@ def test_nothing_in_any_file_is_refused(books: Path) -> None:
     for path in books.iterdir():
         path.write_bytes(b"")
     for tokens in ("char", "word", "byte"):
-        with pytest.raises(DataError, match=r"a\.txt' and 4 more has no text"):
+        with pytest.raises(DataError, match=r"a\.txt' and 4 more has no text\. They are empty\."):
             open_corpus(books, tokens=tokens)
 
 

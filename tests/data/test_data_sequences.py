@@ -254,8 +254,9 @@ PARAGRAPHS = "A paragraph that goes on. " * 30 + "\n"
         ([MANY, MANY], "classify"),  # and so are some in many lines
         ([NAMES, NAMES, ""], "classify"),
         ([f"\n \n{NAMES}\n\n"] * 2, "classify"),
-        ([GAPS, GAPS], None),  # names, or a poem
-        ([TALK, TALK, TALK], None),
+        ([GAPS, GAPS], "lm"),  # a poem
+        ([TALK, TALK, TALK], "lm"),
+        ([TALK, TALK, SENTENCES], None),
         ([TALK, NAMES, GAPS], None),
         ([SENTENCES, SENTENCES], None),
         ([NAMES, PROSE], None),
@@ -283,10 +284,36 @@ def test_what_a_folder_is_for_is_guessed_or_asked(tmp_path, files, task):
         guess_task(str(tmp_path))
 
 
-def test_a_folder_of_packed_books_is_a_text(tmp_path):
-    for name in ("a.txt.gz", "b.txt.gz", "c.txt.zst"):
-        (tmp_path / name).write_bytes(b"\x1f\x8b packed\nshort\nlines\n")
-    assert guess_task(str(tmp_path)) == "lm"
+PACKED = "\x1f packed\nshort\nlines\n"
+SOURCES = "import os\n\n\ndef f(x):\n    return x\n\n\nclass A:\n    pass\n" * 20
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"a.txt.gz": PACKED, "b.txt.gz": PACKED, "c.txt.zst": PACKED}, None),
+        ({"a.txt": PROSE, "b.txt.gz": PACKED}, None),
+        ({"a.txt": NAMES, "b.txt": NAMES, "old.gz": PACKED}, "old.gz has packed text in it"),
+        ({"a.txt": NAMES, "README.md": NAMES, "b.txt": NAMES}, "README.md has another ending than others"),
+        ({"README.md": SENTENCES, "a.txt": NAMES, "b.txt": NAMES}, "README.md has another ending than others"),
+        ({"a.py": SOURCES, "b.py": SOURCES, "c.py": SOURCES}, None),
+        ({"README.md": NAMES, "a.txt": PROSE, "b.txt": PROSE}, None),
+    ],
+)
+def test_a_folder_with_files_of_several_kinds_is_a_text_or_asks(tmp_path, files, says):
+    for name, text in files.items():
+        written(tmp_path, text, name)
+    if says is None:
+        assert guess_task(str(tmp_path)) == "lm"
+        return
+    with pytest.raises(DataError, match=rf"one file a label: {says}.* --task classify"):
+        guess_task(str(tmp_path))
+
+
+def test_the_ending_of_a_file_in_capitals_or_without_lines_does_not_matter(tmp_path):
+    for name, text in {"a.txt": NAMES, "b.TXT": NAMES, "README.md": ""}.items():
+        written(tmp_path, text, name)
+    assert guess_task(str(tmp_path)) == "classify"
 
 
 def test_blank_lines_in_a_labelled_folder_are_no_examples(tmp_path):

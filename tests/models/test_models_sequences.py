@@ -1,5 +1,6 @@
 """Models of every shape: what they learn, keep, refuse, and how they behave as scikit-learn estimators."""
 
+import hashlib
 import io
 import json
 import pickle
@@ -22,9 +23,10 @@ from elman import (
     SequenceTagger,
     load_model,
 )
-from elman.errors import ElmanError, RunError, ShapeError, VocabularyError
+from elman.errors import CheckpointError, ElmanError, RunError, ShapeError, VocabularyError
 from elman.models import sequence_run, sequence_task
 from elman.network.pool import set_threads
+from elman.training.arrays import read_arrays, to_bytes
 from elman.training.events import Stepped
 from elman.training.run import Run
 
@@ -601,6 +603,20 @@ def test_another_optimiser_begins_at_its_first_step(old):
             assert moved == pytest.approx(model.learning_rate, rel=0.01)
 
 
+def test_a_pass_may_be_interrupted_before_another_optimiser_has_a_memory(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    model = SequenceClassifier(**QUICK, optimiser="sgd").partial_fit(WORDS, FIRST)
+    taken = model.n_iter_
+    model.set_params(optimiser="adam")
+    with monkeypatch.context() as patch:
+        patch.setattr("elman.training.trainer.update", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.partial_fit(WORDS, FIRST)
+    assert model.partial_fit(WORDS, FIRST).n_iter_ == 2 * taken
+
+
 @pytest.mark.parametrize("kind", [SequenceClassifier, SequenceTagger])
 def test_classes_named_again_must_be_those_of_the_first_call(kind):
     X, y = [["a"], ["b"]], [["A"], ["B"]] if kind is SequenceTagger else ["A", "B"]
@@ -719,6 +735,19 @@ def test_a_damaged_run_is_refused(tmp_path, damage):
         load_model(tmp_path / "run")
 
 
+def test_a_run_with_a_class_weight_too_many_is_refused(tmp_path):
+    run = tmp_path / "run"
+    SequenceTagger(**QUICK | {"epochs": 1}, class_weight={"A": 2.0}).fit(WORDS, TAGS, out=run)
+    arrays = read_arrays(run / "examples.safetensors")
+    data = to_bytes(arrays | {"class_weights": np.append(arrays["class_weights"], 1.0)})
+    (run / "examples.safetensors").write_bytes(data)
+    config = json.loads((run / "config.json").read_text())
+    config["data"]["sha256"] = hashlib.sha256(data).hexdigest()  # as if it had been written so
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match="class_weights"):
+        sequence_run.resume(run)
+
+
 def test_a_network_too_large_for_any_machine_is_refused():
     for options in ({"embedding": 1 << 24, "hidden": 1 << 12}, {"layers": 1 << 28, "hidden": 1}):
         with pytest.raises(ElmanError, match="at most"):
@@ -784,6 +813,18 @@ def test_a_run_that_goes_on_with_another_budget_is_loaded_with_it(tmp_path):
     assert (known.epochs, known.steps, known.class_weight) == (2, None, "balanced")
     assert known.n_iter_ == again.steps > 3
     assert again.told == {"random_state": 0, "class_weight": "balanced"}
+
+
+def test_a_budget_of_as_many_steps_leaves_a_run_as_it_is(tmp_path):
+    options = {"epochs": None, "steps": 16, "validation": 0.2, "validate_every": 1, "patience": 1, "learning_rate": 0.3}
+    model = SequenceClassifier(**QUICK | options).fit(WORDS, FIRST, out=tmp_path / "run")
+    taken, kept = model.n_iter_, (tmp_path / "run" / "config.json").read_bytes()
+    assert taken < 16
+    for budget in ({"epochs": 16 / 6}, {"steps": taken}):  # 6 batches are a pass
+        again = sequence_run.resume(tmp_path / "run", budget_options=budget)
+        assert (again.finished.why, again.finished.step) == ("patience", taken)
+        assert (tmp_path / "run" / "config.json").read_bytes() == kept
+    assert sequence_run.resume(tmp_path / "run", budget_options={"steps": 17}).finished.step > taken
 
 
 def test_numbers_are_weighted_and_seeds_are_unknown_after_a_run_too(tmp_path):

@@ -1,8 +1,8 @@
 """Mistakes that somebody could make in the commands, one a line, for scripts/mutate: see tests/mutations/maths.py."""
 
 FOLDER = "elman/cli"
-HELP, TRAIN, USE, REFUSED, PROCESS = (
-    f"tests/cli/test_cli_{name}.py" for name in ("help", "train", "use", "refusals", "process")
+HELP, TRAIN, USE, REFUSED, PROCESS, PROGRESS = (
+    f"tests/cli/test_cli_{name}.py" for name in ("help", "train", "use", "refusals", "process", "progress")
 )
 TESTS = {
     "main.py": [HELP, REFUSED, TRAIN, PROCESS],
@@ -14,13 +14,16 @@ TESTS = {
     "evaluate.py": [USE, REFUSED],
     "show.py": [USE],
     "data.py": [USE, REFUSED],
-    "progress.py": [TRAIN],
+    "progress.py": [TRAIN, PROGRESS],
 }
 MUTANTS = [
     ("main.py", 'sys.stdout.reconfigure(errors="replace")', "pass", "an ASCII terminal"),
     ("main.py", "        sys.stdout.flush()\n", "", "a broken pipe at exit"),
     ("flags.py", "if leave.code == 2:", "if False:", "tyro's boxes are swallowed"),
-    ("refusals.py", 'if "Missing from" in said:', "if False:", "what is missing is in tyro's words"),
+    ("refusals.py", 'if any(line.startswith("Missing from") for line in lines):', "if False:", "a box of tyro's"),
+    ("refusals.py", "if flag in names.split", "if False and flag in names.split", "--lr/--learning-rate"),
+    ("flags.py", "nullcontext() if wants_help else _wide()", "nullcontext()", "long words are broken in two"),
+    ("flags.py", "    _refuse_values(words, _switches(command))\n", "", "--force=no forces"),
     ("refusals.py", "if near else more", "if False else more", "no hint"),
     ("main.py", "(ElmanError, OSError, MemoryError)", "(ElmanError, MemoryError)", "system errors"),
     ("main.py", "(ElmanError, OSError, MemoryError)", "(ElmanError, OSError)", "memory"),
@@ -33,7 +36,7 @@ MUTANTS = [
     ("flags.py", '("None", "False", "\'\'", "")', "()", "defaults that say nothing"),
     ("flags.py", '{"aliases": ("--lr",)}', "{}", "no --lr"),
     ("flags.py", '{"metavar": "RUN"}', "{}", "RUN-FOLDER"),
-    ("flags.py", "args=_joined(words)", "args=words", "a prompt that begins with a dash"),
+    ("flags.py", "words, said = _joined(words), io", "words, said = words, io", "a prompt that begins with a dash"),
     ("flags.py", "        tyro.conf.DisallowNone,\n", "", "None as a value"),
     (
         "flags.py",
@@ -106,5 +109,6 @@ MUTANTS = [
     ),
     ("data.py", "if self.name is None:", "if False:", "no name"),
     ("data.py", "{where or 'to be fetched'}", "somewhere", "where it is"),
+    ("progress.py", "Column(ratio=1, no_wrap", "Column(no_wrap", "80 columns hide step and time"),
     ("progress.py", 'Text(event.sample.strip(), style="dim italic")', "event.sample.strip()", "markup in a sample"),
 ]

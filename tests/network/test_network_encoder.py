@@ -103,3 +103,14 @@ def test_a_padded_batch_equals_its_rows_one_by_one(both_ways):
             np.testing.assert_allclose(together[row], final[0], rtol=1e-12)
         encoder.backward(p, alone, d_outputs[:length, row : row + 1], None, apart)
     np.testing.assert_allclose(whole.buffer, apart.buffer, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("tokens", "embedding"), [(True, 0), (True, 80), (False, 0)])
+def test_rows_of_tokens_are_drawn_with_a_deviation_of_a_tenth(tokens, embedding):
+    encoder = Encoder(300, 100, 2, both_ways=True, embedding=embedding, tokens=tokens)
+    p = Parameters(encoder.shapes, np.float64)
+    encoder.fill(p, np.random.default_rng(0), recurrent="orthogonal", gain=1.0)
+    rows = {"embedding.W"} if embedding else {"layers.0.W_xh", "layers.0.reverse.W_xh"} if tokens else set()
+    for name in (name for name in encoder.shapes if name.endswith(("W_xh", "embedding.W"))):
+        glorot = np.sqrt(2 / sum(p[name].shape))
+        assert p[name].std() == pytest.approx(0.1 if name in rows else glorot, rel=0.03)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_tools import SMALL, elman, flags, small_config
+from training_tools import SMALL, elman, flags, small_config, start
 
+from elman import SequenceClassifier
 from elman.errors import RangeError, RunError, StorageError
-from elman.models import language_run
+from elman.models import language_run, sequence_run
 from elman.network import Network
 from elman.training import Run
 
@@ -74,6 +75,40 @@ def test_two_processes_cannot_write_into_one_run(tmp_path: Path) -> None:
         pass
     with Run(tmp_path / "run").lock():
         pass
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
+@pytest.mark.parametrize("task", ["lm", "classify"])
+@pytest.mark.parametrize("budget", [{}, {"steps": 9}, {"seconds": 1.0}])
+def test_a_run_in_training_is_left_alone_by_whoever_wants_to_go_on_with_it(
+    text: Path, tmp_path: Path, task: str, budget: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run"
+    if task == "lm":
+        start(text, path, steps=4)
+    else:
+        SequenceClassifier(hidden=4, steps=4).fit(["ab", "cd"] * 8, [0, 1] * 8, out=path)
+    half = [".model.safetensors.123", ".config.json.123", "checkpoints/.step-8.123/state.json"]
+    go_on = language_run.resume if task == "lm" else sequence_run.resume
+    with Run(path).lock():
+        for name in half:  # as they are while the other process writes them
+            (path / name).parent.mkdir(exist_ok=True)
+            (path / name).write_bytes(b"half")
+        before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+        with pytest.raises(RunError, match="another process"):
+            go_on(path, budget_options=budget)
+        Run(path).newest()  # reads and no more
+        assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
+    newest = Run.newest
+
+    def asked(self: Run) -> object:
+        with pytest.raises(RunError, match="another process"), Run(path).lock():
+            pass
+        return newest(self)
+
+    monkeypatch.setattr(Run, "newest", asked)  # what is read with the lock is not old
+    go_on(path, budget_options=budget | {"seconds": None})
+    assert not any((path / name).exists() for name in half)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")

@@ -6,6 +6,9 @@ import contextlib
 import io
 import os
 import re
+import struct
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -14,7 +17,7 @@ import pytest
 
 from elman.errors import DivergenceError
 from elman.models import LanguageModel, SequenceClassifier
-from elman.training import Finished, ProgressLine, Started, Stepped
+from elman.training import Finished, ProgressLine, RolledBack, Started, Stepped
 from elman.training.events import Event
 
 Shown: TypeAlias = Callable[[Callable[[], object]], str]
@@ -95,6 +98,38 @@ def test_an_error_begins_on_a_line_of_its_own(shown: Shown) -> None:
     assert said.endswith("\r")
 
 
+def test_an_error_of_an_estimator_does_so_as_well(shown: Shown) -> None:
+    model = SequenceClassifier(activation="identity", optimiser="sgd", learning_rate=1e15, warmup=0, retries=0)
+
+    def diverge() -> None:
+        with pytest.raises(DivergenceError):
+            model.fit(["ab", "cd"] * 8, [0, 1] * 8, listeners=[ProgressLine()])
+
+    said = shown(diverge)
+    assert "step 0 of" in said
+    assert left_standing(said) == ""
+    assert said.endswith("\r")
+
+
+def test_the_width_is_that_of_its_own_terminal(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS")
+    stdout = "elman.training.line.shutil.get_terminal_size"
+    monkeypatch.setattr(stdout, lambda: os.terminal_size((int(os.environ.get("COLUMNS", "200")), 24)))
+
+    def narrow() -> None:
+        fcntl = pytest.importorskip("fcntl")
+        termios = pytest.importorskip("termios")
+        fcntl.ioctl(sys.stderr.fileno(), termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+        line = ProgressLine()
+        for event in EVENTS:
+            line(event)
+
+    said = shown(narrow)
+    assert max(map(len, said.split("\r"))) == 29
+    monkeypatch.setenv("COLUMNS", "25")
+    assert max(map(len, shown(narrow).split("\r"))) == 24
+
+
 def test_an_estimator_shows_it_where_it_is_asked_to(shown: Shown) -> None:
     model, X, y = SequenceClassifier(hidden=4, epochs=3, validation=0.5), ["a", "b"] * 8, [0, 1] * 8
     assert shown(lambda: model.fit(X, y)) == ""
@@ -146,8 +181,22 @@ def test_a_notebook_sees_it_and_a_file_does_not(monkeypatch: pytest.MonkeyPatch)
     assert written(io.StringIO(), 200, monkeypatch) == ""
 
 
-def test_where_there_is_no_stderr_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stderr", None)  # a window without a console
+class Writer:
+    """No more than print needs."""
+
+    def write(self, text: str) -> None:
+        raise AssertionError(text)
+
+    def flush(self) -> None: ...
+
+
+CLOSED = io.StringIO()
+CLOSED.close()
+
+
+@pytest.mark.parametrize("stderr", [None, Writer(), CLOSED])  # None: a window without a console
+def test_where_there_is_no_stderr_nothing_is_shown(stderr: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", stderr)
     line = ProgressLine()
     for event in EVENTS:
         line(event)
@@ -160,3 +209,55 @@ def test_it_is_not_written_more_often_than_an_eye_can_follow(monkeypatch: pytest
     for event in (EVENTS[0], *[EVENTS[1]] * 100):
         line(event)
     assert stream.getvalue() == "\rstep 0 of 2,000,000"
+
+
+# -- the time that is left --------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Of this test's own: nothing passes but what is said."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, first: int, steps: int) -> None:
+        monkeypatch.setattr("elman.training.line.EVERY", 0.0)
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+        self.now, self.stream = 1000.0, Terminal()
+        self.line = ProgressLine(self.stream)
+        self.line(Started(first, steps, 100, None))
+
+    def step(self, number: int, seconds: float, *, loss: float = 2.5, logged: bool = False) -> str:
+        """What the line shows after it."""
+        self.now += seconds
+        self.line(Stepped(number, 0.1, loss, 0.1, 0.1, 1000.0, 1.0, logged=logged))
+        return self.stream.getvalue().split("\r")[-1].rstrip()
+
+
+@pytest.mark.parametrize("first", [0, 100])
+def test_the_time_left_does_not_count_the_first_step_which_compiles(
+    first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch, first, first + 41)
+    assert clock.step(first + 1, 20.0) == f"step {first + 1} of {first + 41}"
+    assert clock.step(first + 2, 1.0) == f"step {first + 2} of {first + 41}  39 s left"
+    assert clock.step(first + 3, 2.0) == f"step {first + 3} of {first + 41}  57 s left"
+    assert clock.step(first + 4, 60.0) == f"step {first + 4} of {first + 41}  13 min left"
+
+
+def test_the_loss_is_that_of_the_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch, 0, 9)
+    assert "loss" not in clock.step(1, 1.0, loss=4.0)
+    assert "loss 3.0000" in clock.step(2, 1.0, loss=3.0, logged=True)
+    assert "loss 3.0000" in clock.step(3, 1.0, loss=5.0)
+
+
+def test_a_rollback_is_a_line_that_stays_and_starts_the_clock_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch, 100, 200)
+    for number in range(101, 111):
+        clock.step(number, 50.0)
+    clock.line(RolledBack(111, 50, float("inf"), 0.0005, 2))
+    *before, cleared, said = clock.stream.getvalue().split("\r")
+    assert cleared == " " * len(before[-1])
+    assert said == "step 111: the loss diverged (inf). Back to step 50 with the rate halved to 0.0005; tries left: 2.\n"
+    assert clock.step(51, 50.0) == "step 51 of 200"
+    assert clock.step(52, 1.0) == "step 52 of 200  2 min left"
+    assert clock.step(53, 1.0) == "step 53 of 200  2 min left"

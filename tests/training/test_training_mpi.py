@@ -186,6 +186,18 @@ def test_a_run_goes_on_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> 
     assert steps == sorted({*(row["step"] for row in rows(tmp_path / "whole")), 10, 20, 30})
 
 
+@needs_mpi
+def test_ranks_do_not_go_on_with_a_run_in_training(alone: Path, tmp_path: Path) -> None:
+    start(alone / "text.txt", tmp_path / "run", steps=4)
+    with Run(tmp_path / "run").lock():
+        words = command("train", "--resume", tmp_path / "run", "--steps=8")
+        done = mpirun((2, words), cache=alone / "the-cache")
+    assert done.returncode != 0
+    (message,) = said(done)
+    assert "is being trained by another process" in message
+    assert Run(tmp_path / "run").config["steps"] == 4
+
+
 # -- stopping ---------------------------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -222,6 +223,30 @@ def test_a_larger_budget_goes_on_and_is_stored(text: Path, tmp_path: Path) -> No
     assert json.loads((tmp_path / "run" / "config.json").read_bytes())["steps"] == 32
     assert resume(tmp_path / "run").finished.step == 32  # and needs not be said again
     assert outcome(tmp_path / "run")[:2] == outcome(tmp_path / "whole")[:2]
+
+
+def test_another_budget_goes_on_where_patience_had_ended_a_run(text: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    first = start(text, run, **CASES["early stop"]).finished
+    assert first.why == "patience"
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    for budget in ({"steps": first.step - 1}, {"steps": first.step}, {"epochs": 200 / 67}):  # nothing left, the same
+        events: list[Event] = []
+        assert resume(run, [events.append], **budget).finished.why == "patience"
+        assert [type(e) for e in events] == [Started, Finished]
+        assert events[0].finished == "patience"
+        assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    shutil.copytree(run, tmp_path / "killed")
+    taken: list[Event] = []
+    again = resume(run, [taken.append], steps=300).finished
+    assert taken[0].finished is None
+    # patience of its own: 2 validations, one every 2 steps, since the last one that was the best of all
+    fresh = [e.step for e in taken if isinstance(e, Stepped) and e.best]
+    assert (again.why, again.step) == ("patience", max([first.step, *fresh]) + 4)
+    with pytest.raises(Killed):  # also where it dies before it has saved anything
+        resume(tmp_path / "killed", [killer(lambda e: isinstance(e, Stepped))], steps=300)
+    assert resume(tmp_path / "killed").finished.step == again.step
+    assert outcome(tmp_path / "killed") == outcome(run)
 
 
 def test_more_epochs_and_more_seconds_go_on_too(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -360,6 +360,13 @@ def test_a_run_that_stopped_early_after_a_rollback_stays_finished(tmp_path: Path
     assert again[-1].step == 6
 
 
+def test_patience_begins_anew_with_another_budget(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", {}, {})
+    assert run_of(Descent(validations=[1]), 30, run, patience=2)[0][-1].step == 6  # the best one, and two others
+    assert run_of(Descent(validations=[1]), 30, run, patience=2)[0][-1].step == 6
+    assert run_of(Descent(validations=[1]), 31, run, patience=2)[0][-1].step == 10
+
+
 @pytest.mark.parametrize("case", ["divergence", "divergence, far back"])
 def test_a_real_run_diverges_goes_back_and_comes_to_its_end_without_a_warning(
     case: str, text: Path, tmp_path: Path

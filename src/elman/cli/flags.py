@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import io
+import os
 import shutil
 import textwrap
-from contextlib import redirect_stderr
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_type_hints
@@ -15,6 +17,7 @@ from typing import Annotated, Any, Union, get_args, get_type_hints
 import tyro
 
 from elman.cli.refusals import refusal
+from elman.errors import ArgumentError
 
 NAMES: dict[str, Any] = {
     "learning_rate": {"aliases": ("--lr",)},
@@ -29,7 +32,8 @@ TEXTS = ("--prompt", "--stop", "--text")  # whose value may begin with a dash
 def parse(command: Any, name: str, words: list[str]) -> Any:
     """The command with the values that the words give it."""
     command = command.chosen(words) if hasattr(command, "chosen") else command
-    if {"-h", "--help"} & set(words):
+    wants_help = bool({"-h", "--help"} & set(words))
+    if wants_help:
         print(_laid_out(command.__doc__), end="\n\n")
     options = {"default": command.default(words)} if hasattr(command, "default") else {}
     _annotate(command, options["default"].refused() if hasattr(command, "refused") else set())
@@ -39,16 +43,47 @@ def parse(command: Any, name: str, words: list[str]) -> Any:
         tyro.conf.PositionalMetavarFromFieldName,
         tyro.conf.DisallowNone,
     )
-    said = io.StringIO()
+    words, said = _joined(words), io.StringIO()
+    _refuse_values(words, _switches(command))
     try:
-        with redirect_stderr(said):
-            return tyro.cli(
-                command, prog=f"elman {name}", description="", args=_joined(words), config=config, **options
-            )
+        with redirect_stderr(said), nullcontext() if wants_help else _wide():
+            return tyro.cli(command, prog=f"elman {name}", description="", args=words, config=config, **options)
     except SystemExit as leave:
         if leave.code == 2:
-            raise refusal(said.getvalue(), name) from None
+            raise refusal(said.getvalue(), name, words) from None
         raise
+
+
+@contextmanager
+def _wide() -> Iterator[None]:
+    """A terminal on which tyro breaks no line, and so no word, of what it refuses."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "1000000"
+    try:
+        yield
+    finally:
+        del os.environ["COLUMNS"]
+        if before is not None:
+            os.environ["COLUMNS"] = before
+
+
+def _switches(kind: Any) -> set[str]:
+    """The flags that are there or not."""
+    found: set[str] = set()
+    for name, hint in _hints(kind).items():
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            found |= _switches(hint)
+        elif hint is bool:
+            found |= {f"--{name.replace('_', '-')}", f"--no-{name.replace('_', '-')}"}
+    return found
+
+
+def _refuse_values(words: list[str], switches: set[str]) -> None:
+    """Of --force=no tyro would make --force and a word more."""
+    for word in words:
+        flag, given, value = word.partition("=")
+        if given and flag.replace("_", "-") in switches:
+            raise ArgumentError(f"{flag} takes no value", do=f"Leave out {given + value!r}.")
 
 
 def _laid_out(text: str) -> str:

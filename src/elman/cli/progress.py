@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 from elman.cli.say import console
 from elman.training.events import Event, Finished, RolledBack, Started, Stepped
+from elman.training.line import rolled_back
 
 PLAIN_EVERY = 100  # steps from one line to the next where there is no terminal
 
@@ -22,10 +24,11 @@ class TrainingReport:
         self.epochs = epochs
         self.bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=20 if console.rich.width >= 100 else 6),
             TextColumn("{task.completed}/{task.total}"),
             TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
+            expand=True,  # the figures have what the other columns leave them
             console=console.rich,
             transient=True,
             disable=not console.is_terminal,
@@ -45,17 +48,15 @@ class TrainingReport:
             self.bar.update(self.job, total=event.steps, completed=event.step)
             if event.step >= event.steps:
                 console.print(f"Nothing is left to do: {self._taken(event)}. A larger --steps or --epochs goes on.")
+            elif event.finished == "patience":
+                console.print("Nothing is left to do: patience has ended it. A larger --steps or --epochs goes on.")
             else:
                 begin = f"Going on from step {event.step}" if event.step else "Training"
                 console.print(f"{begin}: {event.parameters:,} parameters, {event.steps:,} steps.")
         elif isinstance(event, Stepped):
             self._stepped(event)
         elif isinstance(event, RolledBack):
-            console.print(
-                f"step {event.step}: the loss diverged ({_number(event.loss)}). Back to step {event.to} with the rate "
-                f"halved to {event.learning_rate:.2g}; tries left: {event.retries_left}.",
-                style="yellow",
-            )
+            console.print(rolled_back(event), style="yellow")
         elif isinstance(event, Finished):
             self.bar.update(self.job, completed=event.step)
 
@@ -81,7 +82,7 @@ class TrainingReport:
 
     def _figures(self, event: Stepped) -> str:
         speed = f"{event.tokens_per_second / 1000:.0f}k tokens/s"
-        return f"loss {_number(event.loss)}{self.held}  gradient {_number(event.gradient_norm)}  {speed}"
+        return f"loss {_number(event.loss)}{self.held}  {speed}"
 
     def _line(self, event: Stepped) -> str:
         speed = f"{event.tokens_per_second / 1000:5.0f}k tokens/s"

@@ -42,7 +42,8 @@ class Train:
 
     SOURCE is a file, - for standard input, or a text known by name (elman data list); several files, a folder of .txt
     files or a pattern in quotes ('books/*.txt') are one text. .gz and .zst are unpacked. Without it Pride and Prejudice
-    is taken. Ctrl-C finishes the step and saves; elman train --resume RUN goes on as if nothing had happened.
+    is taken. Without a budget or a preset 15 epochs are taken. Ctrl-C finishes the step and saves; elman train --resume
+    RUN goes on as if nothing had happened.
 
     For instance:
         elman train novel.txt --seconds 60

@@ -155,17 +155,19 @@ class Encoding:
 
     def _no_text(self) -> DataError:
         removed = 0
-        for number in range(len(self.sources)) if self.recipe.tokens != "byte" else ():
+        for number in range(len(self.sources)):
             boilerplate = Boilerplate()
             for _ in self._text(number, "reading", boilerplate):
                 pass
             removed += boilerplate.before + boilerplate.after
         if not removed:
-            return DataError(f"{self.shown} has no text", do="It is empty.")
+            do = "It is empty." if len(self.sources) == 1 else "They are empty."
+            return DataError(f"{self.shown} has no text", do=do)
+        training = self.recipe.vocabulary is None  # only then there is such a flag
         return DataError(
             f"{self.shown} has no text: all {removed:,} characters are Project Gutenberg's own words, and nothing "
             "stands between its START and END lines",
-            do="Take another file; or --keep-boilerplate keeps them.",
+            do=f"Take another file{'; or --keep-boilerplate keeps them' if training else ''}.",
         )
 
 

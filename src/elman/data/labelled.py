@@ -5,6 +5,7 @@ between sentences, source<TAB>target lines. A row that does not fit is reported 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,16 +183,19 @@ def _first_lines(path: Path) -> list[str]:
 def _task_of_folder(folder: Path) -> str:
     """One file a label, or one text in several files; what most files look like decides, and who cannot tell asks."""
     paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    if any(path.suffix.lower() in PACKED for path in paths):  # which only a text may be
-        return "lm"
     looks = [(path, look) for path in paths if (look := _look(path)) is not None]
     kinds = [kind for _, (kind, _) in looks]
     examples, texts = kinds.count("examples"), kinds.count("text")
-    if len(looks) < 2 or (texts and not examples) or 2 * texts > len(looks):
+    if len(looks) < 2 or 2 * texts > len(looks) or (not examples and (texts or "long" not in kinds)):
         return "lm"
+    endings = Counter(path.suffix.lower() for path, _ in looks)
+    against = [(path, why) for path, (kind, why) in looks if kind != "examples"]
     if not texts and 2 * examples >= len(looks):
-        return "classify"
-    path, why = next((path, why) for path, (kind, why) in looks if kind != "examples")
+        if len(endings) == 1:
+            return "classify"
+        most = max(endings, key=endings.__getitem__)
+        against = [(path, "another ending than others") for path, _ in looks if path.suffix.lower() != most]
+    path, why = against[0]
     raise DataError(
         f"{folder} may be one text or have one file a label: {path.name} has {why}",
         do="Say which: --task classify if each line is an example of its file's label, --task lm if it is one text.",
@@ -199,7 +203,10 @@ def _task_of_folder(folder: Path) -> str:
 
 
 def _look(path: Path) -> tuple[str, str] | None:
-    """Whether the lines of a file are examples, text or either, and what speaks against examples; None: it is empty."""
+    """Whether a file holds examples or text, or short lines in parts or long ones, which may be either, and what speaks
+    against examples; None: it is empty."""
+    if path.suffix.lower() in PACKED:
+        return "text", "packed text in it"  # examples are not unpacked
     lines = "\n".join(map(str.strip, _first_lines(path))).rstrip().split("\n")
     filled = [line for line in lines if line]
     if not filled:
@@ -211,7 +218,9 @@ def _look(path: Path) -> tuple[str, str] | None:
     why = (
         f"blank lines (the first is line {lines.index('', first) + 1})" if broken else f"lines of {mean:.0f} characters"
     )
-    return "text" if not short and (broken or mean >= 4 * SHORT) else "either", why
+    if short:
+        return "parts", why
+    return "text" if broken or mean >= 4 * SHORT else "long", why
 
 
 def _few(text: Sequence[Any]) -> str:

@@ -48,7 +48,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     without: ClassVar[set[str]] = set()  # options that mean nothing to this model
     own: ClassVar[dict[str, Any]] = {}  # arguments that are no options of elman.config
 
-    _memory: dict[str, Array]  # of the optimiser, from one partial_fit to the next
+    _memory: tuple[str, dict[str, Array]]  # an optimiser and its own, from one partial_fit to the next
     _steps: int
     _passes: int
 
@@ -104,19 +104,21 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "fitted_"):
             self._take(sequence_run.new_fitted(terms, config))
         fitted = self.fitted_
-        before, fitted.config = fitted.config, self._config_now(config)
+        fitted.config = self._config_now(config)
         fitted.told = self._told(fitted.config)
         task = sequence_run.new_task(fitted, examples)
         trainer = Trainer(task, fitted.config.training, steps=0)
-        same = fitted.config.training.optimiser == before.training.optimiser and hasattr(self, "_memory")
+        optimiser = fitted.config.training.optimiser
+        same = hasattr(self, "_memory") and self._memory[0] == optimiser
         taken = fitted.before if same else fitted.steps  # which the trainer does not count
         if same:  # another one begins with no memory, at its first step
-            trainer.memory, trainer.progress.step = self._memory, self._steps
+            trainer.memory, trainer.progress.step = self._memory[1], self._steps
             task.numbered = self._steps * fitted.config.training.accumulate
         task.passes = getattr(self, "_passes", 0)
         trainer.steps = trainer.progress.step + math.ceil(task.steps_per_epoch)
         fitted.before, fitted.finished = taken, trainer.train()
-        self._memory, self._steps, self._passes = trainer.memory, trainer.progress.step, task.passes + 1
+        self._memory = optimiser, trainer.memory
+        self._steps, self._passes = trainer.progress.step, task.passes + 1
         return self._take(fitted)
 
     def _config_now(self, config: SequenceConfig) -> SequenceConfig:

@@ -131,18 +131,18 @@ def resume(
     asked = {f"--{name} of this command": value for name, value in given.items()}
     here.agree(prepared.facts() | {"the number of steps": steps} | asked)
     task = prepared.task()
-    if given:
-        none = dict.fromkeys(("epochs", "steps", "seconds"))
-        prepared = prepared._replace(config=prepared.config.with_options(**(none | given)))
-        checkpoint = here.first(run.newest() if here.rank == 0 else None)
-        taken = checkpoint.step if checkpoint else 0
-        steps = taken * ("seconds" in given) + budget(prepared, task)  # so many seconds more
-        # the rest of config.json says what the run began with, and stays
-        changed = {"steps": steps, "config": to_json(prepared.config)}
-    config = prepared.config.training
     with run.lock() if here.rank == 0 else nullcontext():
-        if given and steps > taken and here.rank == 0:  # else nothing is left to do, and nothing changes
-            write_file(path / "config.json", as_json({**run.config, **changed}))
+        if given:
+            none = dict.fromkeys(("epochs", "steps", "seconds"))
+            prepared = prepared._replace(config=prepared.config.with_options(**(none | given)))
+            checkpoint = here.first(run.newest() if here.rank == 0 else None)
+            taken = checkpoint.step if checkpoint else 0
+            before, steps = steps, taken * ("seconds" in given) + budget(prepared, task)  # so many seconds more
+            if here.rank == 0 and taken < steps != before:  # else nothing is left to do, or all is as it was
+                # the rest of config.json says what the run began with, and stays
+                changed = {"steps": steps, "config": to_json(prepared.config)}
+                write_file(path / "config.json", as_json({**run.config, **changed}))
+        config = prepared.config.training
         finished = Trainer(task, config, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
     return Trained(task.network, task.parameters, prepared.corpus.vocabulary, finished)
 

@@ -173,17 +173,17 @@ def resume(
     fitted.told = told_of(run)
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
     here.agree({f"--{name}": value for name, value in given.items()})
-    if given:
-        none = dict.fromkeys(("epochs", "steps", "seconds"))
-        fitted.config = config = config.with_options(**(none | given))
-        fitted.told.pop("epochs", None)  # of the budget that this one replaces
-        checkpoint = here.first(run.newest() if here.rank == 0 else None)
-        taken = checkpoint.step if checkpoint else 0
-        more = budget(fitted, examples, new_task(fitted, examples))
-        steps = taken * ("seconds" in given) + more  # so many seconds more
-    here.agree(shared_facts(fitted, examples) | {"the number of steps": steps})
     with run.lock() if here.rank == 0 else nullcontext():
-        if given and steps > taken and here.rank == 0:  # else nothing is left to do, and nothing changes
+        if given:
+            none = dict.fromkeys(("epochs", "steps", "seconds"))
+            fitted.config = config = config.with_options(**(none | given))
+            fitted.told.pop("epochs", None)  # of the budget that this one replaces
+            checkpoint = here.first(run.newest() if here.rank == 0 else None)
+            taken = checkpoint.step if checkpoint else 0
+            more = budget(fitted, examples, new_task(fitted, examples))
+            before, steps = steps, taken * ("seconds" in given) + more  # so many seconds more
+        here.agree(shared_facts(fitted, examples) | {"the number of steps": steps})
+        if given and here.rank == 0 and taken < steps != before:  # else nothing is left to do, or all is as it was
             changed = {"steps": steps, "config": to_json(config), "told": fitted.told}
             write_file(path / "config.json", as_json({**run.config, **changed}))
         task = new_task(fitted, examples)

@@ -14,6 +14,7 @@ class Started:
     steps: int
     parameters: int
     run: Path | None
+    finished: str | None = None  # why a resumed run was over, if nothing makes it go on: as in Finished
 
 
 @dataclass(frozen=True)

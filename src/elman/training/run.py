@@ -86,11 +86,13 @@ class Run:
     def lock(self) -> Iterator[None]:
         """One process at a time writes into a run; the lock goes with the process that holds it."""
         if sys.platform == "win32":  # which has no such locks
+            self._tidy()
             yield
             return
         folder = os.open(self.path, os.O_RDONLY)
         try:
             self._take(folder)
+            self._tidy()
             yield
         finally:
             os.close(folder)
@@ -106,6 +108,14 @@ class Run:
                 if time.monotonic() > until:
                     raise RunError(f"{self.path} is being trained by another process") from None
             time.sleep(MOMENT / 20)
+
+    def _tidy(self) -> None:
+        """Remove what a kill left half-written: whoever holds the lock knows that nobody is still writing it."""
+        for path in self.path.iterdir():
+            if re.fullmatch(r"\.(config\.json|model\.safetensors)\.\d+", path.name):
+                path.unlink(missing_ok=True)
+        for path in self.path.glob("checkpoints/.step-*"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def write_model(self, arrays: Mapping[str, Array]) -> None:
         write_file(self.path / "model.safetensors", to_bytes(arrays))
@@ -126,9 +136,6 @@ class Run:
 
     def newest(self) -> Checkpoint | None:
         """The newest checkpoint that is whole, if there is any; what a kill left half-written is passed over."""
-        for path in self.path.iterdir():
-            if re.fullmatch(r"\.(config\.json|model\.safetensors)\.\d+", path.name):
-                path.unlink(missing_ok=True)  # left by a kill before it was whole
         damaged = None
         for step, path in self._checkpoints():
             try:
@@ -166,8 +173,6 @@ class Run:
             match = re.fullmatch(r"step-(\d{1,15})", path.name)
             if match:
                 found.append((int(match[1]), path))
-            elif path.name.startswith(".step-"):
-                shutil.rmtree(path, ignore_errors=True)  # left by a kill in the middle of a save
         return iter(sorted(found, reverse=True))
 
 

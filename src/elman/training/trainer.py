@@ -23,6 +23,7 @@ from elman.maths.optimise import OPTIMISERS
 from elman.training.distributed import World, world
 from elman.training.divergence import diverged, is_good
 from elman.training.events import Event, Finished, Listener, RolledBack, Saved, Started, Stepped
+from elman.training.line import clear_lines
 from elman.training.metrics import MetricsFile, row
 from elman.training.progress import Progress
 from elman.training.run import Checkpoint, Run
@@ -52,13 +53,11 @@ class Trainer:
         self.progress = Progress()
         self.retries, self.rate_factor = 0, 1.0  # a rollback keeps these two
         self.gradients = task.parameters.zeros()
-        memory = OPTIMISERS[config.optimiser].memory
-        self.memory = {name: np.zeros_like(task.parameters.buffer) for name in memory}
+        self.memory = {name: np.zeros_like(task.parameters.buffer) for name in OPTIMISERS[config.optimiser].memory}
         self.best = task.parameters.buffer.copy()
         self.snapshot: Snapshot | None = None
         self.metrics: MetricsFile | None = None
-        self.seconds_before = 0.0
-        self._taken = 0  # steps, by this trainer
+        self.seconds_before, self._taken = 0.0, 0  # by trainers before this one; steps, by this one
         self._saved: tuple[int, int] | None = None  # step and retries of the last checkpoint
 
     # -- what is kept -------------------------------------------------------------------------------------------------
@@ -94,6 +93,7 @@ class Trainer:
             "snapshot": kept.facts,
             "retries": self.retries,
             "rate_factor": self.rate_factor,
+            "steps": self.steps,
             "metrics_offset": self.metrics.sync(),
             "seconds": self._seconds(),
         }
@@ -103,15 +103,16 @@ class Trainer:
 
     def load(self, checkpoint: Checkpoint) -> int:
         """Go on from a checkpoint; the offset at which metrics.jsonl goes on."""
-        own = self.capture().arrays
-        shapes = {name: (a.shape, a.dtype) for name, a in own.items()}
-        arrays = checkpoint.arrays(shapes | {f"snapshot.{name}": facts for name, facts in shapes.items()})
-        facts = checkpoint.facts
+        shapes = {name: (a.shape, a.dtype) for name, a in self.capture().arrays.items()}
+        arrays, facts = checkpoint.arrays(shapes | {f"snapshot.{n}": s for n, s in shapes.items()}), checkpoint.facts
         kept = {name.removeprefix("snapshot."): a for name, a in arrays.items() if name.startswith("snapshot.")}
         try:
             self.snapshot = Snapshot(kept, facts["snapshot"])
             self.restore(self.snapshot)  # a damaged one is found now, not when it is needed
             self.restore(Snapshot(arrays, facts))
+            p = self.progress
+            if p.finished == "patience" and p.step < self.steps != facts.get("steps", self.steps):
+                p.finished, p.worse = None, 0  # another budget than it had: patience begins anew
             self.retries, self.rate_factor = int(facts["retries"]), float(facts["rate_factor"])
             self.seconds_before = float(facts["seconds"])
             self._saved = self.progress.step, self.retries
@@ -139,8 +140,8 @@ class Trainer:
             p.finished = None  # a larger budget than it had
         self._begin_row()
         try:
-            where = self.run.path if self.run else None
-            self._emit(Started(p.step, self.steps, self.task.parameters.buffer.size, where))
+            size, where = self.gradients.buffer.size, self.run.path if self.run else None
+            self._emit(Started(p.step, self.steps, size, where, p.finished))
             while self.progress.finished is None:
                 self._step()
                 if self.progress.finished is None and self.world.stop(self.stopping):
@@ -149,6 +150,7 @@ class Trainer:
                     return self._finish("interrupted")
             return self._finish(self.progress.finished)
         finally:
+            clear_lines(self.listeners)
             if self.metrics is not None:
                 self.metrics.close()
 
@@ -264,10 +266,8 @@ class Trainer:
 
     def _row_due(self, step: int) -> bool:
         """Whether the update of this number may end in a row: known before, because its gradient is then clipped."""
-        c = self.config
-        return step >= self.steps or any(
-            every and step % every == 0 for every in (c.log_every, c.validate_every, c.sample_every)
-        )
+        each = self.config.log_every, self.config.validate_every, self.config.sample_every
+        return step >= self.steps or any(every and step % every == 0 for every in each)
 
     def _norms(self) -> dict[str, float]:
         return {name: clip_by_norm(d.reshape(-1), math.inf) for name, d in self.gradients.items()}  # clips nothing
