@@ -293,7 +293,7 @@ SOURCES = "import os\n\n\ndef f(x):\n    return x\n\n\nclass A:\n    pass\n" * 2
     [
         ({"a.txt.gz": PACKED, "b.txt.gz": PACKED, "c.txt.zst": PACKED}, None),
         ({"a.txt": PROSE, "b.txt.gz": PACKED}, None),
-        ({"a.txt": NAMES, "b.txt": NAMES, "old.gz": PACKED}, "old.gz has packed text in it"),
+        ({"a.txt": NAMES, "b.txt": NAMES, "old.gz": PACKED}, None),
         ({"a.txt": NAMES, "README.md": NAMES, "b.txt": NAMES}, "README.md has another ending than others"),
         ({"README.md": SENTENCES, "a.txt": NAMES, "b.txt": NAMES}, "README.md has another ending than others"),
         ({"a.py": SOURCES, "b.py": SOURCES, "c.py": SOURCES}, None),

@@ -77,7 +77,7 @@ def test_a_file_that_exists_is_replaced_only_by_force(elman, to):
     (("export", "runs/novel", "--to", "npz", "--out", "no/such/x.npz"), "no/such/x.npz could not be written"),
     (("export", "runs/novel", "--to", "onnx", "--precision", "int8"), "--precision: expected --to html"),
     (("export", "runs/novel", "--to", "torch", "--force", "--out", "runs/novel/model.safetensors"), "belongs to"),
-    (("export", "runs/novel", "--to", "gguf"), "invalid choice"),
+    (("export", "runs/novel", "--to", "gguf"), "--to: expected one of onnx, torch, html, npz, got 'gguf'"),
     (("import", "nothing.onnx", "--out", "x"), "nothing.onnx: No such file"),
     (("import", "some.txt", "--out", "x"), "expected a name that ends in .safetensors, .pt or .onnx, or --from"),
     (("import", "some.txt", "--out", "x", "--from", "torch"), "is no safetensors file"),

@@ -183,6 +183,8 @@ def _first_lines(path: Path) -> list[str]:
 def _task_of_folder(folder: Path) -> str:
     """One file a label, or one text in several files; what most files look like decides, and who cannot tell asks."""
     paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    if any(path.suffix.lower() in PACKED for path in paths):  # examples are not unpacked
+        return "lm"
     looks = [(path, look) for path in paths if (look := _look(path)) is not None]
     kinds = [kind for _, (kind, _) in looks]
     examples, texts = kinds.count("examples"), kinds.count("text")
@@ -205,8 +207,6 @@ def _task_of_folder(folder: Path) -> str:
 def _look(path: Path) -> tuple[str, str] | None:
     """Whether a file holds examples or text, or short lines in parts or long ones, which may be either, and what speaks
     against examples; None: it is empty."""
-    if path.suffix.lower() in PACKED:
-        return "text", "packed text in it"  # examples are not unpacked
     lines = "\n".join(map(str.strip, _first_lines(path))).rstrip().split("\n")
     filled = [line for line in lines if line]
     if not filled:
