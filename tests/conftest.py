@@ -29,6 +29,13 @@ def chromium(request) -> Iterator:
         browser.close()
 
 
+def pytest_collection_modifyitems(items):
+    if not os.environ.get("ELMAN_TEST_ALL"):
+        for item in items:
+            if item.get_closest_marker("nightly"):
+                item.add_marker(pytest.mark.skip(reason="for scripts/nightly: ELMAN_TEST_ALL=1"))
+
+
 class Watched:
     """A page, and all that it complained about or asked the network for."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -150,14 +149,11 @@ def test_an_engine_that_does_not_exist():
     assert "'nonsense'" in last
 
 
-# every width that LLVM can lower to what this CPU has; nightly runs all, every change two
+# every width that LLVM can lower to what this CPU has; its own one runs in all other tests
 
 
-@pytest.mark.parametrize("width", [16, 32, 64])
+@pytest.mark.parametrize("width", [16, *(pytest.param(width, marks=pytest.mark.nightly) for width in (32, 64))])
 def test_vectors_of_any_width(width):
-    chosen = (16, 64 if compiling.VECTOR_BYTES != 64 else 32)  # the others: this CPU's own runs in all other tests
-    if width not in chosen and not os.environ.get("ELMAN_TEST_ALL"):
-        pytest.skip("this width is for scripts/nightly: ELMAN_TEST_ALL=1")
     code = (HERE / "kernels_width_check.py").read_text(encoding="utf-8")
     environment = {"ELMAN_VECTOR_BYTES": width, "PYTHONPATH": HERE}
     assert output_of(code, width, **environment).splitlines()[-1] == "fine"

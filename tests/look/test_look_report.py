@@ -48,7 +48,7 @@ def ready(watched):
 
 @pytest.mark.parametrize(("options", "ink"), [
     ({"color_scheme": "light"}, "#283044"),
-    ({"color_scheme": "dark"}, "#d5dbea"),
+    pytest.param({"color_scheme": "dark"}, "#d5dbea", marks=pytest.mark.nightly),
     ({"color_scheme": "light", "viewport": {"width": 360, "height": 740}, "has_touch": True}, "#283044"),
 ], ids=["light", "dark", "phone"])  # fmt: skip
 def test_it_opens_offline_without_an_error_or_a_request(open_page, page, options, ink):

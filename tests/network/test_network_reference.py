@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import sys, pytest
 from elman.kernels import KERNELS
@@ -16,6 +18,7 @@ sys.exit(pytest.main(sys.argv[1:]))
 CHECKS = "(gradients and dropout1) or every_token or padded or padding"
 
 
+@pytest.mark.nightly
 def test_the_plain_equations_pass_the_same_checks():
     tests = Path(__file__).with_name("test_network_shapes.py")
     words = [str(tests), "-k", CHECKS, "-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]

@@ -67,7 +67,10 @@ def checkpoints(run: Path) -> list[int]:
 # -- SIGKILL ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "kills", "piped"), [("dropout", 1, False), ("divergence, far back", 1, True)])
+@pytest.mark.parametrize(("name", "kills", "piped"), [
+    pytest.param("dropout", 1, False, marks=pytest.mark.nightly),
+    ("divergence, far back", 1, True),
+])  # fmt: skip
 def test_kills_at_random_moments_change_nothing(
     name: str, kills: int, piped: bool, text: Path, tmp_path: Path, cache: Path
 ) -> None:

@@ -122,10 +122,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @needs_mpi
-@pytest.mark.parametrize("size", [2, 3])  # 4 lanes: two each; one, one and two
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.nightly)])  # 4 lanes: two each; one, one and two
 def test_many_ranks_follow_one_process(size: int, alone: Path) -> None:
-    if size > 2 and not os.environ.get("ELMAN_TEST_ALL"):
-        pytest.skip("more ranks than cores take their time: scripts/nightly has them")
     shutil.rmtree(alone / "many", ignore_errors=True)
     done = mpirun((size, worker("equal", alone)), cache=alone / "the-cache")
     assert (done.returncode, said(done)) == (0, [])
@@ -166,13 +164,14 @@ def test_two_ranks_learn_whole_sequences_as_one_process_does(tmp_path: Path, cac
 
 
 @needs_mpi
+@pytest.mark.nightly
 def test_a_run_goes_on_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> None:
-    """One process, then two ranks, by night three, and one process again: as if it had been one all the time."""
+    """One process, then two ranks, three, and one process again: as if it had been one all the time."""
     cache, text = alone / "the-cache", alone / "text.txt"
     options = {"precision": "float64", "schedule": "constant", "dropout": 0.2, "layers": 2}
     start(text, tmp_path / "whole", steps=40, **options)
     start(text, tmp_path / "run", steps=10, **options)
-    for size, steps in ((2, 20), (3 if os.environ.get("ELMAN_TEST_ALL") else 2, 30)):
+    for size, steps in ((2, 20), (3, 30)):
         done = mpirun((size, command("train", "--resume", tmp_path / "run", f"--steps={steps}")), cache=cache)
         assert (done.returncode, said(done)) == (0, [])
         assert done.stdout.count("Going on from step") == 1  # one voice
@@ -244,6 +243,7 @@ def test_a_killed_rank_ends_all_and_the_message_says_how_to_go_on(text: Path, tm
 
 
 @needs_mpi
+@pytest.mark.nightly
 def test_sigusr1_saves_and_stops_all_ranks_at_the_same_step(text: Path, tmp_path: Path, cache: Path) -> None:
     run = tmp_path / "run"
     options = {"schedule": "constant", "save_every": 10**6, "validate_every": 10**6, "log_every": 1}
