@@ -35,7 +35,8 @@ Install it (https://www.python.org/downloads, or: apt-get install python3 python
   wanted="$spec $(cksum <pyproject.toml)"
   if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     echo "Installing Elman into $dir (a minute or two, the first time)"
-    "$dir/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$spec" || stop "The installation failed (pip's own words are above).
+    # Python compiles a file when it is first imported; most of what comes along never is
+    "$dir/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check --editable "$spec" || stop "The installation failed (pip's own words are above).
 It needs the package index once: check the network or the proxy, then run this again. What is already there is kept."
     echo "$wanted" >"$stamp"
   fi
