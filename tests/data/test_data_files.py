@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -210,8 +211,8 @@ def test_a_file_that_vanishes_is_named(
 
 
 class OneAtATime(threads.ThreadPoolExecutor):
-    def __init__(self, workers: int) -> None:
-        super().__init__(1)
+    def __init__(self, workers: int, name: str) -> None:
+        super().__init__(1, name)
 
 
 @pytest.mark.parametrize("how", ["grown", "replaced"])
@@ -255,8 +256,18 @@ def test_progress_is_of_all_files_together(books: Path, workers: int) -> None:
     assert {total for *_, total in calls} == {size}
 
 
+def _start_slowly(thread: threading.Thread, start: Callable[[threading.Thread], None] = threading.Thread.start) -> None:
+    start(thread)
+    time.sleep(0.02)  # here the interruption finds whoever started it
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
-def test_an_interruption_ends_all_threads(books: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("while_a_thread_starts", [False, True])
+def test_an_interruption_ends_all_threads(
+    books: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, while_a_thread_starts: bool
+) -> None:
+    if while_a_thread_starts:
+        monkeypatch.setattr(threading.Thread, "start", _start_slowly)
     monkeypatch.setattr("elman.data.encoding.THREADS", 4)
     monkeypatch.setattr(reading, "CHUNK", 4)
     for path in books.iterdir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,17 +23,21 @@ def in_order(function: Callable[[Item], Result], items: Sequence[Item], threads:
     if min(threads, len(items)) < 2:
         yield from map(function, items)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                waiting.append(pool.submit(function, item))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
+    waiting: deque[Future[Result]] = deque()
+    name = f"elman-reads-{id(waiting)}"
+    pool = ThreadPoolExecutor(threads, name)
+    try:
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            if len(waiting) > 2 * threads:
                 yield waiting.popleft().result()
-        except BaseException:
-            meter.stopped = True  # the other threads leave at their next chunk
-            for future in waiting:
-                future.cancel()
-            raise
+        while waiting:
+            yield waiting.popleft().result()
+    except BaseException:
+        meter.stopped = True  # the other threads leave at their next chunk
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+        for thread in threading.enumerate():  # one that an interruption met at its start is unknown to the pool
+            if thread.name.startswith(name):
+                thread.join()
