@@ -64,7 +64,7 @@ def test_mlflow(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exec(BLOCKS[1], {})
     assert (mlflow.calls[0], mlflow.calls[-1]) == (
         ("start_run", (), {"run_name": "novel"}),
-        ("end_run", (), {}),
+        ("end_run", ("FINISHED",), {}),
     )
     noted = rows(here / "runs" / "novel")
     expected: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []

@@ -20,7 +20,7 @@ from elman.maths.arrays import Array
 from elman.models import language_run
 from elman.models.language_model import LanguageModel
 from elman.network import Parameters
-from elman.training import Event, Finished, RolledBack, Saved, Started, Stepped, Trainer, Validation
+from elman.training import Event, Failed, Finished, RolledBack, Saved, Started, Stepped, Trainer, Validation
 from elman.training.arrays import read_arrays
 from elman.training.run import Run
 
@@ -305,6 +305,7 @@ def test_tries_are_bounded_and_the_end_says_so() -> None:
     with pytest.raises(DivergenceError, match=r"step 6 .*after 3 tries.*learning-rate") as caught:
         Trainer(task, config, steps=50, listeners=[events.append]).train()
     assert isinstance(caught.value, ArithmeticError)
+    assert events[-1] == Failed(6, caught.value)
     rolled = [e for e in events if isinstance(e, RolledBack)]
     assert [(e.learning_rate, e.retries_left) for e in rolled] == [(0.05, 2), (0.025, 1), (0.0125, 0)]
     assert [step for step, _ in task.seen] == [0, 1, 2, 3, 4, 5, 6, 5, 6, 5, 6, 5, 6]
@@ -343,7 +344,7 @@ def test_a_loss_close_to_zero_may_double_without_being_called_divergence() -> No
     task = Descent(losses=lambda call, step: 1e-6 if step < 100 else 0.01)
     events, trainer = run_of(task, 150, snapshot_every=10)
     assert not [e for e in events if isinstance(e, RolledBack)]
-    assert trainer.snapshot.facts["progress"]["step"] == 140  # nor is it too bad to go back to
+    assert trainer.state.good.facts["progress"]["step"] == 140  # nor is it too bad to go back to
 
 
 def test_a_run_that_stopped_early_after_a_rollback_stays_finished(tmp_path: Path) -> None:
@@ -365,6 +366,15 @@ def test_patience_begins_anew_with_another_budget(tmp_path: Path) -> None:
     assert run_of(Descent(validations=[1]), 30, run, patience=2)[0][-1].step == 6  # the best one, and two others
     assert run_of(Descent(validations=[1]), 30, run, patience=2)[0][-1].step == 6
     assert run_of(Descent(validations=[1]), 31, run, patience=2)[0][-1].step == 10
+
+
+def test_patience_that_began_anew_does_not_remember_when_it_is_rolled_back(tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", {}, {})
+    run_of(Descent(validations=[1]), 30, run, patience=2, snapshot_every=5)  # one was worse at step 5, two at step 6
+    task = Descent(losses=lambda call, step: math.nan if call == 1 else 1.0, validations=[1])
+    events, _ = run_of(task, 31, run, patience=2, snapshot_every=5)
+    assert [(e.step, e.to) for e in events if isinstance(e, RolledBack)] == [(6, 5)]
+    assert events[-1].step == 8
 
 
 @pytest.mark.parametrize("case", ["divergence", "divergence, far back"])
@@ -518,6 +528,17 @@ def test_tensorboard_files_hold_the_accuracy_where_there_is_one(tmp_path: Path) 
     assert tensorboard(tmp_path / "board")[0]["validation_accuracy"] == {2: 0.25, 4: 0.5, 6: 0.75}
     got = {row["step"]: row["validation_accuracy"] for row in rows(tmp_path / "run") if "validation_accuracy" in row}
     assert got == {2: 0.25, 4: 0.5, 6: 0.75}
+
+
+def test_tensorboard_files_are_whole_when_an_error_ends_the_run(tmp_path: Path) -> None:
+    from elman.training.tensorboard import TensorBoard
+
+    task = Descent(losses=lambda call, step: math.nan if step == 4 else 1.0)
+    config = dataclasses.replace(SGD, log_every=1, retries=0)
+    board = TensorBoard(tmp_path / "board")
+    with pytest.raises(DivergenceError):
+        Trainer(task, config, steps=6, listeners=[board]).train()
+    assert list(tensorboard(tmp_path / "board")[0]["loss"]) == [1, 2, 3, 4]
 
 
 def test_tensorboard_files_hold_the_scalars_of_every_row(text: Path, tmp_path: Path) -> None:

@@ -112,13 +112,13 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         same = hasattr(self, "_memory") and self._memory[0] == optimiser
         taken = fitted.before if same else fitted.steps  # which the trainer does not count
         if same:  # another one begins with no memory, at its first step
-            trainer.memory, trainer.progress.step = self._memory[1], self._steps
+            trainer.state.memory, trainer.state.progress.step = self._memory[1], self._steps
             task.numbered = self._steps * fitted.config.training.accumulate
         task.passes = getattr(self, "_passes", 0)
-        trainer.steps = trainer.progress.step + math.ceil(task.steps_per_epoch)
+        trainer.steps = trainer.state.progress.step + math.ceil(task.steps_per_epoch)
         fitted.before, fitted.finished = taken, trainer.train()
-        self._memory = optimiser, trainer.memory
-        self._steps, self._passes = trainer.progress.step, task.passes + 1
+        self._memory = optimiser, trainer.state.memory
+        self._steps, self._passes = trainer.state.progress.step, task.passes + 1
         return self._take(fitted)
 
     def _config_now(self, config: SequenceConfig) -> SequenceConfig:

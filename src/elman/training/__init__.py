@@ -8,6 +8,7 @@ from typing import Any
 
 _HOME = {
     "Event": "events",
+    "Failed": "events",
     "Finished": "events",
     "Listener": "events",
     "ProgressLine": "line",

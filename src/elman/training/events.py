@@ -62,5 +62,13 @@ class Finished:
     seconds: float
 
 
-Event: TypeAlias = Started | Stepped | RolledBack | Saved | Finished
+@dataclass(frozen=True)
+class Failed:
+    """An exception ends the training, and whoever started it gets it: the last event, in place of Finished."""
+
+    step: int
+    error: BaseException
+
+
+Event: TypeAlias = Started | Stepped | RolledBack | Saved | Finished | Failed
 Listener: TypeAlias = Callable[[Event], None]

@@ -12,10 +12,9 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable
 from typing import Self, TextIO
 
-from elman.training.events import Event, Finished, Listener, RolledBack, Started, Stepped
+from elman.training.events import Event, Failed, Finished, RolledBack, Started, Stepped
 
 EVERY = 0.1  # seconds
 
@@ -46,7 +45,7 @@ class ProgressLine:
             self._first = None
             self.clear()
             self._write(f"{rolled_back(event)}\n")
-        elif isinstance(event, Finished):
+        elif isinstance(event, Finished | Failed):
             self.clear()
 
     def reading(self, what: str, done: int, total: int) -> None:
@@ -107,13 +106,6 @@ def _columns(stream: TextIO | None) -> int:
             if columns := os.get_terminal_size(stream.fileno()).columns:
                 return columns
     return shutil.get_terminal_size().columns
-
-
-def clear_lines(listeners: Iterable[Listener]) -> None:
-    """Whatever ended the training: what is written next begins on a line of its own."""
-    for listener in listeners:
-        if isinstance(listener, ProgressLine):
-            listener.clear()
 
 
 def rolled_back(event: RolledBack) -> str:

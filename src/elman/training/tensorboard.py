@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from elman.errors import MissingExtraError
-from elman.training.events import Event, Finished, Started, Stepped
+from elman.training.events import Event, Failed, Finished, Started, Stepped
 
 SCALARS = ("loss", "validation_loss", "validation_accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
 
@@ -20,6 +21,7 @@ class TensorBoard:
                 "TensorBoard files need tensorboardX", do="Install it: pip install 'elman[tensorboard]'"
             ) from None
         self._new_writer = partial(SummaryWriter, str(folder))
+        self.writer: Any = None
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
@@ -35,5 +37,5 @@ class TensorBoard:
                 self.writer.add_scalar(f"gradient_norms/{name}", norm, event.step)
             if event.sample is not None:
                 self.writer.add_text("sample", event.sample, event.step)
-        elif isinstance(event, Finished):
+        elif isinstance(event, Finished | Failed) and self.writer is not None:
             self.writer.close()

@@ -1,6 +1,6 @@
 """The loop: gradients, clipping, an update, and at their times validation, a sample, a row of metrics, a checkpoint.
 
-Everything that the next update depends on is in capture(), and all cadences count steps: a run that was killed and
+Everything that the next update depends on is in the state, and all cadences count steps: a run that was killed and
 resumed from any checkpoint follows an uninterrupted one to the bit. Where several ranks train together, each runs this
 same loop on the sums of their gradients; rank 0 tells the events and writes the files.
 """
@@ -11,29 +11,20 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from elman.config import TrainingConfig
 from elman.errors import ArgumentError, CheckpointError, DivergenceError
 from elman.kernels import Rates, clip_by_norm, clip_by_value, update
-from elman.maths.arrays import Array
-from elman.maths.optimise import OPTIMISERS
 from elman.training.distributed import World, world
 from elman.training.divergence import diverged, is_good
-from elman.training.events import Event, Finished, Listener, RolledBack, Saved, Started, Stepped
-from elman.training.line import clear_lines
+from elman.training.events import Event, Failed, Finished, Listener, RolledBack, Saved, Started, Stepped
 from elman.training.metrics import MetricsFile, row
-from elman.training.progress import Progress
 from elman.training.run import Checkpoint, Run
 from elman.training.schedule import rate_factor
+from elman.training.state import State
 from elman.training.task import Task
-
-
-class Snapshot(NamedTuple):
-    arrays: dict[str, Array]
-    facts: dict[str, Any]
 
 
 class Trainer:
@@ -50,78 +41,45 @@ class Trainer:
         self.task, self.config, self.steps, self.run = task, config, steps, run
         self.world = _shared_by(task)
         self.listeners, self.stopping = listeners if self.world.rank == 0 else (), stopping
-        self.progress = Progress()
-        self.retries, self.rate_factor = 0, 1.0  # a rollback keeps these two
+        self.state = State(task, config.optimiser)
         self.gradients = task.parameters.zeros()
-        self.memory = {name: np.zeros_like(task.parameters.buffer) for name in OPTIMISERS[config.optimiser].memory}
-        self.best = task.parameters.buffer.copy()
-        self.snapshot: Snapshot | None = None
         self.metrics: MetricsFile | None = None
         self.seconds_before, self._taken = 0.0, 0  # by trainers before this one; steps, by this one
-        self._saved: tuple[int, int] | None = None  # step and retries of the last checkpoint
+        self._saved: tuple[int, int] | None = None  # where the last checkpoint was: _here()
 
     # -- what is kept -------------------------------------------------------------------------------------------------
-
-    def capture(self) -> Snapshot:
-        arrays, facts = self.task.state()
-        memory = {f"optimiser.{name}": buffer for name, buffer in self.memory.items()}
-        own = {"parameters": self.task.parameters.buffer, "best": self.best, **memory}
-        task = {f"task.{name}": array for name, array in arrays.items()}
-        copies = {name: array.copy() for name, array in {**own, **task}.items()}
-        return Snapshot(copies, {"progress": asdict(self.progress), "task": facts})
-
-    def restore(self, snapshot: Snapshot) -> None:
-        arrays, facts = snapshot
-        self.task.parameters.buffer[:] = arrays["parameters"]
-        self.best[:] = arrays["best"]
-        for name, buffer in self.memory.items():
-            buffer[:] = arrays[f"optimiser.{name}"]
-        task = {name.removeprefix("task."): array for name, array in arrays.items() if name.startswith("task.")}
-        self.task.restore(task, facts["task"])
-        self.progress = Progress.from_json(facts["progress"])
 
     def save(self) -> None:
         if self.run is None and self.world.size == 1:
             return
         self._copy_first()
-        now, kept = self.capture(), self.snapshot or self.capture()
-        self._saved = self.progress.step, self.retries
+        self._saved = self._here()
         if self.run is None or self.metrics is None:
             return
-        arrays = now.arrays | {f"snapshot.{name}": array for name, array in kept.arrays.items()}
-        facts = now.facts | {
-            "snapshot": kept.facts,
-            "retries": self.retries,
-            "rate_factor": self.rate_factor,
-            "steps": self.steps,
-            "metrics_offset": self.metrics.sync(),
-            "seconds": self._seconds(),
-        }
+        arrays, facts = self.state.whole()
+        facts |= {"steps": self.steps, "metrics_offset": self.metrics.sync(), "seconds": self._seconds()}
+        step = self.state.progress.step
         self._write_model()  # first: a checkpoint that says "finished" is never without its model
-        self.run.save(self.progress.step, arrays, facts)
-        self._emit(Saved(self.progress.step, self.run.path))
+        self.run.save(step, arrays, facts)
+        self._emit(Saved(step, self.run.path))
 
     def load(self, checkpoint: Checkpoint) -> int:
         """Go on from a checkpoint; the offset at which metrics.jsonl goes on."""
-        shapes = {name: (a.shape, a.dtype) for name, a in self.capture().arrays.items()}
-        arrays, facts = checkpoint.arrays(shapes | {f"snapshot.{n}": s for n, s in shapes.items()}), checkpoint.facts
-        kept = {name.removeprefix("snapshot."): a for name, a in arrays.items() if name.startswith("snapshot.")}
+        facts = checkpoint.facts
         try:
-            self.snapshot = Snapshot(kept, facts["snapshot"])
-            self.restore(self.snapshot)  # a damaged one is found now, not when it is needed
-            self.restore(Snapshot(arrays, facts))
-            p = self.progress
-            if p.finished == "patience" and p.step < self.steps != facts.get("steps", self.steps):
-                p.finished, p.worse = None, 0  # another budget than it had: patience begins anew
-            self.retries, self.rate_factor = int(facts["retries"]), float(facts["rate_factor"])
-            self.seconds_before = float(facts["seconds"])
-            self._saved = self.progress.step, self.retries
-            offset = int(facts["metrics_offset"])
-            if self.progress.step != checkpoint.step or not 0 < self.rate_factor <= 1 or offset < 0:
-                raise ValueError(f"step {self.progress.step}, rate factor {self.rate_factor}, offset {offset}")
-            return offset
+            self.state.load(checkpoint)
+            self.seconds_before, offset = float(facts["seconds"]), int(facts["metrics_offset"])
+            if offset < 0:
+                raise ValueError(f"offset {offset}")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CheckpointError(f"{checkpoint.path / 'state.json'} is damaged: {error!r}") from None
+        self._saved = self._here()
+        p = self.state.progress
+        if p.finished == "budget" and p.step < self.steps:
+            p.finished = None  # a larger budget than it had
+        if p.finished == "patience" and p.step < self.steps != facts.get("steps", self.steps):
+            self.state.begin_patience_anew()  # another budget than it had
+        return offset
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
@@ -133,34 +91,34 @@ class Trainer:
         offset = self.load(checkpoint) if checkpoint else 0
         if self.run is not None and self.world.rank == 0:
             self.metrics = MetricsFile(self.run.path / "metrics.jsonl", offset)
-        p = self.progress
+        p = self.state.progress
         self.world.agree({"the step of its checkpoint": p.step})
         self._copy_first()
-        if p.finished == "budget" and p.step < self.steps:
-            p.finished = None  # a larger budget than it had
         self._begin_row()
         try:
             size, where = self.gradients.buffer.size, self.run.path if self.run else None
             self._emit(Started(p.step, self.steps, size, where, p.finished))
-            while self.progress.finished is None:
+            while self.state.progress.finished is None:
                 self._step()
-                if self.progress.finished is None and self.world.stop(self.stopping):
-                    if self._saved != (self.progress.step, self.retries):
+                if self.state.progress.finished is None and self.world.stop(self.stopping):
+                    if self._saved != self._here():
                         self.save()
                     return self._finish("interrupted")
-            return self._finish(self.progress.finished)
+            return self._finish(self.state.progress.finished)
+        except BaseException as error:
+            self._emit(Failed(self.state.progress.step, error))
+            raise
         finally:
-            clear_lines(self.listeners)
             if self.metrics is not None:
                 self.metrics.close()
 
     def _step(self) -> None:
-        c, p = self.config, self.progress
+        c, p = self.config, self.state.progress
         if p.step >= self.steps:
             p.finished = "budget"
             return
         began = time.perf_counter()
-        snapshot = self.capture() if p.step % c.snapshot_every == 0 and is_good(p, self.task.ignorance) else None
+        good = self.state.capture() if p.step % c.snapshot_every == 0 and is_good(p, self.task.ignorance) else None
         self.gradients.buffer[:] = 0
         loss = self.task.add_gradients(self.gradients, p.step)
         loss = self.world.add_up(self.gradients.buffer, loss, self.stopping)
@@ -171,10 +129,10 @@ class Trainer:
         if diverged(p, loss, norm, self.task.ignorance):
             self._roll_back(loss)
             return
-        self.snapshot = snapshot or self.snapshot  # only now: its own loss is good
-        rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.rate_factor
+        self.state.good = good or self.state.good  # only now: its own loss is good
+        rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.state.rate_factor
         rates = Rates(rate, p.step + 1, c.momentum, c.second_moment, c.epsilon, c.weight_decay)
-        update(c.optimiser, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.memory.values()))
+        update(c.optimiser, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.state.memory.values()))
         p.step += 1
         self._count(time.perf_counter() - began)
         p.loss_sum, p.loss_count = p.loss_sum + loss, p.loss_count + 1
@@ -182,7 +140,7 @@ class Trainer:
 
     def _after_update(self, loss: float, norm: float, norms: dict[str, float] | None, rate: float) -> None:
         """Validation, sample, row and checkpoint, each at its time."""
-        c, p = self.config, self.progress
+        c, p = self.config, self.state.progress
         last = p.step >= self.steps
         validation = self.task.validate() if last or p.step % c.validate_every == 0 else None
         best = validation is not None and self._judge(validation.loss)
@@ -216,10 +174,10 @@ class Trainer:
 
     def _judge(self, loss: float) -> bool:
         """Keep the best; count what is not better, for patience and for the plateau."""
-        c, p = self.config, self.progress
+        c, p = self.config, self.state.progress
         if math.isfinite(loss) and (p.best_loss is None or loss < p.best_loss):
             p.best_loss, p.best_step, p.worse, p.worse_rate = loss, p.step, 0, 0
-            self.best[:] = self.task.parameters.buffer
+            self.state.best[:] = self.task.parameters.buffer
             return True
         p.worse, p.worse_rate = p.worse + 1, p.worse_rate + 1
         if c.schedule == "plateau" and p.worse_rate >= c.plateau:
@@ -229,16 +187,17 @@ class Trainer:
         return False
 
     def _roll_back(self, loss: float) -> None:
-        at, c = self.progress.step, self.config
-        if self.snapshot is None or self.retries >= c.retries:
+        c, state = self.config, self.state
+        at = state.progress.step
+        if state.good is None or state.retries >= c.retries:
             raise DivergenceError(
-                f"The loss diverged at step {at} ({loss:.4g}), after {self.retries} tries with lower rates",
+                f"The loss diverged at step {at} ({loss:.4g}), after {state.retries} tries with lower rates",
                 do=f"Start again with a lower --learning-rate than {c.learning_rate:g}, or a lower --clip-norm.",
             )
-        self.restore(self.snapshot)
+        state.go_back(state.good)
         self._begin_row()
-        self.retries, self.rate_factor = self.retries + 1, self.rate_factor / 2
-        event = RolledBack(at, self.progress.step, loss, c.learning_rate * self.rate_factor, c.retries - self.retries)
+        rate = c.learning_rate * state.rate_factor
+        event = RolledBack(at, state.progress.step, loss, rate, c.retries - state.retries)
         if self.metrics is not None:
             self.metrics.add({"event": "rolled back", **asdict(event)})
         self._emit(event)
@@ -247,22 +206,25 @@ class Trainer:
 
     def _copy_first(self) -> None:
         """All ranks go on from rank 0's numbers, the saved ones: on another kind of CPU the last bits may drift."""
-        for buffer in (self.task.parameters.buffer, self.best, *self.memory.values()):
+        for buffer in (self.task.parameters.buffer, self.state.best, *self.state.memory.values()):
             self.world.copy_first(buffer)
 
     def _write_model(self) -> None:
         if self.run is not None:
             model = self.task.parameters.zeros()
-            model.buffer[:] = self.task.parameters.buffer if self.progress.best_loss is None else self.best
+            model.buffer[:] = self.task.parameters.buffer if self.state.progress.best_loss is None else self.state.best
             self.run.write_model(model)
 
     def _finish(self, why: str) -> Finished:
-        p = self.progress
+        p = self.state.progress
         if why != "interrupted" and p.best_loss is not None:
-            self.task.parameters.buffer[:] = self.best
+            self.task.parameters.buffer[:] = self.state.best
         event = Finished(p.step, why, p.best_loss, p.best_step, self._seconds())
         self._emit(event)
         return event
+
+    def _here(self) -> tuple[int, int]:
+        return self.state.progress.step, self.state.retries
 
     def _row_due(self, step: int) -> bool:
         """Whether the update of this number may end in a row: known before, because its gradient is then clipped."""

@@ -1,0 +1,76 @@
+"""All that the next update depends on, and how it becomes a checkpoint: what is restored goes on to the bit."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elman.maths.arrays import Array
+from elman.maths.optimise import OPTIMISERS
+from elman.training.progress import Progress
+from elman.training.run import Checkpoint
+from elman.training.task import Task
+
+
+class Snapshot(NamedTuple):
+    arrays: dict[str, Array]
+    facts: dict[str, Any]
+
+
+class State:
+    def __init__(self, task: Task, optimiser: str) -> None:
+        self.task, self.progress = task, Progress()
+        self.memory = {name: np.zeros_like(task.parameters.buffer) for name in OPTIMISERS[optimiser].memory}
+        self.best = task.parameters.buffer.copy()
+        self.good: Snapshot | None = None  # where a run that diverges goes back to
+        self.retries, self.rate_factor = 0, 1.0  # going back keeps these two
+
+    def capture(self) -> Snapshot:
+        arrays, facts = self.task.state()
+        memory = {f"optimiser.{name}": buffer for name, buffer in self.memory.items()}
+        own = {"parameters": self.task.parameters.buffer, "best": self.best, **memory}
+        task = {f"task.{name}": array for name, array in arrays.items()}
+        copies = {name: array.copy() for name, array in {**own, **task}.items()}
+        return Snapshot(copies, {"progress": asdict(self.progress), "task": facts})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        arrays, facts = snapshot
+        self.task.parameters.buffer[:] = arrays["parameters"]
+        self.best[:] = arrays["best"]
+        for name, buffer in self.memory.items():
+            buffer[:] = arrays[f"optimiser.{name}"]
+        task = {name.removeprefix("task."): array for name, array in arrays.items() if name.startswith("task.")}
+        self.task.restore(task, facts["task"])
+        self.progress = Progress.from_json(facts["progress"])
+
+    def go_back(self, good: Snapshot) -> None:
+        """The loss diverged: on from an earlier step, at half the rate."""
+        self.restore(good)
+        self.retries, self.rate_factor = self.retries + 1, self.rate_factor / 2
+
+    def begin_patience_anew(self) -> None:
+        self.progress.finished, self.progress.worse = None, 0
+        if self.good is not None:
+            self.good.facts["progress"]["worse"] = 0
+
+    def whole(self) -> Snapshot:
+        """Now, and where to go back to: what a checkpoint holds."""
+        now = self.capture()
+        good = self.good or now
+        arrays = now.arrays | {f"snapshot.{name}": array for name, array in good.arrays.items()}
+        facts = {"snapshot": good.facts, "retries": self.retries, "rate_factor": self.rate_factor}
+        return Snapshot(arrays, now.facts | facts)
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """What whole() gave; KeyError, TypeError, ValueError or OverflowError for anything else."""
+        shapes = {name: (a.shape, a.dtype) for name, a in self.capture().arrays.items()}
+        arrays, facts = checkpoint.arrays(shapes | {f"snapshot.{n}": s for n, s in shapes.items()}), checkpoint.facts
+        good = {name.removeprefix("snapshot."): a for name, a in arrays.items() if name.startswith("snapshot.")}
+        self.good = Snapshot(good, facts["snapshot"])
+        self.restore(self.good)  # a damaged one is found now, not when it is needed
+        self.restore(Snapshot(arrays, facts))
+        self.retries, self.rate_factor = int(facts["retries"]), float(facts["rate_factor"])
+        if self.progress.step != checkpoint.step or not 0 < self.rate_factor <= 1:
+            raise ValueError(f"step {self.progress.step}, rate factor {self.rate_factor}")
