@@ -19,10 +19,10 @@ MOST_CLASSES = 25  # of which a table is still read
 def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json: bool) -> int:
     from elman.data.labelled import FORMS, read_rows
     from elman.data.named import find_here
-    from elman.models import load_model
+    from elman.models.loading import load_predictor
     from elman.models.metrics import Judged, Told, as_facts, evaluate
 
-    model = load_model(run)
+    model = load_predictor(run)
     if model.task not in FORMS:
         raise DataError(f"{run} is a run to {model.task}", do="Measure it in Python: model.score(X, y).")
     source = source if source == "-" else str(find_here(source) or source)

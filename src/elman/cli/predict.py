@@ -39,14 +39,14 @@ class Predict:
     encoding: str = "utf-8"  # of FILE
 
     def run(self) -> int:
-        from elman.models import load_model
+        from elman.models.loading import load_predictor
         from elman.training.run import Run
 
         if Run(self.run_folder).config.get("task") == "lm":
             raise RunError(
                 f"{self.run_folder} is a language model", do=f"elman sample {self.run_folder} writes with it."
             )
-        model = load_model(self.run_folder)
+        model = load_predictor(self.run_folder)
         task = model.task
         if self.proba and task not in ("classify", "tag"):
             raise ArgumentError("--proba", expected="a run to classify or tag", got=f"one to {task}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import log_softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, column_or_1d
@@ -17,12 +16,11 @@ from elman.data.ragged import Ragged
 from elman.data.targets import Labels, Numbers, check_one_kind
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
-from elman.maths.loss import softmax
 from elman.models.estimator import SequenceEstimator, no_targets, same_classes, same_number
-from elman.models.sequence_run import Fitted, trained_on
+from elman.models.predictors import ClassPredictor, NumberPredictor
+from elman.models.sequence_run import trained_on
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import as_weights, class_weights
-from elman.network.reader import Reader
 
 OTHERS = {"target_tokens", "reverse_source"}
 
@@ -30,21 +28,13 @@ OTHERS = {"target_tokens", "reverse_source"}
 class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
     """What both have in common."""
 
-    def _outputs(self, X: Any) -> Array:
-        """(n, Y)"""
-        fitted = self._is_fitted()
-        network = fitted.network
-        assert isinstance(network, Reader)
-        found = self._rows(self._encoded(X), lambda x, lengths: network.forward(fitted.parameters, x, lengths))
-        return np.stack(found).astype(np.float64) if found else np.empty((0, network.outputs))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []  # states have the network's precision
         return tags
 
 
-class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
+class SequenceClassifier(ClassifierMixin, ManyToOne, ClassPredictor):  # type: ignore[misc]
     """Which class a sequence belongs to.
 
         model = SequenceClassifier(epochs=20).fit(["Rossi", "Schmidt", …], ["Italian", "German", …])
@@ -54,7 +44,6 @@ class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
     arguments; `SequenceClassifier().get_params()` lists them. class_weight: None, "balanced" or {class: weight}.
     """
 
-    task = "classify"
     without: ClassVar[set[str]] = OTHERS
     own: ClassVar[dict[str, Any]] = {"class_weight": None}
 
@@ -103,27 +92,10 @@ class SequenceClassifier(ClassifierMixin, ManyToOne):  # type: ignore[misc]
         each = class_weights(self.class_weight, terms.targets.classes, ids[rows])
         return Examples(_ragged(terms, X), ids, as_weights(sample_weight, len(y)) * each[ids])
 
-    def predict_proba(self, X: Any) -> Array:
-        """(n, classes), each row a distribution."""
-        return softmax(self._outputs(X))
 
-    def predict_log_proba(self, X: Any) -> Array:
-        return np.asarray(log_softmax(self._outputs(X), axis=1))  # which a probability of 0 does not make infinite
-
-    def predict(self, X: Any) -> Array:
-        best = self._outputs(X).argmax(axis=1)
-        return np.asarray(self.classes_[best])
-
-    def _take(self, fitted: Fitted) -> Self:
-        assert isinstance(fitted.terms.targets, Labels)
-        self.classes_ = fitted.terms.targets.classes
-        return super()._take(fitted)
-
-
-class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
+class SequenceRegressor(RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
     """Which number, or numbers, a sequence stands for. X as in SequenceClassifier, y: (n,) or (n, Y)."""
 
-    task = "regress"
     without: ClassVar[set[str]] = OTHERS
 
     def fit(
@@ -157,11 +129,6 @@ class SequenceRegressor(RegressorMixin, ManyToOne):  # type: ignore[misc]
 
     def _examples(self, terms: Terms, X: Any, y: Array, sample_weight: Any) -> Examples:
         return Examples(_ragged(terms, X), terms.targets.encode(y), as_weights(sample_weight, len(y)))
-
-    def predict(self, X: Any) -> Array:
-        targets = self._is_fitted().terms.targets
-        assert isinstance(targets, Numbers)
-        return targets.decode(self._outputs(X))
 
 
 def _labels(what: str, labels: Any) -> Labels:

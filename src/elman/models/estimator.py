@@ -21,17 +21,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, is_whole
 from elman.data.examples import Examples
 from elman.data.inputs import few, form_of, number_sequences
-from elman.data.ragged import Ragged
-from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
+from elman.errors import ArgumentError, NotFiniteError, ShapeError
 from elman.maths.arrays import Array
 from elman.models import sequence_run
+from elman.models.predictors import Predictor
 from elman.models.sequence_run import Fitted
-from elman.models.sequence_task import by_length
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import from_pairs, to_pairs
-from elman.network.encoder import Encoder
 from elman.training.events import Listener
-from elman.training.run import Run
 from elman.training.trainer import Trainer
 
 # options of other tasks, of files and of the loop's bookkeeping; the seed comes from random_state
@@ -43,8 +40,7 @@ PASS = {"schedule": "constant", "warmup": 0, "validation": 0.0}  # one pass has 
 OVERRULED = ("epochs", *PASS)  # arguments of which a config may say otherwise
 
 
-class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
-    task: ClassVar[str]
+class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     without: ClassVar[set[str]] = set()  # options that mean nothing to this model
     own: ClassVar[dict[str, Any]] = {}  # arguments that are no options of elman.config
 
@@ -143,9 +139,8 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         return told
 
     def _take(self, fitted: Fitted) -> Self:
-        self.fitted_ = fitted
         self.n_iter_ = fitted.steps
-        return self
+        return super()._take(fitted)
 
     # -- using --------------------------------------------------------------------------------------------------------
 
@@ -153,12 +148,6 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "fitted_")
         fitted: Fitted = self.fitted_
         return fitted
-
-    def _encoded(self, X: Any) -> Ragged:
-        inputs = self._is_fitted().terms.inputs
-        encoded = inputs.encode(self._sequences(X, reset=False))
-        assert isinstance(encoded, Ragged)
-        return encoded
 
     def _sequences(self, X: Any, *, reset: bool) -> Any:
         """The sequences as lists; a table of numbers is checked as scikit-learn checks it: one number a step."""
@@ -185,38 +174,6 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, X, reset=reset, dtype=np.float64, skip_check_array=False)
         return checked[:, :, np.newaxis]  # (n, T, 1)
 
-    def _rows(self, x: Ragged, judge: Callable[[Array, Array], Array | list[Array]]) -> list[Array]:
-        """What `judge` says of padded rows of like length, in the order of x."""
-        dtype = self._is_fitted().parameters.buffer.dtype
-        found: list[Array] = [np.empty(0)] * len(x)
-        nothing = np.zeros(len(x))
-        for rows in by_length(Examples(x, nothing, nothing)):
-            padded = x.padded(rows)
-            padded = padded.astype(dtype if padded.dtype.kind == "f" else np.int64)
-            for row, value in zip(rows, judge(padded, x.lengths[rows]), strict=True):
-                found[row] = value
-        return found
-
-    def transform(self, X: Any, *, steps: bool = False) -> Any:
-        """The final state of every layer, (n, L·D·H); with `steps` those after every step, a (T_i, L·D·H) each."""
-        fitted = self._is_fitted()
-        encoder: Encoder | None = getattr(fitted.network, "encoder", None)
-        if encoder is None:
-            raise ArgumentError(f"{type(self).__name__} reads nothing: it has no states to show")
-
-        def states(x: Array, lengths: Array) -> Array | list[Array]:
-            trace = encoder.forward(fitted.parameters, x, lengths)
-            if not steps:
-                return np.concatenate(trace.final, axis=1)  # (B, L·D·H)
-            every = np.concatenate([h[1:] for h in trace.states], axis=2)  # (T, B, L·D·H)
-            return [every[:length, row].copy() for row, length in enumerate(lengths)]
-
-        found = self._rows(self._encoded(X), states)
-        if steps:
-            return found
-        nothing = np.empty((0, encoder.hidden * len(encoder.cells)), fitted.parameters.buffer.dtype)
-        return np.stack(found) if found else nothing
-
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
@@ -226,9 +183,7 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The best model of a run, or a saved one."""
-        run, fitted = sequence_run.load(Path(path))
-        if fitted.terms.task != cls.task:
-            raise RunError(f"{run.path}", expected=f"a model to {cls.task}", got=f"one to {fitted.terms.task}")
+        run, fitted = cls._found(path)
         known = {name: value for name, value in fitted.config.options().items() if name in cls.defaults()}
         told = {"random_state": fitted.config.training.seed} | fitted.told
         if "class_weight" in cls.own:
@@ -238,8 +193,6 @@ class SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         model._take(fitted)
         model.run_ = run
         return model
-
-    run_: Run | None = None  # where it was loaded from
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,17 +13,15 @@ from elman.data.symbols import Symbols, kind_of
 from elman.data.targets import Labels, Numbers, Written
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
-from elman.models.decoding import beam_write, limit_of, write
 from elman.models.estimator import SequenceEstimator, no_targets, same_number
+from elman.models.predictors import GeneratingPredictor, conditions
 from elman.models.sequence_run import trained_on
 from elman.models.sequence_task import mean_loss
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import as_weights
-from elman.network.teller import Teller
-from elman.training.task import generator
 
 
-class SequenceGenerator(SequenceEstimator):
+class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
     """What belongs to a label, or to a vector.
 
         model = SequenceGenerator().fit(["Italian", "German", …], ["Rossi", "Schmidt", …])
@@ -32,7 +30,6 @@ class SequenceGenerator(SequenceEstimator):
     X: (n,) labels, or (n, F) numbers. y: strings or lists of tokens.
     """
 
-    task = "generate"
     without: ClassVar[set[str]] = {"reverse_source", "pooling", "both_ways", "learned_state", "tokens", "rare"}
 
     def fit(
@@ -55,53 +52,11 @@ class SequenceGenerator(SequenceEstimator):
         condition = Numbers.of(X[rows], scale=config.data.scale) if X.ndim == 2 else Labels.of(X)
         return Terms(self.task, condition, learn_written(y, config, rows))
 
-    def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
-        """The likeliest sequence for each, token by token, or by a beam of that width."""
-        fitted, symbols = self._is_fitted(), self.symbols_
-        network, states = self._start(X)
-        limit = self._limit(limit)
-        if beam <= 1:
-            told = write(network, fitted.parameters, states, limit=limit)
-        else:
-            apart = [[h[i : i + 1] for h in states] for i in range(len(states[0]))]
-            told = [beam_write(network, fitted.parameters, one, limit=limit, width=beam) for one in apart]
-        return [symbols.decode(ids) for ids in told]
-
-    def sample(self, X: Any, *, temperature: float = 0.8, seed: int = 0, limit: int | None = None) -> list[Any]:
-        """A sequence drawn at random for each; number i follows from the seed and from i alone."""
-        if not (np.isfinite(temperature) and temperature >= 0):
-            raise ArgumentError("temperature", expected="0 or more", got=temperature)
-        fitted, symbols = self._is_fitted(), self.symbols_
-        network, states = self._start(X)
-        generators = [generator(seed, "generate", i) for i in range(len(states[0]))]
-        told = write(
-            network, fitted.parameters, states,
-            limit=self._limit(limit), temperature=temperature, generators=generators,
-        )  # fmt: skip
-        return [symbols.decode(ids) for ids in told]
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean log-likelihood of a token, the end included, in nats: higher is better."""
         fitted = self._is_fitted()
         examples = _examples(fitted.terms, _conditions(X, y), y, sample_weight)
         return -mean_loss(fitted.network, fitted.parameters, examples)
-
-    @property
-    def symbols_(self) -> Symbols:
-        targets = self._is_fitted().terms.targets
-        assert isinstance(targets, Written)
-        return targets.symbols
-
-    def _start(self, X: Any) -> tuple[Teller, list[Array]]:
-        fitted = self._is_fitted()
-        network = fitted.network
-        assert isinstance(network, Teller)
-        c = fitted.terms.inputs.encode(_conditions(X, X))
-        assert isinstance(c, np.ndarray)
-        return network, network.start(fitted.parameters, c)[0]
-
-    def _limit(self, limit: int | None) -> int:
-        return limit_of(self.symbols_) if limit is None else limit
 
 
 def learn_written(y: Any, config: SequenceConfig, rows: Array) -> Written:
@@ -118,12 +73,8 @@ def learn_written(y: Any, config: SequenceConfig, rows: Array) -> Written:
 def _conditions(X: Any, y: Any) -> Array:
     if y is None:
         raise no_targets("the sequence of each")
-    if isinstance(X, str | bytes):
-        raise ArgumentError("X", expected="a list of labels", got=f"one {type(X).__name__}")
-    same_number(X, y)
-    array = np.asarray(X)
-    if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "biuf"):
-        raise ArgumentError("X", expected="(n,) labels or (n, F) numbers", got=f"{array.dtype} of shape {array.shape}")
+    array = conditions(X)
+    same_number(array, y)
     return array
 
 

@@ -17,17 +17,38 @@ MODELS = {
     "generate": ("generator", "SequenceGenerator"),
     "translate": ("seq2seq", "Seq2Seq"),
 }
+PREDICTORS = {
+    "lm": MODELS["lm"],
+    "classify": ("predictors", "ClassPredictor"),
+    "regress": ("predictors", "NumberPredictor"),
+    "tag": ("predictors", "TagPredictor"),
+    "generate": ("predictors", "GeneratingPredictor"),
+    "translate": ("predictors", "TranslatingPredictor"),
+}
 
 
 def model_class(task: str) -> Any:
-    module, name = MODELS[task]
-    return getattr(import_module(f"elman.models.{module}"), name)
+    return _named(MODELS[task])
 
 
 def load_model(path: str | Path) -> Any:
     """The best model of a run, whatever its task."""
+    return model_class(_task(path)).load(path)
+
+
+def load_predictor(path: str | Path) -> Any:
+    """The same for whoever only asks it: loaded without scikit-learn, which takes longer than many an answer."""
+    return _named(PREDICTORS[_task(path)]).load(path)
+
+
+def _task(path: str | Path) -> str:
     run = Run(Path(path))
     task = run.config.get("task")
     if task not in list(MODELS):
         raise RunError(f"{run.path}", expected=f"a run to {', '.join(MODELS)}", got=repr(task))
-    return model_class(task).load(path)
+    return str(task)
+
+
+def _named(home: tuple[str, str]) -> Any:
+    module, name = home
+    return getattr(import_module(f"elman.models.{module}"), name)

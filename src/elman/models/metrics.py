@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import confusion_matrix, f1_score
 
+from elman.data.examples import Examples
 from elman.data.symbols import Symbols, cut
+from elman.data.targets import Labels
 from elman.maths.arrays import Array
+from elman.models.sequence_task import mean_loss
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,12 @@ class Likelihood:
 
 
 def judged(wanted: Sequence[Any], said: Sequence[Any], classes: Array) -> Judged:
-    right, told = np.asarray(wanted), np.asarray(said)
-    matrix = confusion_matrix(right, told, labels=classes)
-    f1 = f1_score(right, told, labels=classes[matrix.sum(axis=0) + matrix.sum(axis=1) > 0], average="macro")
-    return Judged(len(right), float(np.mean(right == told)), float(f1), classes.tolist(), matrix.tolist())
+    labels = Labels(classes)
+    n = np.zeros((len(classes), len(classes)), np.int64)
+    np.add.at(n, (labels.encode(wanted), labels.encode(said)), 1)
+    right, either = n.diagonal(), n.sum(axis=0) + n.sum(axis=1)
+    f1 = 2 * right[either > 0] / either[either > 0]  # of each class that is, or was said
+    return Judged(len(wanted), float(right.sum() / n.sum()), float(f1.mean()), classes.tolist(), n.tolist())
 
 
 def told(wanted: Sequence[Any], said: Sequence[Any], symbols: Symbols) -> Told:
@@ -74,7 +78,9 @@ def evaluate(model: Any, left: list[Any], right: list[Any]) -> Judged | Told | L
     """A model on examples as they stand in a file: texts and labels, tokens and tags, sources and targets."""
     task = model.task
     if task == "generate":
-        nats = -model.score(right, left)
+        fitted = model.fitted_
+        x, y = fitted.terms.inputs.encode(np.asarray(right)), fitted.terms.targets.encode(left)
+        nats = mean_loss(fitted.network, fitted.parameters, Examples(x, y, np.ones(len(left))))
         return Likelihood(len(left), nats, float(np.exp(nats)))
     said = model.predict(left)
     if task == "translate":

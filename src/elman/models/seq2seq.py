@@ -10,19 +10,16 @@ from elman.config import SequenceConfig
 from elman.data.examples import Examples
 from elman.data.inputs import learn_inputs
 from elman.data.ragged import Ragged
-from elman.data.symbols import Symbols
-from elman.data.targets import Written
 from elman.maths.arrays import Array
-from elman.models.decoding import beam_write, limit_of, write
 from elman.models.estimator import SequenceEstimator, no_targets, same_number
 from elman.models.generator import learn_written
+from elman.models.predictors import TranslatingPredictor, as_read
 from elman.models.sequence_run import trained_on
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import as_weights
-from elman.network.teller import Teller
 
 
-class Seq2Seq(SequenceEstimator):
+class Seq2Seq(SequenceEstimator, TranslatingPredictor):
     """From one sequence to another.
 
         model = Seq2Seq().fit(["go", "stop", …], ["va", "arrête", …])
@@ -32,7 +29,6 @@ class Seq2Seq(SequenceEstimator):
     is read from its end unless reverse_source=False: its beginning is then close to what is written first.
     """
 
-    task = "translate"
     without: ClassVar[set[str]] = {"pooling"}
 
     def fit(
@@ -65,38 +61,7 @@ class Seq2Seq(SequenceEstimator):
     def _examples(self, terms: Terms, config: SequenceConfig, X: Any, y: Any, sample_weight: Any) -> Examples:
         source = terms.inputs.encode(X)
         assert isinstance(source, Ragged)
-        return Examples(_ordered(source, config), terms.targets.encode(y), as_weights(sample_weight, len(y)))
-
-    def _encoded(self, X: Any) -> Ragged:
-        return _ordered(super()._encoded(X), self._is_fitted().config)
-
-    def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
-        """What follows each source: the likeliest token each time, or the best that a beam of that width finds."""
-        symbols = self.symbols_
-        return [symbols.decode(ids.tolist()) for ids in self.predict_ids(X, beam=beam, limit=limit)]
-
-    def predict_ids(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Array]:
-        fitted = self._is_fitted()
-        network, p = fitted.network, fitted.parameters
-        assert isinstance(network, Teller)
-        most = limit_of(self.symbols_) if limit is None else limit
-
-        def judge(x: Array, lengths: Array) -> list[Array]:
-            states = network.start(p, x, lengths)[0]
-            if beam <= 1:
-                told = write(network, p, states, limit=most)
-            else:
-                apart = [[h[i : i + 1] for h in states] for i in range(len(lengths))]
-                told = [beam_write(network, p, one, limit=most, width=beam) for one in apart]
-            return [np.array(ids, np.int64) for ids in told]
-
-        return self._rows(self._encoded(X), judge)
-
-    @property
-    def symbols_(self) -> Symbols:
-        targets = self._is_fitted().terms.targets
-        assert isinstance(targets, Written)
-        return targets.symbols
+        return Examples(as_read(source, config), terms.targets.encode(y), as_weights(sample_weight, len(y)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of sources whose target is told exactly."""
@@ -105,8 +70,3 @@ class Seq2Seq(SequenceEstimator):
         right = [told == list(wanted) if isinstance(told, list) else told == wanted
                  for told, wanted in zip(written, y, strict=True)]  # fmt: skip
         return float(np.average(right, weights=as_weights(sample_weight, len(right))))
-
-
-def _ordered(x: Ragged, config: SequenceConfig) -> Ragged:
-    """In the order in which a source is read."""
-    return Ragged.of([sequence[::-1] for sequence in x], x.values[:0]) if config.network.reverse_source else x

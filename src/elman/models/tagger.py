@@ -14,15 +14,14 @@ from elman.data.ragged import Ragged
 from elman.data.targets import Labels, check_one_kind
 from elman.errors import ArgumentError, ShapeError
 from elman.maths.arrays import Array
-from elman.maths.loss import softmax
 from elman.models.estimator import SequenceEstimator, no_targets, same_classes, same_number
-from elman.models.sequence_run import Fitted, trained_on
+from elman.models.predictors import TagPredictor
+from elman.models.sequence_run import trained_on
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import as_weights, class_weights
-from elman.network.reader import Reader
 
 
-class SequenceTagger(SequenceEstimator):
+class SequenceTagger(SequenceEstimator, TagPredictor):
     """A tag for every step.
 
         model = SequenceTagger().fit([["the", "dog", "barks"], …], [["DET", "NOUN", "VERB"], …])
@@ -33,7 +32,6 @@ class SequenceTagger(SequenceEstimator):
     class_weight: None, "balanced" or {tag: weight}; a step counts by its tag, times the sample_weight of its sequence.
     """
 
-    task = "tag"
     without: ClassVar[set[str]] = {"target_tokens", "reverse_source", "pooling"}
     own: ClassVar[dict[str, Any]] = {"class_weight": None}
 
@@ -79,21 +77,6 @@ class SequenceTagger(SequenceEstimator):
             each = class_weights(self.class_weight, terms.targets.classes, tags.take(rows).values)
         return Examples(x, tags, as_weights(sample_weight, len(tags)), each)
 
-    def predict_proba(self, X: Any) -> list[Array]:
-        """For each sequence (T_i, tags), each row a distribution."""
-        fitted = self._is_fitted()
-        network = fitted.network
-        assert isinstance(network, Reader)
-
-        def judge(x: Array, lengths: Array) -> list[Array]:
-            y_hat = softmax(network.forward(fitted.parameters, x, lengths).astype(np.float64))  # (T, B, Y)
-            return [y_hat[:length, row].copy() for row, length in enumerate(lengths)]
-
-        return self._rows(self._encoded(X), judge)
-
-    def predict(self, X: Any) -> list[list[Any]]:
-        return [self.classes_[y_hat.argmax(axis=1)].tolist() for y_hat in self.predict_proba(X)]
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of all tags that are right."""
         told, y = self.predict(X), as_tags(y)
@@ -106,11 +89,6 @@ class SequenceTagger(SequenceEstimator):
             w * sum(a == b for a, b in zip(t, r, strict=True)) for t, r, w in zip(told, y, weights, strict=True)
         )
         return float(right / max(sum(w * len(t) for t, w in zip(told, weights, strict=True)), 1e-30))
-
-    def _take(self, fitted: Fitted) -> Self:
-        assert isinstance(fitted.terms.targets, Labels)
-        self.classes_ = fitted.terms.targets.classes
-        return super()._take(fitted)
 
 
 def check_aligned(x: Ragged, tags: Ragged) -> None:

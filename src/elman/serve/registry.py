@@ -15,7 +15,7 @@ from elman.data.inputs import TokenInputs
 from elman.data.targets import Labels, Numbers
 from elman.errors import RunError
 from elman.models.language_run import config_of, vocabulary_of
-from elman.models.loading import MODELS, load_model
+from elman.models.loading import MODELS, load_predictor
 from elman.models.sequence_run import terms_of
 from elman.serve.problems import ApiError
 from elman.serve.stepper import Stepper
@@ -74,7 +74,7 @@ class Served:
             found = self.file.stat()
             stamp = found.st_ino, found.st_size, found.st_mtime_ns
             if self._loaded is None or stamp != self._stamp:
-                model = load_model(self.path)
+                model = load_predictor(self.path)
                 stepper = Stepper(model.writer) if self.task == "lm" else None
                 self._loaded, self._stamp = Loaded(model, stepper), stamp
             self._looked = time.monotonic()

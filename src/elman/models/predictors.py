@@ -1,0 +1,262 @@
+"""What trained models of whole sequences say of new ones.
+
+An estimator is one of these that can also learn. Whoever only asks, a command or the service, needs no scikit-learn,
+which takes longer to import than a small model to answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from elman.config import SequenceConfig
+from elman.data.examples import Examples
+from elman.data.inputs import form_of, number_sequences
+from elman.data.ragged import Ragged
+from elman.data.symbols import Symbols
+from elman.data.targets import Labels, Numbers, Written
+from elman.errors import ArgumentError, RunError
+from elman.maths.arrays import Array
+from elman.maths.loss import softmax
+from elman.models import sequence_run
+from elman.models.decoding import beam_write, limit_of, write
+from elman.models.sequence_run import Fitted
+from elman.models.sequence_task import by_length
+from elman.network.encoder import Encoder
+from elman.network.reader import Reader
+from elman.network.teller import Teller
+from elman.training.run import Run
+from elman.training.task import generator
+
+
+class Predictor:
+    task: ClassVar[str]
+    fitted_: Fitted
+    run_: Run | None = None  # where it was loaded from
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The best model of a run, or a saved one."""
+        run, fitted = cls._found(path)
+        model = cls()._take(fitted)
+        model.run_ = run
+        return model
+
+    @classmethod
+    def _found(cls, path: str | Path) -> tuple[Run, Fitted]:
+        run, fitted = sequence_run.load(Path(path))
+        if fitted.terms.task != cls.task:
+            raise RunError(f"{run.path}", expected=f"a model to {cls.task}", got=f"one to {fitted.terms.task}")
+        return run, fitted
+
+    def _take(self, fitted: Fitted) -> Self:
+        self.fitted_ = fitted
+        return self
+
+    def _is_fitted(self) -> Fitted:
+        return self.fitted_
+
+    def _sequences(self, X: Any, *, reset: bool) -> Any:
+        """The sequences as lists."""
+        return number_sequences(X) if len(X) and form_of(X) == "numbers" else X
+
+    def _encoded(self, X: Any) -> Ragged:
+        inputs = self._is_fitted().terms.inputs
+        encoded = inputs.encode(self._sequences(X, reset=False))
+        assert isinstance(encoded, Ragged)
+        return encoded
+
+    def _rows(self, x: Ragged, judge: Callable[[Array, Array], Array | list[Array]]) -> list[Array]:
+        """What `judge` says of padded rows of like length, in the order of x."""
+        dtype = self._is_fitted().parameters.buffer.dtype
+        found: list[Array] = [np.empty(0)] * len(x)
+        nothing = np.zeros(len(x))
+        for rows in by_length(Examples(x, nothing, nothing)):
+            padded = x.padded(rows)
+            padded = padded.astype(dtype if padded.dtype.kind == "f" else np.int64)
+            for row, value in zip(rows, judge(padded, x.lengths[rows]), strict=True):
+                found[row] = value
+        return found
+
+    def transform(self, X: Any, *, steps: bool = False) -> Any:
+        """The final state of every layer, (n, L·D·H); with `steps` those after every step, a (T_i, L·D·H) each."""
+        fitted = self._is_fitted()
+        encoder: Encoder | None = getattr(fitted.network, "encoder", None)
+        if encoder is None:
+            raise ArgumentError(f"{type(self).__name__} reads nothing: it has no states to show")
+
+        def states(x: Array, lengths: Array) -> Array | list[Array]:
+            trace = encoder.forward(fitted.parameters, x, lengths)
+            if not steps:
+                return np.concatenate(trace.final, axis=1)  # (B, L·D·H)
+            every = np.concatenate([h[1:] for h in trace.states], axis=2)  # (T, B, L·D·H)
+            return [every[:length, row].copy() for row, length in enumerate(lengths)]
+
+        found = self._rows(self._encoded(X), states)
+        if steps:
+            return found
+        nothing = np.empty((0, encoder.hidden * len(encoder.cells)), fitted.parameters.buffer.dtype)
+        return np.stack(found) if found else nothing
+
+
+class Labelled(Predictor):
+    classes_: Array
+
+    def _take(self, fitted: Fitted) -> Self:
+        assert isinstance(fitted.terms.targets, Labels)
+        self.classes_ = fitted.terms.targets.classes
+        return super()._take(fitted)
+
+
+# -- one answer a sequence --------------------------------------------------------------------------------------------
+
+
+class OneAnswer(Predictor):
+    def _outputs(self, X: Any) -> Array:
+        """(n, Y)"""
+        fitted = self._is_fitted()
+        network = fitted.network
+        assert isinstance(network, Reader)
+        found = self._rows(self._encoded(X), lambda x, lengths: network.forward(fitted.parameters, x, lengths))
+        return np.stack(found).astype(np.float64) if found else np.empty((0, network.outputs))
+
+
+class ClassPredictor(OneAnswer, Labelled):
+    task = "classify"
+
+    def predict_proba(self, X: Any) -> Array:
+        """(n, classes), each row a distribution."""
+        return softmax(self._outputs(X))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        from scipy.special import log_softmax  # a third of a second that nothing else here takes
+
+        return np.asarray(log_softmax(self._outputs(X), axis=1))  # which a probability of 0 does not make infinite
+
+    def predict(self, X: Any) -> Array:
+        best = self._outputs(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+class NumberPredictor(OneAnswer):
+    task = "regress"
+
+    def predict(self, X: Any) -> Array:
+        targets = self._is_fitted().terms.targets
+        assert isinstance(targets, Numbers)
+        return targets.decode(self._outputs(X))
+
+
+# -- an answer a step -------------------------------------------------------------------------------------------------
+
+
+class TagPredictor(Labelled):
+    task = "tag"
+
+    def predict_proba(self, X: Any) -> list[Array]:
+        """For each sequence (T_i, tags), each row a distribution."""
+        fitted = self._is_fitted()
+        network = fitted.network
+        assert isinstance(network, Reader)
+
+        def judge(x: Array, lengths: Array) -> list[Array]:
+            y_hat = softmax(network.forward(fitted.parameters, x, lengths).astype(np.float64))  # (T, B, Y)
+            return [y_hat[:length, row].copy() for row, length in enumerate(lengths)]
+
+        return self._rows(self._encoded(X), judge)
+
+    def predict(self, X: Any) -> list[list[Any]]:
+        return [self.classes_[y_hat.argmax(axis=1)].tolist() for y_hat in self.predict_proba(X)]
+
+
+# -- a sequence that is written ---------------------------------------------------------------------------------------
+
+
+class Writing(Predictor):
+    @property
+    def symbols_(self) -> Symbols:
+        targets = self._is_fitted().terms.targets
+        assert isinstance(targets, Written)
+        return targets.symbols
+
+    def _network(self) -> Teller:
+        network = self._is_fitted().network
+        assert isinstance(network, Teller)
+        return network
+
+    def _likeliest(self, states: list[Array], beam: int, limit: int | None) -> list[list[int]]:
+        """The likeliest token each time, or the best that a beam of that width finds, from states (n, H) a layer."""
+        network, p, limit = self._network(), self._is_fitted().parameters, self._limit(limit)
+        if beam <= 1:
+            return write(network, p, states, limit=limit)
+        apart = [[h[i : i + 1] for h in states] for i in range(len(states[0]))]
+        return [beam_write(network, p, one, limit=limit, width=beam) for one in apart]
+
+    def _limit(self, limit: int | None) -> int:
+        return limit_of(self.symbols_) if limit is None else limit
+
+
+class GeneratingPredictor(Writing):
+    task = "generate"
+
+    def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
+        """The likeliest sequence for each, token by token, or by a beam of that width."""
+        return [self.symbols_.decode(ids) for ids in self._likeliest(self._start(X), beam, limit)]
+
+    def sample(self, X: Any, *, temperature: float = 0.8, seed: int = 0, limit: int | None = None) -> list[Any]:
+        """A sequence drawn at random for each; number i follows from the seed and from i alone."""
+        if not (np.isfinite(temperature) and temperature >= 0):
+            raise ArgumentError("temperature", expected="0 or more", got=temperature)
+        states = self._start(X)
+        generators = [generator(seed, "generate", i) for i in range(len(states[0]))]
+        told = write(
+            self._network(), self._is_fitted().parameters, states,
+            limit=self._limit(limit), temperature=temperature, generators=generators,
+        )  # fmt: skip
+        return [self.symbols_.decode(ids) for ids in told]
+
+    def _start(self, X: Any) -> list[Array]:
+        """The states (n, H) a layer in which each of these begins."""
+        fitted = self._is_fitted()
+        c = fitted.terms.inputs.encode(conditions(X))
+        assert isinstance(c, np.ndarray)
+        return self._network().start(fitted.parameters, c)[0]
+
+
+class TranslatingPredictor(Writing):
+    task = "translate"
+
+    def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
+        """What follows each source: the likeliest token each time, or the best that a beam of that width finds."""
+        symbols = self.symbols_
+        return [symbols.decode(ids.tolist()) for ids in self.predict_ids(X, beam=beam, limit=limit)]
+
+    def predict_ids(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Array]:
+        network, p = self._network(), self._is_fitted().parameters
+
+        def judge(x: Array, lengths: Array) -> list[Array]:
+            states = network.start(p, x, lengths)[0]
+            return [np.array(ids, np.int64) for ids in self._likeliest(states, beam, limit)]
+
+        return self._rows(self._encoded(X), judge)
+
+    def _encoded(self, X: Any) -> Ragged:
+        return as_read(super()._encoded(X), self._is_fitted().config)
+
+
+def conditions(X: Any) -> Array:
+    """What generated sequences belong to."""
+    if isinstance(X, str | bytes):
+        raise ArgumentError("X", expected="a list of labels", got=f"one {type(X).__name__}")
+    array = np.asarray(X)
+    if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "biuf"):
+        raise ArgumentError("X", expected="(n,) labels or (n, F) numbers", got=f"{array.dtype} of shape {array.shape}")
+    return array
+
+
+def as_read(x: Ragged, config: SequenceConfig) -> Ragged:
+    """Sources in the order in which they are read."""
+    return Ragged.of([sequence[::-1] for sequence in x], x.values[:0]) if config.network.reverse_source else x

@@ -1,0 +1,71 @@
+"""Models that are only asked: the same answers as those that can learn, without scikit-learn."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger, load_model
+from elman.errors import ArgumentError, RunError
+from elman.models.loading import load_predictor
+from elman.models.predictors import ClassPredictor
+
+WORDS, NUMBERS = ["ab", "ba", "abab"] * 4, [[0.5, 1.0], [2.0], [1.0, 0.0, 3.0]] * 4
+MODELS = {
+    "classify": (SequenceClassifier, WORDS, ["A", "B", "A"] * 4),
+    "classify numbers": (SequenceClassifier, NUMBERS, ["A", "B", "A"] * 4),
+    "regress": (SequenceRegressor, WORDS, [1.0, 2.0, 3.0] * 4),
+    "tag": (SequenceTagger, WORDS, ["xy", "yx", "xyxy"] * 4),
+    "generate": (SequenceGenerator, ["A", "B", "A"] * 4, WORDS),
+    "translate": (Seq2Seq, WORDS, ["un", "deux", "trois"] * 4),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("predictors")
+    for name, (kind, X, y) in MODELS.items():
+        kind(hidden=8, epochs=2, random_state=0).fit(X, y).save(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_answers_are_those_of_the_estimator(name, saved):
+    (_, X, _), estimator, predictor = MODELS[name], load_model(saved / name), load_predictor(saved / name)
+    assert predictor.run_.path == saved / name
+    for method in ("predict", "predict_proba", "predict_log_proba", "sample", "transform"):
+        if hasattr(estimator, method) and (method, name) != ("transform", "generate"):
+            ours, theirs = getattr(predictor, method)(X[:3]), getattr(estimator, method)(X[:3])
+            assert len(ours) == 3
+            assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True)), method
+
+
+def test_a_generator_has_no_states_to_show(saved):
+    with pytest.raises(ArgumentError, match="reads nothing"):
+        load_predictor(saved / "generate").transform(["A"])
+
+
+def test_a_run_of_another_task_is_refused(saved):
+    with pytest.raises(RunError, match="expected a model to classify, got one to tag"):
+        ClassPredictor.load(saved / "tag")
+
+
+def test_one_text_is_no_list_of_texts(saved):
+    for name in ("classify", "generate"):
+        with pytest.raises(ArgumentError, match="str"):
+            load_predictor(saved / name).predict("ab")
+
+
+ASK = """
+import sys
+from elman.models.loading import load_predictor
+for name in sys.argv[1:]:
+    load_predictor(name)
+print([name for name in ("sklearn", "scipy.special", "scipy.stats") if name in sys.modules])
+"""
+
+
+def test_whoever_only_asks_does_not_wait_for_scikit_learn(saved):
+    words = [sys.executable, "-c", ASK, *(str(saved / name) for name in MODELS)]
+    assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout == "[]\n"
