@@ -294,10 +294,10 @@ SOURCES = "import os\n\n\ndef f(x):\n    return x\n\n\nclass A:\n    pass\n" * 2
         ({"a.txt.gz": PACKED, "b.txt.gz": PACKED, "c.txt.zst": PACKED}, None),
         ({"a.txt": PROSE, "b.txt.gz": PACKED}, None),
         ({"a.txt": NAMES, "b.txt": NAMES, "old.gz": PACKED}, None),
-        ({"a.txt": NAMES, "README.md": NAMES, "b.txt": NAMES}, "README.md has another ending than others"),
-        ({"README.md": SENTENCES, "a.txt": NAMES, "b.txt": NAMES}, "README.md has another ending than others"),
+        ({"a.txt": NAMES, "more.md": NAMES, "b.txt": NAMES}, "more.md has another ending than others"),
+        ({"about.md": SENTENCES, "a.txt": NAMES, "b.txt": NAMES}, "about.md has another ending than others"),
         ({"a.py": SOURCES, "b.py": SOURCES, "c.py": SOURCES}, None),
-        ({"README.md": NAMES, "a.txt": PROSE, "b.txt": PROSE}, None),
+        ({"names.md": NAMES, "a.txt": PROSE, "b.txt": PROSE}, None),
     ],
 )
 def test_a_folder_with_files_of_several_kinds_is_a_text_or_asks(tmp_path, files, says):
@@ -311,9 +311,18 @@ def test_a_folder_with_files_of_several_kinds_is_a_text_or_asks(tmp_path, files,
 
 
 def test_the_ending_of_a_file_in_capitals_or_without_lines_does_not_matter(tmp_path):
-    for name, text in {"a.txt": NAMES, "b.TXT": NAMES, "README.md": ""}.items():
+    for name, text in {"a.txt": NAMES, "b.TXT": NAMES, "empty.md": ""}.items():
         written(tmp_path, text, name)
     assert guess_task(str(tmp_path)) == "classify"
+
+
+@pytest.mark.parametrize("name", ["README.txt", "readme.md", "README", "LICENSE", "Licence.txt", "CITATION.cff"])
+def test_a_file_about_a_labelled_folder_is_no_label(tmp_path, name):
+    written(tmp_path, PROSE, name)
+    written(tmp_path, NAMES, "Italian.txt")
+    written(tmp_path, NAMES, "Korean.txt")
+    assert guess_task(str(tmp_path)) == "classify"
+    assert set(read_rows(str(tmp_path), "classify").right) == {"Italian", "Korean"}
 
 
 def test_blank_lines_in_a_labelled_folder_are_no_examples(tmp_path):

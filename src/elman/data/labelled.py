@@ -18,6 +18,7 @@ TASKS = ("classify", "tag", "generate", "translate")
 LOOKED_AT = 2000  # lines, to guess what a file holds
 NEARLY_ALL = 0.9  # of the lines: if so many have a form, the others are mistakes
 SHORT = 60  # characters: lines that are longer on average are rather text than examples
+ABOUT = ("readme", "license", "licence", "copying", "citation", "notice")  # files that tell of a folder: no labels
 FEW = 0.05  # of the lines: so many may be blank by mistake; between paragraphs there are more
 
 
@@ -128,8 +129,7 @@ def _read_folder(folder: Path, task: str, encoding: str) -> Rows:
     if task not in ("classify", "generate"):
         raise DataError(f"{folder} is a folder", expected=f"a file: {FORMS[task]}")
     rows = Rows([], [], [])
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    for path in files:
+    for path in _files_of_labels(folder):
         for number, line in lines_of(str(path), encoding):
             if line.strip():
                 rows.left.append(line.strip())
@@ -138,6 +138,11 @@ def _read_folder(folder: Path, task: str, encoding: str) -> Rows:
     if len(set(rows.right)) < 2:
         raise DataError(f"{folder}", expected=FORMS[task], got=f"{len(set(rows.right))} files with lines in them")
     return rows
+
+
+def _files_of_labels(folder: Path) -> list[Path]:
+    found = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    return sorted(path for path in found if path.stem.lower() not in ABOUT)
 
 
 def guess_task(source: str) -> str:
@@ -182,7 +187,7 @@ def _first_lines(path: Path) -> list[str]:
 
 def _task_of_folder(folder: Path) -> str:
     """One file a label, or one text in several files; what most files look like decides, and who cannot tell asks."""
-    paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    paths = _files_of_labels(folder)
     if any(path.suffix.lower() in PACKED for path in paths):  # examples are not unpacked
         return "lm"
     looks = [(path, look) for path in paths if (look := _look(path)) is not None]
