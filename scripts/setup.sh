@@ -1,6 +1,10 @@
 # Sourced by the scripts beside it: use_venv DIR SPEC makes an environment, or mends it, and installs Elman into it.
 # Works with bash 3.2, which is what macOS ships.
 
+# What is installed is compiled when it is first imported, and most of it never is: half a minute less. That is to be
+# kept, though, or every process would compile it anew.
+unset PYTHONDONTWRITEBYTECODE
+
 stop() {
   printf '\n%s\n' "$*" >&2
   exit 1
@@ -35,7 +39,6 @@ Install it (https://www.python.org/downloads, or: apt-get install python3 python
   wanted="$spec $(cksum <pyproject.toml)"
   if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     echo "Installing Elman into $dir (a minute or two, the first time)"
-    # Python compiles a file when it is first imported; most of what comes along never is
     "$dir/bin/python" -m pip install --quiet --no-compile --disable-pip-version-check --editable "$spec" || stop "The installation failed (pip's own words are above).
 It needs the package index once: check the network or the proxy, then run this again. What is already there is kept."
     echo "$wanted" >"$stamp"
