@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -190,7 +191,7 @@ def check(config: C) -> C:
     """The config itself, if every value makes sense."""
     for part in dataclasses.fields(config):
         values = getattr(config, part.name)
-        hints = get_type_hints(type(values))
+        hints = _hints(type(values))
         for field in dataclasses.fields(values):
             _check_value(field.name, getattr(values, field.name), hints[field.name])
     training: TrainingConfig = config.training  # type: ignore[attr-defined]
@@ -203,6 +204,9 @@ def check(config: C) -> C:
     if len(budgets) > 1:
         raise ArgumentError("budget", expected="one of epochs, steps and seconds", got=" and ".join(budgets))
     return config
+
+
+_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
 
 
 def is_whole(value: object) -> bool:
@@ -261,7 +265,7 @@ def from_json(value: object, whole: type[C] = Config) -> C:  # type: ignore[assi
         raise CheckpointError("config", expected="an object", got=type(value).__name__)
     parts = {}
     for part in dataclasses.fields(whole):
-        kind = get_type_hints(whole)[part.name]
+        kind = _hints(whole)[part.name]
         given = value.get(part.name)
         names = {field.name for field in dataclasses.fields(kind)}
         if not isinstance(given, Mapping) or set(given) != names:

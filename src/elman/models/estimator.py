@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -56,8 +57,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     @classmethod
     def defaults(cls) -> dict[str, Any]:
         """All arguments of the constructor. Unlike a command, fit holds nothing back unless it is told to."""
-        config = SequenceConfig().with_options(**TASKS[cls.task], validation=0.0).options()
-        kept = {name: value for name, value in config.items() if name not in HIDDEN | cls.without}
+        kept = {name: value for name, value in _options(cls.task).items() if name not in HIDDEN | cls.without}
         return {**kept, **cls.own, "random_state": None}
 
     def _config(self) -> SequenceConfig:
@@ -200,6 +200,11 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         tags.non_deterministic = False
         return tags
+
+
+@cache
+def _options(task: str) -> dict[str, Any]:
+    return SequenceConfig().with_options(**TASKS[task], validation=0.0).options()
 
 
 def _is_text(X: Any) -> bool:

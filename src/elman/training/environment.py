@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -23,7 +24,10 @@ def environment() -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Of the software alone."""
     names = ("elman", "numpy", "scipy", "numba", "llvmlite")
-    return {**{name: version(name) for name in names}, "python": platform.python_version(), "kernels": KERNELS}
+    return {**{name: _version(name) for name in names}, "python": platform.python_version(), "kernels": KERNELS}
+
+
+_version = cache(version)  # a file to be read, each time; what is installed does not change while it runs
 
 
 def _vector_bytes() -> int | None:
