@@ -70,7 +70,7 @@ def test_a_reader_that_has_enough_is_no_error(run, words):
     assert process.returncode == 0
 
 
-def test_ctrl_c_saves_and_names_the_command_that_goes_on(text):
+def test_ctrl_c_saves_and_names_the_command_that_goes_on(elman, text):
     words = ["train", text, "--steps", "100000", "--hidden", "8", "--log-every", "1", "--validate-every", "5"]
     with subprocess.Popen(
         [*ELMAN, *map(str, words)],
@@ -87,5 +87,5 @@ def test_ctrl_c_saves_and_names_the_command_that_goes_on(text):
     assert process.returncode == 130
     assert err == "Stopping after this step; once more leaves at once.\n"
     assert out.splitlines()[-1] == "elman train --resume runs/cat"
-    done = call("sample", "runs/cat", "--length", 5)
-    assert (done.returncode, len(done.stdout)) == (0, 6)
+    status, written, _ = elman("sample", "runs/cat", "--length", 5)
+    assert (status, len(written)) == (0, 6)

@@ -256,24 +256,39 @@ def test_the_text_of_a_run_that_has_changed(refused, elman, text):
     refused(["train", "--resume", "r", "--steps", 5], "there is no file")
 
 
+EACH = """
+import json, sys
+from elman.cli import main
+
+for words in json.loads(sys.argv[1]):
+    try:
+        main(words)
+    except SystemExit as leave:
+        print(leave.code, end="\\0", file=sys.stderr)
+"""
+
+
 @pytest.mark.parametrize("columns", ["20", "200"])
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_what_is_said_of_flags_does_not_hang_on_the_terminal(columns, encoding):
     long = "abcdefghij-" * 30
     environ = os.environ | {"COLUMNS": columns, "PYTHONIOENCODING": encoding, "FORCE_COLOR": "1"}
-    for line, says in (
-        ("eval", "RUN and SOURCE are missing"),
-        ("import", "FILE and --out are missing"),
-        ("train --steps=many", "--steps: expected a whole number, got 'many'"),
-        ("train --hiden=3", "elman train has no flag --hiden. Did you mean --hidden?"),
-        (f"train --steps={long}", f"--steps: expected a whole number, got '{long[:190]}"),
-        (f"train --{long}", f"elman train has no flag --{long}. elman train --help tells more."),
-        ("train --lr 'a  b'", "--lr: expected a number, got 'a  b'"),
-    ):
-        words = [sys.executable, "-m", "elman", *shlex.split(line)]
-        done = subprocess.run(words, env=environ, check=False, capture_output=True, text=True, timeout=60)
-        plain = re.sub(r"\x1b\[[\d;]*m", "", done.stderr)
-        assert (done.returncode, done.stdout, plain.startswith(f"elman: {says}")) == (2, "", True), plain
+    lines = {
+        "eval": "RUN and SOURCE are missing",
+        "import": "FILE and --out are missing",
+        "train --steps=many": "--steps: expected a whole number, got 'many'",
+        "train --hiden=3": "elman train has no flag --hiden. Did you mean --hidden?",
+        f"train --steps={long}": f"--steps: expected a whole number, got '{long[:190]}",
+        f"train --{long}": f"elman train has no flag --{long}. elman train --help tells more.",
+        "train --lr 'a  b'": "--lr: expected a number, got 'a  b'",
+    }
+    words = [sys.executable, "-c", EACH, json.dumps([shlex.split(line) for line in lines])]
+    done = subprocess.run(words, env=environ, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == ""
+    *plain, end = re.sub(r"\x1b\[[\d;]*m", "", done.stderr).split("\0")
+    assert end == ""
+    for said, says in zip(plain, lines.values(), strict=True):
+        assert (said.startswith(f"elman: {says}"), said.rpartition("\n")[2]) == (True, "2"), said
 
 
 def test_too_little_memory_is_no_traceback(refused, text, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import shlex
 import signal
@@ -18,6 +19,7 @@ import pytest
 from elman.cli.flags import parse
 from elman.cli.train import Train
 from elman.config import Config
+from elman.kernels.compile import FOLDER
 from elman.models.sweep import flags
 from elman.training.run import Run
 
@@ -25,10 +27,20 @@ ELMAN = [sys.executable, "-m", "elman"]
 SMALL = ["--hidden", "4", "--batch", "2", "--window", "8", "--warmup", "0", "--search", "lr=0.001..0.1"]
 
 
-def start(*words, **options):
-    pipe = subprocess.PIPE
+def start(*words, **environment):
+    pipe, environment = subprocess.PIPE, os.environ | environment | {"PYTHONUNBUFFERED": "1"}
     command = [*ELMAN, "sweep", "cat.txt", *SMALL, *map(str, words)]
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, bufsize=1, **options)
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, bufsize=1, env=environment)
+
+
+def up_to(process, words):
+    """What the process says until a line begins with the words."""
+    said = ""
+    for line in process.stdout:
+        said += line
+        if line.startswith(words):
+            return said
+    raise AssertionError(said + process.stderr.read())
 
 
 def ended(out):
@@ -95,12 +107,14 @@ def test_flags_are_not_searched(elman, text):
     assert "--hidden 4" in out
 
 
-def test_two_processes_share_a_study(text):
+def test_two_processes_share_a_study(elman, text):
     words = ["--steps", 300, "--trials", 8]
-    with start(*words) as one, start(*words) as other:
-        said = [one.communicate(timeout=120), other.communicate(timeout=120)]
-    assert (one.returncode, other.returncode, said[0][1], said[1][1]) == (0, 0, "", "")
-    begun = [re.findall(r"^trial (\d+): elman train", out, re.MULTILINE) for out, _ in said]
+    with start(*words) as other:
+        first = up_to(other, "trial 0: elman train")
+        here = elman("sweep", text, *SMALL, *words)  # this process is the second
+        rest, err = other.communicate(timeout=120)
+    assert (here.status, other.returncode, here.err, err) == (0, 0, "", "")
+    begun = [re.findall(r"^trial (\d+): elman train", out, re.MULTILINE) for out in (first + rest, here.out)]
     assert all(begun)
     assert sorted(map(int, begun[0] + begun[1])) == list(range(8))
     states, _ = tried("sweeps/cat")
@@ -109,20 +123,18 @@ def test_two_processes_share_a_study(text):
 
 
 def test_a_killed_sweep_goes_on_to_the_total(text, elman):
-    words = ["--steps", 40, "--trials", 6, "--validate-every", 10]
-    with start(*words, "--out", "whole") as whole:
-        with start(*words) as process:
-            for line in process.stdout:
-                if line.startswith("trial 2: elman train"):
-                    process.send_signal(signal.SIGKILL)
-                    break
-        with start(*words) as again:
-            out, err = again.communicate(timeout=120)
-        assert (again.returncode, err) == (0, "")
-        assert "Going on after trial 2" in out
-        whole.communicate(timeout=120)
+    words = ["--steps", 200, "--trials", 6, "--validate-every", 50]
+    # the same kernels as here, so that the losses are the same to the bit
+    with start(*words, ELMAN_KERNELS="compiled", ELMAN_CACHE=str(FOLDER.parents[1])) as process:
+        up_to(process, "trial 2: elman train")
+        process.send_signal(signal.SIGKILL)
+    killed, _ = tried("sweeps/cat")
+    assert elman("sweep", text, *SMALL, *words, "--out", "whole").status == 0
+    status, out, err = elman("sweep", text, *SMALL, *words)
+    assert (status, err) == (0, "")
+    assert f"Going on after trial {killed['COMPLETE'] + killed['PRUNED']} " in out
     states, trials = tried("sweeps/cat")
-    assert states["FAIL"] == 1
+    assert states["FAIL"] == killed["RUNNING"] == 1
     assert trials == tried("whole")[1]  # the same choices, the same losses
     assert elman(*shlex.split(out.splitlines()[-1])[1:], "--length", 5).status == 0
     assert len(list(Path("sweeps/cat").glob("trial-*"))) == 1
@@ -130,10 +142,8 @@ def test_a_killed_sweep_goes_on_to_the_total(text, elman):
 
 def test_ctrl_c_stops_and_says_how_to_go_on(text):
     with start("--steps", 100_000, "--trials", 2) as process:
-        for line in process.stdout:
-            if line.startswith("trial 0: elman train"):
-                process.send_signal(signal.SIGINT)
-                break
+        up_to(process, "trial 0: elman train")
+        process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "The same command goes on" in out

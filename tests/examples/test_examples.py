@@ -1,10 +1,12 @@
-"""Every example runs as a person would run it, quickly, and learns more than chance from small made-up corpora."""
+"""Every example runs quickly, and learns more than chance from small made-up corpora; some as a person would run it."""
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -60,10 +62,38 @@ def english_french(folder, rng):
     return "english-french.tsv"
 
 
-def run(name, *args, **env):
-    env = {**os.environ, "ELMAN_KERNELS": "reference", "PYTHONIOENCODING": "utf-8", **env}  # compiling takes longer
-    words = [sys.executable, "-W", "error", str(EXAMPLES / name), *args]
-    return subprocess.run(words, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
+class Done(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def in_a_process(name, *args, data):
+    env = {**os.environ, "ELMAN_KERNELS": "reference", "PYTHONIOENCODING": "utf-8", "ELMAN_DATA": str(data)}
+    words = [sys.executable, "-W", "error", str(EXAMPLES / name), *args]  # compiling would take longer
+    done = subprocess.run(words, env=env, capture_output=True, text=True, encoding="utf-8", check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def run(monkeypatch, capfd):
+    """The example in this process, where all has been imported already."""
+
+    def run_here(name, *args, data):
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLES / name), *args])
+        monkeypatch.setenv("ELMAN_DATA", str(data))
+        monkeypatch.setenv("ELMAN_THREADS", "1")
+        monkeypatch.syspath_prepend(EXAMPLES)
+        sys.modules.pop("shared", None)  # its progress writes to what was stderr when it was imported
+        code = 0
+        try:
+            runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+        return Done(code, *capfd.readouterr())
+
+    yield run_here
+    sys.modules.pop("shared", None)
 
 
 PERCENT = r"([\d.]+)%"
@@ -84,12 +114,11 @@ CASES = {  # what makes a corpus, a figure in the output, and the least or the m
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_it_runs_and_learns(tmp_path, name):
+def try_it(run, name, folder):
     make, figure, least, most = CASES[name]
-    corpus = make(tmp_path, np.random.default_rng(0)) if make else None
+    corpus = make(folder, np.random.default_rng(0)) if make else None
     found_there = corpus in (None, "names")  # the others are named on the command line
-    done = run(name, "--quick", *([] if found_there else [str(tmp_path / corpus)]), ELMAN_DATA=str(tmp_path))
+    done = run(name, "--quick", *([] if found_there else [str(folder / corpus)]), data=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # nobody watches: no progress
     found = re.search(figure, done.stdout)
@@ -98,14 +127,29 @@ def test_it_runs_and_learns(tmp_path, name):
         assert least <= float(found[1]) <= most, done.stdout
 
 
-@pytest.mark.parametrize("name", ["surname_to_language.py", "english_to_french.py"])
-def test_a_missing_corpus_is_named(tmp_path, name):
-    done = run(name, ELMAN_DATA=str(tmp_path))
+@pytest.mark.parametrize("name", CASES)
+def test_it_runs_and_learns(tmp_path, name, run):
+    try_it(run, name, tmp_path)
+
+
+def test_it_runs_as_a_person_would_run_it(tmp_path):
+    try_it(in_a_process, "sentence_to_sentiment.py", tmp_path)
+
+
+def is_named(done, folder):
     assert done.returncode == 2
     assert done.stdout == ""
-    assert str(tmp_path) in done.stderr
+    assert str(folder) in done.stderr
     assert "ELMAN_DATA" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_missing_corpus_is_named(tmp_path, run):
+    is_named(run("surname_to_language.py", data=tmp_path), tmp_path)
+
+
+def test_a_missing_corpus_is_named_to_a_person(tmp_path):
+    is_named(in_a_process("english_to_french.py", data=tmp_path), tmp_path)
 
 
 def test_all_are_tried_and_told_of():

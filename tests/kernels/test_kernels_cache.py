@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import runpy
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from kernels_tools import output_of, python
 
+from elman.kernels import cell, layers
 from elman.kernels import compile as compiling
 
 HERE = Path(__file__).parent
 SOURCES = sorted(path.name for path in Path(compiling.__file__).parent.glob("*.py"))
-
-# the folder's name, whether it is used, and a kernel's result: 1 + 1 where nothing was changed
-SCATTER = """
-import numpy as np
-from elman.kernels import layers
-from elman.kernels.compile import CACHED, FOLDER
-W = layers.embedding_backward(np.ones((2, 3)), np.zeros(2, int), np.zeros((1, 3)))
-print(FOLDER.name, CACHED, W[0, 0], sum(layers.scatter.stats.cache_hits.values()), layers.__file__)
-"""
 
 
 # the name of the folder
@@ -65,57 +60,124 @@ def test_whatever_else_the_code_depends_on_changes_the_key(owner, name, value, m
     assert compiling.cache_key() != key
 
 
-@pytest.mark.parametrize("variable", ["ELMAN_VECTOR_BYTES", "NUMBA_BOUNDSCHECK"])
-def test_flags_from_the_environment_have_a_folder_of_their_own(variable, tmp_path):
-    code = "from elman.kernels.compile import FOLDER; print(FOLDER)"
-    folders = {
-        output_of(code, **{variable: value}, ELMAN_CACHE=tmp_path)
-        for value in ((16, 32, 64) if variable == "ELMAN_VECTOR_BYTES" else (0, 1))
-    }
-    assert len(folders) == (3 if variable == "ELMAN_VECTOR_BYTES" else 2)
-    assert all(Path(folder).is_relative_to(tmp_path) for folder in folders)
+def test_flags_from_the_environment_have_a_folder_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("ELMAN_CACHE", str(tmp_path))
+
+    def folder(width):
+        monkeypatch.setenv("ELMAN_VECTOR_BYTES", str(width))
+        return runpy.run_path(compiling.__file__)["FOLDER"]
+
+    folders = {folder(width) for width in (16, 32, 64)}
+    assert len(folders) == 3
+    assert all(folder.is_relative_to(tmp_path) for folder in folders)
+
+
+def test_checked_code_has_a_folder_of_its_own(tmp_path):
+    code = "from elman.kernels.compile import FOLDER; print(FOLDER)"  # Numba reads its flags when it is imported
+    other = 0 if compiling.numba.config.BOUNDSCHECK else 1
+    folder = Path(output_of(code, NUMBA_BOUNDSCHECK=other, ELMAN_CACHE=tmp_path))
+    assert folder.is_relative_to(tmp_path)
+    assert folder.name != compiling.FOLDER.name
 
 
 # what runs
 
+STEPS = """
+from tiny.compile import inline
+@inline
+def add(to, row):
+    to += row
+"""
+LAYERS = """
+from tiny.compile import CACHED, FOLDER, kernel
+from tiny.steps import add
+@kernel
+def twice(to, row):
+    add(to, row)
+    add(to, row)
+"""
+RUN = """
+import numpy as np
+from tiny.layers import CACHED, FOLDER, twice
+to = np.zeros(1)
+twice(to, np.ones(1))
+print(FOLDER.name, CACHED, to[0], sum(twice.stats.cache_hits.values()))
+"""
 
-def test_an_edit_in_a_callee_runs_and_taking_it_back_runs_the_old_code_from_the_cache(tmp_path):
-    package = tmp_path / "src" / "elman"
-    shutil.copytree(Path(compiling.__file__).parents[1], package, ignore=shutil.ignore_patterns("__pycache__"))
-    steps, line = package / "kernels" / "steps.py", "to[j] += row[j]"
-    text = steps.read_text(encoding="utf-8")
-    assert text.count(line) == 1
 
-    def run():
-        environment = {"PYTHONPATH": package.parent, "ELMAN_CACHE": tmp_path / "cache", "PYTHONDONTWRITEBYTECODE": 1}
-        folder, cached, result, hits, file = output_of(SCATTER, **environment).split()
-        assert Path(file).is_relative_to(tmp_path)
-        assert cached == "True"
-        return folder, float(result), int(hits)
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """A package with a small kernel, compiled and kept as ours are."""
+    package = tmp_path / "src" / "tiny"
+    package.mkdir(parents=True)
+    shutil.copy(compiling.__file__, package)
+    for name, code in {"__init__": "", "steps": STEPS, "layers": LAYERS}.items():
+        (package / f"{name}.py").write_text(code, encoding="utf-8")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setenv("ELMAN_CACHE", str(tmp_path / "cache"))
+    yield package
+    forget_tiny()
 
-    first = run()
-    assert first[1:] == (2, 0)
-    assert run() == (first[0], 2, 1), "the second run compiles nothing"
-    steps.write_text(text.replace(line, "to[j] += 3 * row[j]"), encoding="utf-8")
-    edited = run()
-    assert edited[0] != first[0]
-    assert edited[1:] == (6, 0)
-    steps.write_text(text, encoding="utf-8")
-    assert run()[:2] == (first[0], 2)
+
+def forget_tiny():
+    for name in [name for name in sys.modules if name.split(".")[0] == "tiny"]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+def run_anew(capsys):
+    """All modules of the package imported anew: folder, whether it is used, a result, what came from the cache."""
+    forget_tiny()
+    exec(RUN, {})
+    return parsed(capsys.readouterr().out)
+
+
+def parsed(output):
+    folder, cached, result, hits = output.split()
+    return folder, cached == "True", float(result), int(hits)
+
+
+def test_an_edit_in_a_callee_runs_and_taking_it_back_runs_the_old_code_from_the_cache(tiny, capsys):
+    steps, line = tiny / "steps.py", "to += row"
+    folder, *first = run_anew(capsys)
+    assert first == [True, 2, 0]
+    in_a_process = output_of(RUN, PYTHONPATH=tiny.parent, PYTHONDONTWRITEBYTECODE=1)
+    assert parsed(in_a_process) == (folder, True, 2, 1), "the second run compiles nothing"
+    steps.write_text(STEPS.replace(line, "to += 3 * row"), encoding="utf-8")
+    other, *edited = run_anew(capsys)
+    assert other != folder
+    assert edited == [True, 6, 0]
+    steps.write_text(STEPS, encoding="utf-8")
+    assert run_anew(capsys) == (folder, True, 2, 1)
+
+
+@pytest.mark.skipif(not compiling.CACHED, reason="nothing can be kept on this machine")
+def test_our_own_kernels_are_kept_in_that_folder():
+    assert all(Path(made.stats.cache_path).is_relative_to(compiling.FOLDER) for made in (cell._forward, layers.scatter))
+
+
+SCATTER = """
+import numpy as np
+from elman.kernels import layers
+from elman.kernels.compile import CACHED
+W = layers.embedding_backward(np.ones((2, 3)), np.zeros(2, int), np.zeros((1, 3)))
+print(CACHED, W[0, 0], layers.scatter.stats.cache_path)
+"""
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
     """A file where the folder should be: chmod would not stop root."""
     (tmp_path / "file").write_text("")
-    _, cached, result, *_ = output_of(SCATTER, ELMAN_CACHE=tmp_path / "file").split()
-    assert (cached, float(result)) == ("False", 2)
+    assert output_of(SCATTER, ELMAN_CACHE=tmp_path / "file") == "False 2.0 None"
 
 
 @pytest.mark.skipif("not hasattr(__import__('os'), 'geteuid') or __import__('os').geteuid() == 0")
-def test_a_folder_that_may_not_be_written_is_done_without(tmp_path):
-    tmp_path.chmod(0o500)
-    _, cached, result, *_ = output_of(SCATTER, ELMAN_CACHE=tmp_path).split()
-    assert (cached, float(result)) == ("False", 2)
+def test_a_folder_that_may_not_be_written_is_done_without(tiny, tmp_path, monkeypatch, capsys):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    monkeypatch.setenv("ELMAN_CACHE", str(closed))
+    assert run_anew(capsys)[1:] == (False, 2, 0)
 
 
 REFERENCE = """

@@ -9,12 +9,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
 
-SMALL = {"hidden": 16, "epochs": 30, "batch": 16, "learning_rate": 0.02, "warmup": 5}
+SMALL = {"hidden": 16, "epochs": 8, "batch": 16, "learning_rate": 0.02, "warmup": 5}
 
 # check: why it does not apply
 NOT_APPLICABLE = {
     "check_sample_weight_equivalence_on_dense_data": "rows are dealt into batches: a row twice is drawn twice",
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    monkeypatch.setenv("ELMAN_THREADS", "1")  # other tests run on the other cores
+
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", SkipTestWarning)

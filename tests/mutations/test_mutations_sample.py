@@ -17,7 +17,7 @@ def mutate(*arguments: object) -> tuple[int, str]:
 
 def table(folder: Path, *mutants: tuple[str, str, str, str]) -> Path:
     path = folder / "table.py"
-    tests = {"rtrl.py": ["tests/maths/test_maths_rtrl.py"]}
+    tests = {"rtrl.py": ["tests/maths/test_maths_rtrl.py::test_forward_mode_equals_backward_mode"]}
     path.write_text(f"FOLDER = 'elman/maths'\nTESTS = {tests!r}\nMUTANTS = {list(mutants)!r}\n", encoding="utf-8")
     return path
 

@@ -15,6 +15,7 @@ from elman.network.pool import set_threads
 from elman.network.stack import Reach, batch_slices
 
 V, H = 5, 3
+ONE_HOT = np.eye(V)
 TOLERANCE = 1e-5  # through three sigmoids a gradient is so small that rounding shows in the sixth digit
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -52,20 +53,21 @@ class Trial:
         )
         return loss, d, state
 
-    def losses(self, state: Any, steps: range, rows: slice = slice(None)) -> tuple[list[float], list[Any]]:
-        """The loss of each of these steps, and the states after each, from a state that is given."""
-        state, losses, states = list(state), [], []
+    def losses(self, state: Any, steps: range, silent: int = 0) -> tuple[list[float], list[Any]]:
+        """The loss of each of these steps but the first silent ones, and the states after each, from a given state."""
+        state, states, outs = list(state), [], []
+        weights = [[self.p[f"layers.{i}.{name}"] for name in ("W_xh", "W_hh", "b_h")] for i in range(len(state))]
         for t in steps:
-            out = np.eye(V)[self.x[t, rows]]
-            for i in range(len(state)):
-                W_xh, W_hh, b_h = (self.p[f"layers.{i}.{name}"] for name in ("W_xh", "W_hh", "b_h"))
+            out = ONE_HOT[self.x[t]]
+            for i, (W_xh, W_hh, b_h) in enumerate(weights):
                 state[i] = self.function(out @ W_xh + state[i] @ W_hh + b_h)
-                out = state[i] if self.masks is None else state[i] * self.masks[i][t, rows]
-            o = out @ self.p["head.W_hy"] + self.p["head.b_y"]
-            y_hat = np.exp(o) / np.exp(o).sum(axis=1, keepdims=True)
-            losses.append(-np.log(y_hat[np.arange(len(o)), self.y[t, rows]]).sum() / self.normaliser)
+                out = state[i] if self.masks is None else state[i] * self.masks[i][t]
             states.append(list(state))
-        return losses, states
+            outs.append(out)
+        o = np.array(outs[silent:]) @ self.p["head.W_hy"] + self.p["head.b_y"]
+        y_hat = np.exp(o) / np.exp(o).sum(axis=2, keepdims=True)
+        y = ONE_HOT[self.y[steps.start + silent : steps.stop]]
+        return (-np.log((y * y_hat).sum(axis=2)).sum(axis=1) / self.normaliser).tolist(), states
 
     def whole_loss(self) -> float:
         return sum(self.losses(self.state, range(len(self.y)))[0])
@@ -80,7 +82,7 @@ class Trial:
             for first in range(0, T, reach.k1):
                 end = min(first + reach.k1, T)
                 start = max(0, end - reach.k2)
-                total += sum(self.losses(fixed[start], range(start, end))[0][first - start :])
+                total += sum(self.losses(fixed[start], range(start, end), silent=first - start)[0])
             return total
 
         return loss
