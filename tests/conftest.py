@@ -11,6 +11,8 @@ from hypothesis import settings
 settings.register_profile("elman", deadline=None)
 settings.load_profile("elman")
 
+DESK = {"width": 1280, "height": 720}
+
 
 def pytest_addoption(parser):
     parser.addoption("--chromium", default=os.environ.get("ELMAN_CHROMIUM", ""), help="the path of Chromium")
@@ -43,9 +45,13 @@ class Watched:
         self.page, self.home = page, home
         self.errors: list[str] = []
         self.requests: list[str] = []
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("request", lambda request: self.requests.append(request.url))
+        self.heard = {
+            "console": lambda message: self.errors.append(message.text) if message.type == "error" else None,
+            "pageerror": lambda error: self.errors.append(str(error)),
+            "request": lambda request: self.requests.append(request.url),
+        }
+        for event, hear in self.heard.items():
+            page.on(event, hear)
 
     def check(self) -> None:
         """No error in the console, and no request but to its own server or file."""
@@ -53,19 +59,63 @@ class Watched:
         assert self.errors == []
         assert [url for url in self.requests if not url.startswith(local)] == []
 
+    def leave(self) -> None:
+        """The tab is empty and alone, and keeps nothing: whoever opens the next page is a new visitor."""
+        for event, hear in self.heard.items():
+            self.page.remove_listener(event, hear)
+        for other in self.page.context.pages:
+            if other != self.page:
+                other.close()
+        self.page.evaluate(
+            "try { localStorage.clear(); sessionStorage.clear(); } catch { /* not every page may keep */ }"
+        )
+        self.page.context.clear_cookies()
+        self.page.goto("about:blank")
+        self.page.mouse.move(0, 0)
+
+
+@pytest.fixture(scope="module")
+def tabs(chromium) -> dict:
+    """Used again from test to test: in a new one Chromium would spend seconds on compiling Plotly anew."""
+    return {}
+
 
 @pytest.fixture
-def open_page(chromium) -> Iterator:
-    """open_page(url, home=…, **context options such as color_scheme or viewport): a Watched page."""
-    contexts = []
+def open_page(chromium, tabs) -> Iterator:
+    """open_page(url, home=…, **options of the browser such as color_scheme or viewport): a Watched page.
 
-    def open_(url: str, home: str | None = None, **options) -> Watched:
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        watched = Watched(context.new_page(), home or url)
-        watched.page.goto(url)
-        return watched
+    A second call takes the same tab, as a new visitor.
+    """
+    opened: list[Watched] = []
+
+    def open_(
+        url: str,
+        home: str | None = None,
+        *,
+        color_scheme="light",
+        reduced_motion="no-preference",
+        viewport=DESK,
+        offline=False,
+        **options,
+    ) -> Watched:
+        while opened:
+            opened.pop().leave()
+        kind = repr(sorted(options.items()))
+        if kind not in tabs:
+            tabs[kind] = chromium.new_context(**options).new_page()
+        page = tabs[kind]
+        page.emulate_media(color_scheme=color_scheme, reduced_motion=reduced_motion)
+        page.set_viewport_size(viewport)
+        page.context.set_offline(offline)
+        opened.append(Watched(page, home or url))
+        page.goto(url)
+        return opened[-1]
 
     yield open_
-    for context in contexts:
-        context.close()
+    try:
+        while opened:
+            opened.pop().leave()
+    except Exception:  # a tab in which something is stuck is nobody's
+        while tabs:
+            tabs.popitem()[1].context.close()
+        raise

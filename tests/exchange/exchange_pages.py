@@ -31,11 +31,16 @@ def train(kind: str, folder: Path) -> Path:
     return folder / "run"
 
 
+WRITE = """async fields => {
+  const at = id => document.getElementById(id);
+  for (const [name, value] of Object.entries(fields)) at(name).value = value;
+  at("write").click();
+  while (at("text").ariaBusy === "true") await new Promise(requestAnimationFrame);
+  return at("text").textContent;
+}"""
+
+
 def write_on(page: Any, *, length: int = 200, **fields: object) -> str:
     """Fill in the form, press the button, wait, and read the text."""
-    for name, value in {"length": length, **fields}.items():
-        page.evaluate(f"document.getElementById('{name}').value = {str(value)!r}")
-    page.click("#write")
-    page.wait_for_selector("#text[aria-busy=false]")
-    text: str = page.evaluate("document.getElementById('text').textContent")
+    text: str = page.evaluate(WRITE, {name: str(value) for name, value in {"length": length, **fields}.items()})
     return text

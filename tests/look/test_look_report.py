@@ -49,17 +49,23 @@ def ready(watched):
 @pytest.mark.parametrize(("options", "ink"), [
     ({"color_scheme": "light"}, "#283044"),
     pytest.param({"color_scheme": "dark"}, "#d5dbea", marks=pytest.mark.nightly),
-    ({"color_scheme": "light", "viewport": {"width": 360, "height": 740}, "has_touch": True}, "#283044"),
+    ({"color_scheme": "light", "viewport": {"width": 360, "height": 740}}, "#283044"),
 ], ids=["light", "dark", "phone"])  # fmt: skip
 def test_it_opens_offline_without_an_error_or_a_request(open_page, page, options, ink):
-    watched = open_page(page.as_uri(), offline=True, **options)
+    watched = open_page("about:blank", home=page.as_uri(), offline=True, **options)
+    finger = watched.page.context.new_cdp_session(watched.page)
+    finger.send("Emulation.setTouchEmulationEnabled", {"enabled": "viewport" in options})
+    watched.page.goto(page.as_uri())
     there = ready(watched)
     assert there.locator(".figure.drawn").count() < 15  # those near the reader
     there.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert there.locator(".figure.drawn .main-svg:first-child").count() == there.locator(".figure").count() == 15
-    assert there.evaluate("document.querySelector('.figure')._fullLayout.font.color") == ink
+    layout = "document.querySelector('.figure')._fullLayout"
+    assert there.evaluate(f"{layout}.font.color") == ink
+    assert there.evaluate(f"{layout}.dragmode") == (False if "viewport" in options else "zoom")
     assert there.evaluate("document.documentElement.scrollWidth <= innerWidth")  # nothing sticks out
     watched.check()
+    finger.detach()
 
 
 def test_the_button_turns_the_light_off_and_on_again(open_page, page):

@@ -49,22 +49,38 @@ def test_buttons_and_keys_step(open_page, written):
     watched.check()
 
 
+def at_every_step(page, expression: str) -> list:
+    """What it is at each of the steps, from the first on."""
+    return page.evaluate(f"""() => {{
+      const found = [], count = document.getElementById("count");
+      const press = key => document.dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true }}));
+      press("Home");
+      for (let before = ""; before !== count.textContent; press("ArrowRight")) {{
+        before = count.textContent;
+        found.push({expression});
+      }}
+      return found;
+    }}""")
+
+
 def test_every_step_shows_its_numbers_and_its_lines(open_page, written):
     data = steps_data("hell", "ello")
     watched = open_page(written("hell", "ello"))
-    for step in data["steps"]:
-        shown = watched.page.locator("#card").inner_text()
+    seen = at_every_step(
+        watched.page,
+        """[document.getElementById("card").innerText,
+            [...document.querySelectorAll(".result td")].map(cell => Number(cell.title))]""",
+    )
+    for step, (shown, cells) in zip(data["steps"], seen, strict=True):
         assert step["here"] in shown
         assert step["says"] in shown
         for line in step["lines"]:
             assert f"{line['file']}:{line['line']}" in shown
             assert line["code"] in shown
-        cells = watched.page.locator(".result td").evaluate_all("cells => cells.map(cell => Number(cell.title))")
         values = step["result"]["values"]
         flat = [values] if step["result"]["axes"] == "" else values
         flat = [v for row in flat for v in row] if len(step["result"]["axes"]) == 2 else flat
         assert cells == flat
-        watched.page.keyboard.press("ArrowRight")
     watched.check()
 
 
@@ -81,17 +97,19 @@ def test_light_and_dark_and_the_button_between(open_page, written, scheme):
     watched.check()
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_no_line_of_code_is_cut_off(open_page, written, width):
-    watched = open_page(written("hell", "ello"), viewport={"width": width, "height": 800})
-    inside = """() => {
-      const right = document.querySelector(".code").getBoundingClientRect().right;
-      return [...document.querySelectorAll(".code code")].every(line =>
-        line.scrollWidth <= line.clientWidth + 1 && line.getBoundingClientRect().right <= right);
-    }"""
-    for _ in range(39):
-        assert watched.page.evaluate(inside), watched.page.locator(".formula").inner_text()
-        watched.page.keyboard.press("ArrowRight")
+def test_no_line_of_code_is_cut_off(open_page, written):
+    watched = open_page(written("hell", "ello"))
+    outside = """[document.querySelector(".formula").innerText,
+      [...document.querySelectorAll(".code code")].filter(line =>
+        line.scrollWidth > line.clientWidth + 1 ||
+        line.getBoundingClientRect().right > document.querySelector(".code").getBoundingClientRect().right).length,
+      document.querySelectorAll(".code code").length > 0]"""
+    for width in (390, 1280):
+        watched.page.set_viewport_size({"width": width, "height": 800})
+        seen = at_every_step(watched.page, outside)
+        assert len(seen) == 39
+        assert [formula for formula, cut, _ in seen if cut] == [], width
+        assert any(lines for _, _, lines in seen)
     watched.check()
 
 

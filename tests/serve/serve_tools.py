@@ -1,42 +1,37 @@
-"""A service in a process of its own, as a person starts it."""
+"""A service in a process of its own, as a person starts it, or in a thread beside the test."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from elman.serve.app import new_service
+from elman.serve.guard import Doors
+from elman.serve.server import listen, serving
 
 KEY = "open sesame"
 TEXT = "The cat sat on the mat, and the dog sat on the log. Who sat on the cat?\n" * 40
 ACCENTS = "Voilà: l'été à Škofja Loka, «привет» — 日本語, naïve café 🙂.\n" * 40
 
 
-class Server:
-    def __init__(self, *words: object, key: str = "", cwd: Path | None = None, **environment: str) -> None:
-        clean = {name: value for name, value in os.environ.items() if name != "ELMAN_API_KEY"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "elman", "serve", "--port", "0", *map(str, words)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=cwd,
-            env={**clean, **environment, **({"ELMAN_API_KEY": key} if key else {})},
-        )
-        assert self.process.stdout is not None
-        self.first_line = self.process.stdout.readline()
-        found = re.search(r"http://\S+", self.first_line)
-        if found is None:
-            raise AssertionError(self.process.communicate(timeout=60))
-        self.url = found[0]
+class Asked:
+    """A service that can be asked, once its models are loaded."""
+
+    def __init__(self, url: str, key: str = "") -> None:
+        self.url = url
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self.http = httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=60)
         until = time.monotonic() + 60
         while self.http.get("/health").status_code == 503:
             assert time.monotonic() < until
@@ -62,6 +57,25 @@ class Server:
             assert time.monotonic() < until, "a text is stuck"
             time.sleep(0.02)
 
+
+class Server(Asked):
+    def __init__(self, *words: object, key: str = "", cwd: Path | None = None, **environment: str) -> None:
+        clean = {name: value for name, value in os.environ.items() if name != "ELMAN_API_KEY"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "elman", "serve", "--port", "0", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=cwd,
+            env={**clean, **environment, **({"ELMAN_API_KEY": key} if key else {})},
+        )
+        assert self.process.stdout is not None
+        self.first_line = self.process.stdout.readline()
+        found = re.search(r"http://\S+", self.first_line)
+        if found is None:
+            raise AssertionError(self.process.communicate(timeout=60))
+        super().__init__(found[0], key)
+
     def memory(self) -> int:
         """Bytes that the process holds."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -78,6 +92,37 @@ class Server:
                 time.sleep(0.1)
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out, err
+
+
+class Heard(logging.Handler):
+    """What a service in a process of its own would write to standard error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(self.format(record))
+
+
+@contextmanager
+def beside(*paths: Path, runs: Path, port: int = 0) -> Iterator[Asked]:
+    """A service without a key in a thread, which must not complain."""
+    heard, loggers = Heard(), [logging.getLogger(name) for name in (None, "uvicorn")]
+    listener = listen("127.0.0.1", port)
+    try:
+        with listener, serving(new_service(paths, Doors("127.0.0.1"), runs=runs), listener) as url:
+            for logger in loggers:  # by now uvicorn has set up its own
+                logger.addHandler(heard)
+            asked = Asked(url)
+            try:
+                yield asked
+            finally:
+                asked.http.close()
+    finally:
+        for logger in loggers:
+            logger.removeHandler(heard)
+    assert not heard.said, heard.said
 
 
 def until(page, expression: str, arg: Any = None) -> None:

@@ -54,7 +54,7 @@ def test_a_stream_that_has_begun_ends_well_when_the_service_is_asked_to_stop(run
 
     def listen() -> None:
         with server.http.stream(
-            "POST", "/v1/completions", json={"max_tokens": 200_000, "stream": True, "seed": 1}
+            "POST", "/v1/completions", json={"max_tokens": 80_000, "stream": True, "seed": 1}
         ) as answer:
             for line in answer.iter_lines():
                 begun.set()

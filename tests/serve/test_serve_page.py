@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serve_tools import TEXT, Server, until
+from serve_tools import TEXT, Asked, beside, until
 
 from elman.training.run import Run
 
@@ -17,13 +17,11 @@ LONG = "document.documentElement.scrollWidth"
 
 
 @pytest.fixture(scope="module")
-def open_server(chromium, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def open_server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     """Without a key."""
-    folder = tmp_path_factory.mktemp("page")
-    found = Server(*(runs / name for name in ("char", "byte", "word", "names")), "--runs", folder)
-    yield found
-    code, _, err = found.stop()
-    assert (code, err) == (0, "")
+    paths = [runs / name for name in ("char", "byte", "word", "names")]
+    with beside(*paths, runs=tmp_path_factory.mktemp("page")) as found:
+        yield found
 
 
 @pytest.fixture
@@ -211,7 +209,7 @@ def test_the_curves_of_a_run_are_its_rows_in_light_and_dark(visit, runs):
 def test_a_training_is_started_watched_and_stopped_on_the_page(visit, open_server):
     page = visit("#learn")
     page.click("#new-training summary")
-    page.evaluate("text => { document.querySelector('#train-form textarea').value = text; }", TEXT * 20)
+    page.evaluate("text => { document.querySelector('#train-form textarea').value = text; }", TEXT * 4)
     page.fill("[name=name]", "mine")
     page.select_option("[name=hidden]", "32")
     page.click("#train-form [type=submit]")

@@ -10,16 +10,23 @@ import sys
 from pathlib import Path
 
 import pytest
-from serve_tools import TEXT, Server, until
+from serve_tools import TEXT, Server, beside, until
 
+from elman.cli.main import attempt
 from elman.training.run import Run
 
 SHOWN = "document.getElementById('{}').innerText"
 
 
-def test_without_a_run_the_page_says_what_to_do(open_page, tmp_path):
-    server = Server("--runs", tmp_path)
-    watched = open_page(server.url)
+@pytest.fixture
+def bare(tmp_path):
+    """A service without a run."""
+    with beside(runs=tmp_path) as found:
+        yield found
+
+
+def test_without_a_run_the_page_says_what_to_do(open_page, bare):
+    watched = open_page(bare.url)
     page = watched.page
     page.wait_for_selector("#empty h1")
     assert "elman serve runs/novel" in page.inner_text("#empty")
@@ -39,7 +46,6 @@ def test_without_a_run_the_page_says_what_to_do(open_page, tmp_path):
     page.click("#train-form [type=submit]")
     until(page, f"{SHOWN.format('train-said')}.includes('shorter than a window')")
     assert "standard input" not in page.inner_text("#train-said")
-    assert server.stop()[0] == 0
 
 
 def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(open_page, server):
@@ -63,7 +69,7 @@ def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(open_page, server):
     stranger.wait_for_selector("#key-dialog[open]")
 
 
-def test_a_service_that_goes_away_is_missed_and_found_again(open_page, runs):
+def test_a_service_that_goes_away_is_missed_and_found_again(open_page, runs, tmp_path):
     server = Server(runs / "char")
     page = open_page(f"{server.url}/#learn").page
     page.wait_for_selector("#loss-figure.drawn", timeout=20_000)
@@ -72,11 +78,10 @@ def test_a_service_that_goes_away_is_missed_and_found_again(open_page, runs):
     page.wait_for_selector("#banner:not([hidden])")
     assert "elman serve runs/char" in page.inner_text("#banner")
     assert page.is_visible("#loss-figure")  # what it knew last
-    again = Server(runs / "char", "--port", server.url.rpartition(":")[2])
-    page.wait_for_selector("#banner", state="hidden", timeout=20_000)
-    page.click("nav >> text=Write")
-    page.wait_for_selector("#text span")
-    assert again.stop()[0] == 0
+    with beside(runs / "char", runs=tmp_path, port=int(server.url.rpartition(":")[2])):
+        page.wait_for_selector("#banner", state="hidden", timeout=20_000)
+        page.click("nav >> text=Write")
+        page.wait_for_selector("#text span")
 
 
 # -- elman train --watch -----------------------------------------------------------------------------------------------
@@ -122,23 +127,25 @@ def test_watch_opens_the_run_in_a_browser_and_ends_with_it(open_page, tmp_path):
     page.wait_for_selector("#banner:not([hidden])")
 
 
-def test_watch_needs_no_browser_and_goes_on_with_a_run(tmp_path):
+def test_watch_needs_no_browser_and_goes_on_with_a_run(tmp_path, monkeypatch, capsys):
     process = train(tmp_path, "--steps", "5", BROWSER="no-such-browser")
     assert address_of(process).endswith("/#learn")
     process.communicate(timeout=60)
     assert process.returncode == 0
-    more = [sys.executable, "-m", "elman", "train", "--resume", "runs/cats", "--steps", "8", "--watch"]
-    found = subprocess.run(more, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60)
-    assert (found.returncode, found.stderr) == (0, "")
-    assert "Watch it learn: http://127.0.0.1:" in found.stdout
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BROWSER", "no-such-browser")
+    assert attempt(["train", "--resume", "runs/cats", "--steps", "8", "--watch"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "Watch it learn: http://127.0.0.1:" in out
 
 
 @pytest.mark.parametrize("task", ["lm", "classify"])
-def test_watch_without_the_extra_says_what_to_install(tmp_path, task):
+def test_watch_without_the_extra_says_what_to_install(tmp_path, task, monkeypatch, capsys):
     (tmp_path / "cats.tsv").write_text("meow\tcat\nwoof\tdog\n" * 20)
-    code = "import sys; sys.modules['uvicorn'] = None; from elman.cli import main; main(sys.argv[1:])"
-    words = [sys.executable, "-c", code, "train", "cats.tsv", "--task", task, "--watch", "--out", "run"]
-    found = subprocess.run(words, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=60)
-    assert found.returncode == 2
-    assert "pip install 'elman[serve]'" in found.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "elman.serve.server")  # as in a process that has not imported it yet
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert attempt(["train", "cats.tsv", "--task", task, "--watch", "--out", "run"]) == 2
+    assert "pip install 'elman[serve]'" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
