@@ -1,11 +1,15 @@
-"""Every test has a cache of its own; a small text to train on."""
+"""Every test has a cache of its own; a small text to train on; the command in this process."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
-from training_tools import small_text
+from training_tools import Here, small_text
+
+from elman.cli import main
 
 
 @pytest.fixture(autouse=True)
@@ -16,8 +20,31 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def no_power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process does not wait for the disk: what fsync guards against no test can see. A closed file is refused."""
+    monkeypatch.setattr("os.fsync", os.fstat)
+
+
 @pytest.fixture
 def text(tmp_path: Path) -> Path:
     path = tmp_path / "text.txt"
     path.write_text(small_text(), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def elman_here(capsys: pytest.CaptureFixture[str]) -> Here:
+    """As training_tools.elman, where a process of its own is not the point."""
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main([*map(str, words)])
+        assert isinstance(caught.value.code, int)
+        out, err = capsys.readouterr()
+        # on a machine where no kernel was compiled yet, the first test is told so
+        lines = [line for line in err.splitlines(keepends=True) if not line.startswith("Compiling")]
+        return subprocess.CompletedProcess(words, caught.value.code, out, "".join(lines))
+
+    return run

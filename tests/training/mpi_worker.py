@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import resource
 import sys
 from collections.abc import Callable
@@ -9,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from training_tools import CASES, start
+from training_tools import CASES, small_config, start
 
+from elman.cli import ranks
 from elman.cli.main import main
-from elman.cli.ranks import as_a_rank
+from elman.models import language_run
 from elman.models.evaluation import CHUNK, mean_loss
 from elman.models.shared_evaluation import shared_mean_loss
 from elman.network import Network
@@ -24,15 +27,27 @@ DOUBLE = {name: options | {"precision": "float64"} for name, options in CASES.it
 DOUBLE["plain"] |= {"steps": 100}
 DOUBLE["plateau"] |= {"batch": 4}
 SINGLE = {"steps": 100, "precision": "float32"}
+RESUMED = {"precision": "float64", "schedule": "constant", "dropout": 0.2, "layers": 2}
+
+
+def elman(*words: object) -> int:
+    """The command, in this process."""
+    try:
+        main([str(word) for word in words])
+    except SystemExit as end:
+        return int(end.code or 0)
 
 
 def equal(folder: Path) -> int:
-    """The same runs that the test makes in one process."""
+    """The same runs that the test makes in one process; one that it has begun there goes on."""
+    os.fsync = os.fstat  # numbers are on trial, and no disk
     for name, options in DOUBLE.items():
         start(folder / "text.txt", folder / "many" / name, **options)
     start(folder / "text.txt", folder / "many" / "single", **SINGLE)
     validation()
-    return 0
+    if ranks.launch().size == 2:  # there is a batch of 2
+        sequences(folder / "many")
+    return elman("train", "--resume", folder / "many" / "resumed", "--steps=20")
 
 
 def validation() -> None:
@@ -55,7 +70,7 @@ SEQUENCES: dict[str, Any] = {
 }  # fmt: skip
 
 
-def sequences(folder: Path) -> int:
+def sequences(folder: Path) -> None:
     """A class for each word, and a tag for each letter; batches of 10 and one of 2, for 2 ranks or for one."""
     from elman.models import SequenceClassifier, SequenceTagger
 
@@ -63,7 +78,6 @@ def sequences(folder: Path) -> int:
     SequenceClassifier(**SEQUENCES, class_weight="balanced").fit(WORDS, first, out=folder / "classify")
     tags = [[letter.upper() for letter in word] for word in WORDS]
     SequenceTagger(**SEQUENCES, class_weight={"A": 3.0}).fit(WORDS, tags, out=folder / "tag")
-    return 0
 
 
 def full(folder: Path) -> int:
@@ -88,20 +102,40 @@ def broken(folder: Path) -> int:
             raise OSError(5, "Input/output error", "the text")
         return False
 
-    from training_tools import small_config
-
-    from elman.models import language_run
-
     config = small_config(steps=1000)
     prepared = language_run.prepare(language_run.corpus_from(folder / "text.txt", config), config)
     language_run.start(prepared, out=folder / "run", stopping=stopping)
     return 0
 
 
-WHAT: dict[str, Callable[[Path], int]] = {"equal": equal, "sequences": sequences, "full": full, "broken": broken}
+def refused(folder: Path) -> int:
+    """One command after the other, of each rank its own words; the status is that of the last."""
+    status = 0
+    for words_of in json.loads((folder / "refused.json").read_bytes()):
+        status = elman(*words_of[join().rank])
+        assert status == 2, words_of
+    return status
+
+
+def without_mpi(folder: Path) -> int:
+    """The command under launchers of which this Python knows no more than their variables."""
+    sys.modules["mpi4py"] = None  # type: ignore[assignment]
+    waited: list[float] = []
+    ranks.time.sleep = waited.append
+    status = 0
+    for number, variables in enumerate(json.loads((folder / "launches.json").read_bytes())):
+        os.environ.update(variables)
+        print(f"launch {number}", file=sys.__stderr__, flush=True)
+        status = elman("train", folder / "text.txt", "--out", folder / "run")
+        assert status == 2, variables
+        assert waited.pop() == (ranks.FIRST if ranks.launch().rank else 0)  # rank 0 speaks before others leave
+        for name in variables:
+            del os.environ[name]
+    return status
+
+
+SHARED: dict[str, Callable[[Path], int]] = {"equal": equal, "full": full, "broken": broken, "refused": refused}
 
 if __name__ == "__main__":
-    if sys.argv[1] == "elman":  # the command, in a Python that has no mpi4py
-        sys.modules["mpi4py"] = None  # type: ignore[assignment]
-        main(sys.argv[2:])
-    sys.exit(as_a_rank(lambda: WHAT[sys.argv[1]](Path(sys.argv[2]))))
+    what, where = sys.argv[1], Path(sys.argv[2])
+    sys.exit(without_mpi(where) if what == "without_mpi" else ranks.as_a_rank(lambda: SHARED[what](where)))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_tools import elman, outcome, resume, rows, start
+from training_tools import Here, outcome, resume, rows, start
 
 from elman.errors import CheckpointError, RunError, StorageError
 from elman.models.language_model import LanguageModel
@@ -269,9 +269,9 @@ def test_a_model_of_other_sizes_than_the_config_says_is_refused_before_it_is_mad
 
 
 @pytest.mark.parametrize("how", ["truncated", "oversized header", "duplicate key", "a bit flipped in the header"])
-def test_the_command_says_what_is_wrong_with_a_model_and_exits_with_2(how: str, run: Path, cache: Path) -> None:
+def test_the_command_says_what_is_wrong_with_a_model_and_exits_with_2(how: str, run: Path, elman_here: Here) -> None:
     damage(run / "model.safetensors", ARRAYS[how])
-    done = elman("sample", run, cache=cache)
+    done = elman_here("sample", run)
     assert done.returncode == 2
     assert "model.safetensors" in done.stderr
     assert "Traceback" not in done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_tools import SMALL, elman, flags, small_config, start
+from training_tools import SMALL, Here, flags, small_config, start
 
 from elman import SequenceClassifier
 from elman.errors import RangeError, RunError, StorageError
@@ -123,14 +123,14 @@ def test_whoever_only_asks_keeps_nobody_from_training(tmp_path: Path) -> None:
         pass
 
 
-def test_a_run_from_a_pipe_can_be_resumed(text: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_run_from_a_pipe_can_be_resumed(text: Path, tmp_path: Path, elman_here: Here) -> None:
     options = SMALL | {"steps": 4}
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["cp", str(text), str(pipe)]):
-        assert elman("train", pipe, "--out", tmp_path / "run", *flags(options), cache=cache).returncode == 0
+        assert elman_here("train", pipe, "--out", tmp_path / "run", *flags(options)).returncode == 0
     pipe.unlink()
-    more = elman("train", "--resume", tmp_path / "run", "--steps", "6", cache=cache)
+    more = elman_here("train", "--resume", tmp_path / "run", "--steps", "6")
     assert (more.returncode, "Done after 6 steps" in more.stdout) == (0, True)
 
 

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mpi_worker import DOUBLE, SINGLE, sequences
-from training_tools import SMALL, command, environment, flags, resume, rows, small_text, start
+from mpi_worker import DOUBLE, RESUMED, SINGLE, sequences
+from training_tools import PLAIN, SMALL, command, environment, flags, resume, rows, small_text, start
 
 from elman.models.language_task import uniform_lanes
 from elman.training import Run, Saved
@@ -44,14 +44,14 @@ def mpi_environment(cache: Path) -> dict[str, str]:
 
 
 @contextmanager
-def launched(*groups: tuple[int, list[str]], cache: Path) -> Iterator[subprocess.Popen[str]]:
+def launched(*groups: tuple[int, list[str]], cache: Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
     """mpirun -n N words : -n M words …, ended if a test leaves it running."""
     words = [str(MPIRUN), "--allow-run-as-root", "--oversubscribe"]
     for number, (count, each) in enumerate(groups):
         words += [*([":"] if number else []), "-n", str(count), *map(str, each)]
     process = subprocess.Popen(
         words,
-        env=mpi_environment(cache),
+        env=mpi_environment(cache) | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -74,8 +74,8 @@ def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def mpirun(*groups: tuple[int, list[str]], cache: Path) -> subprocess.CompletedProcess[str]:
-    with launched(*groups, cache=cache) as process:
+def mpirun(*groups: tuple[int, list[str]], cache: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    with launched(*groups, cache=cache, **variables) as process:
         return finish(process)
 
 
@@ -116,51 +116,60 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ELMAN_CACHE", str(folder / "the-cache"))
         patch.setenv("ELMAN_THREADS", "1")
-        for name, options in (DOUBLE | {"single": SINGLE}).items():
+        patch.setattr("os.fsync", os.fstat)
+        for name, options in (DOUBLE | {"single": SINGLE, "resumed": RESUMED | {"steps": 20}}).items():
             start(folder / "text.txt", folder / "one" / name, **options)
+        start(folder / "text.txt", folder / "begun", **RESUMED | {"steps": 12})  # where there is a row anyway
+        sequences(folder / "one")
     return folder
+
+
+def same_arrays(one: Path, many: Path, **close: float) -> None:
+    expected, got = last_state(one), last_state(many)
+    assert set(got) == set(expected)
+    for array in expected:
+        np.testing.assert_allclose(got[array], expected[array], err_msg=f"{many.name}, {array}", **close)
+
+
+def same_language_runs(one: Path, many: Path) -> None:
+    single = many.name == "single"
+    # float32 sums in another order: after 100 steps the sixth digit may differ
+    close = {"rtol": 1e-5, "atol": 5e-6} if single else {"rtol": 1e-10, "atol": 1e-10}
+    same_arrays(one, many, **close)
+    expected_rows, got_rows = rows(one), rows(many)
+    assert [row["step"] for row in got_rows] == [row["step"] for row in expected_rows]
+    for mine, theirs in zip(got_rows, expected_rows, strict=True):
+        for key in ("loss", "gradient_norm", "validation_loss", "learning_rate"):
+            if theirs.get(key) is not None and abs(theirs[key]) < 1e3:  # above it is on its way to a rollback
+                assert mine[key] == pytest.approx(theirs[key], rel=1e-6 if single else 1e-9), (many.name, key)
+        assert mine.get("sample") == theirs.get("sample")
+
+
+def same_runs_of_sequences(one: Path, many: Path) -> None:
+    same_arrays(one, many, rtol=1e-10, atol=1e-10)
+    for mine, theirs in zip(rows(many), rows(one), strict=True):
+        for key in ("step", "loss", "validation_loss", "gradient_norm"):
+            expected = None if theirs[key] is None else pytest.approx(theirs[key], rel=1e-10)
+            assert mine[key] == expected, (many.name, key)
+        assert mine.get("validation_accuracy") == theirs.get("validation_accuracy")
+        assert ("validation_accuracy" in mine) == (mine["validation_loss"] is not None)
 
 
 @needs_mpi
 @pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.nightly)])  # 4 lanes: two each; one, one and two
 def test_many_ranks_follow_one_process(size: int, alone: Path) -> None:
-    shutil.rmtree(alone / "many", ignore_errors=True)
+    """Texts, a run that one process has begun, and (two ranks) whole sequences: one launch for all of them."""
+    one, many = alone / "one", alone / "many"
+    shutil.rmtree(many, ignore_errors=True)
+    shutil.copytree(alone / "begun", many / "resumed")
     done = mpirun((size, worker("equal", alone)), cache=alone / "the-cache")
     assert (done.returncode, said(done)) == (0, [])
-    for name in [*DOUBLE, "single"]:
-        one, many = alone / "one" / name, alone / "many" / name
-        # float32 sums in another order: after 100 steps the sixth digit may differ
-        close = {"rtol": 1e-10, "atol": 1e-10} if name != "single" else {"rtol": 1e-5, "atol": 5e-6}
-        expected, got = last_state(one), last_state(many)
-        assert set(got) == set(expected)
-        for array in expected:
-            np.testing.assert_allclose(got[array], expected[array], err_msg=f"{name}, {array}", **close)
-        expected_rows, got_rows = rows(one), rows(many)
-        assert [row["step"] for row in got_rows] == [row["step"] for row in expected_rows]
-        for mine, theirs in zip(got_rows, expected_rows, strict=True):
-            for key in ("loss", "gradient_norm", "validation_loss", "learning_rate"):
-                if theirs.get(key) is not None and abs(theirs[key]) < 1e3:  # above it is on its way to a rollback
-                    assert mine[key] == pytest.approx(theirs[key], rel=1e-6 if name == "single" else 1e-9), (name, key)
-            assert mine.get("sample") == theirs.get("sample")
-
-
-@needs_mpi
-def test_two_ranks_learn_whole_sequences_as_one_process_does(tmp_path: Path, cache: Path) -> None:
-    sequences(tmp_path / "one")
-    done = mpirun((2, worker("sequences", tmp_path / "many")), cache=cache)
-    assert (done.returncode, said(done)) == (0, [])
-    for task in ("classify", "tag"):
-        one, many = tmp_path / "one" / task, tmp_path / "many" / task
-        expected, got = last_state(one), last_state(many)
-        assert set(got) == set(expected)
-        for array in expected:
-            np.testing.assert_allclose(got[array], expected[array], rtol=1e-10, atol=1e-10, err_msg=f"{task}, {array}")
-        for mine, theirs in zip(rows(many), rows(one), strict=True):
-            for key in ("step", "loss", "validation_loss", "gradient_norm"):
-                expected_value = None if theirs[key] is None else pytest.approx(theirs[key], rel=1e-10)
-                assert mine[key] == expected_value, (task, key)
-            assert mine.get("validation_accuracy") == theirs.get("validation_accuracy")
-            assert ("validation_accuracy" in mine) == (mine["validation_loss"] is not None)
+    assert done.stdout.count("Going on from step 12") == 1  # one voice
+    assert f"{size} ranks" in done.stdout
+    for name in [*DOUBLE, "single", "resumed"]:
+        same_language_runs(one / name, many / name)
+    for task in ("classify", "tag") if size == 2 else ():
+        same_runs_of_sequences(one / task, many / task)
 
 
 @needs_mpi
@@ -168,33 +177,18 @@ def test_two_ranks_learn_whole_sequences_as_one_process_does(tmp_path: Path, cac
 def test_a_run_goes_on_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> None:
     """One process, then two ranks, three, and one process again: as if it had been one all the time."""
     cache, text = alone / "the-cache", alone / "text.txt"
-    options = {"precision": "float64", "schedule": "constant", "dropout": 0.2, "layers": 2}
-    start(text, tmp_path / "whole", steps=40, **options)
-    start(text, tmp_path / "run", steps=10, **options)
+    start(text, tmp_path / "whole", **RESUMED | {"steps": 40})
+    start(text, tmp_path / "run", **RESUMED | {"steps": 10})
     for size, steps in ((2, 20), (3, 30)):
         done = mpirun((size, command("train", "--resume", tmp_path / "run", f"--steps={steps}")), cache=cache)
         assert (done.returncode, said(done)) == (0, [])
         assert done.stdout.count("Going on from step") == 1  # one voice
         assert f"{size} ranks" in done.stdout
     assert resume(tmp_path / "run", steps=40).finished.step == 40
-    got, expected = last_state(tmp_path / "run"), last_state(tmp_path / "whole")
-    for array in expected:
-        np.testing.assert_allclose(got[array], expected[array], rtol=1e-10, atol=1e-10, err_msg=array)
+    same_arrays(tmp_path / "whole", tmp_path / "run", rtol=1e-10, atol=1e-10)
     # the last row before each change of budget is one more than an uninterrupted run has
     steps = [row["step"] for row in rows(tmp_path / "run")]
     assert steps == sorted({*(row["step"] for row in rows(tmp_path / "whole")), 10, 20, 30})
-
-
-@needs_mpi
-def test_ranks_do_not_go_on_with_a_run_in_training(alone: Path, tmp_path: Path) -> None:
-    start(alone / "text.txt", tmp_path / "run", steps=4)
-    with Run(tmp_path / "run").lock():
-        words = command("train", "--resume", tmp_path / "run", "--steps=8")
-        done = mpirun((2, words), cache=alone / "the-cache")
-    assert done.returncode != 0
-    (message,) = said(done)
-    assert "is being trained by another process" in message
-    assert Run(tmp_path / "run").config["steps"] == 4
 
 
 # -- stopping ---------------------------------------------------------------------------------------------------------
@@ -221,11 +215,12 @@ def process_of(rank: int, run: Path) -> int:
 def test_a_killed_rank_ends_all_and_the_message_says_how_to_go_on(text: Path, tmp_path: Path, cache: Path) -> None:
     run = tmp_path / "run"
     words = train(text, run, steps=10**6, schedule="constant", log_every=50, validate_every=10**7)
-    with launched((3, words), cache=cache) as process:
+    with launched((3, words), cache=cache, **PLAIN) as process:
         wait_for(lambda: len(checkpoints(run)) == 2)
         os.kill(process_of(2, run), signal.SIGKILL)
         done = finish(process)
     assert done.returncode != 0
+    assert done.stdout.count("3 ranks") == done.stdout.count("Run folder") == 1  # one voice
     assert checkpoints(run)
     for step in checkpoints(run):
         check_folder(run / "checkpoints" / f"step-{step}")
@@ -237,9 +232,7 @@ def test_a_killed_rank_ends_all_and_the_message_says_how_to_go_on(text: Path, tm
     words = line.split()
     assert words[3:] == ["elman", "train", "--resume", str(run)]
     on = max(checkpoints(run)) + 5
-    done = mpirun((2, command(*words[4:], f"--steps={on}")), cache=cache)
-    assert (done.returncode, said(done)) == (0, [])
-    assert Run(run).newest().step == on
+    assert resume(run, steps=on).finished.step == on
 
 
 @needs_mpi
@@ -264,7 +257,7 @@ def test_sigusr1_saves_and_stops_all_ranks_at_the_same_step(text: Path, tmp_path
 def test_sigusr1_saves_and_stops_one_process_too_and_may_come_often(text: Path, tmp_path: Path, cache: Path) -> None:
     run = tmp_path / "run"
     words = train(text, run, steps=10**6, schedule="constant", save_every=10**6, validate_every=10**6, log_every=1)
-    with subprocess.Popen(words, env=environment(cache), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(words, env=environment(cache) | PLAIN, stdout=subprocess.PIPE, text=True) as process:
         wait_for(lambda: (run / "metrics.jsonl").exists() and len(Run(run).metrics()) > 5)
         for _ in range(5):
             process.send_signal(signal.SIGUSR1)
@@ -278,69 +271,76 @@ def test_sigusr1_saves_and_stops_one_process_too_and_may_come_often(text: Path, 
 
 @needs_mpi
 def test_a_full_disk_on_rank_0_ends_all_ranks_and_loses_nothing(text: Path, tmp_path: Path, cache: Path) -> None:
-    done = mpirun((2, worker("full", tmp_path)), cache=cache)
+    done = mpirun((2, worker("full", tmp_path)), cache=cache, **PLAIN)
     assert done.returncode == 2
     (message,) = said(done)
     assert re.match(r"elman: rank 0: .*could not be written.*What was saved before is still whole", message)
     assert checkpoints(tmp_path / "run") == [5]
     check_folder(tmp_path / "run" / "checkpoints" / "step-5")
-    start(text, tmp_path / "whole")
     assert resume(tmp_path / "run", steps=24).finished.step == 24
 
 
 @needs_mpi
 def test_an_error_on_one_rank_ends_all_of_them(text: Path, tmp_path: Path, cache: Path) -> None:
-    done = mpirun((3, worker("broken", tmp_path)), cache=cache)
+    done = mpirun((2, worker("broken", tmp_path)), cache=cache, **PLAIN)
     assert done.returncode == 2
     assert said(done) == ["elman: rank 1: the text: Input/output error"]
 
 
 @needs_mpi
-@pytest.mark.parametrize("what", ["option", "text", "missing text", "lanes", "flag", "stdin"])
-def test_ranks_that_cannot_train_together_are_refused_with_one_message(
-    what: str, text: Path, tmp_path: Path, cache: Path
-) -> None:
-    out, other = tmp_path / "run", tmp_path / "other.txt"
+def test_ranks_that_cannot_train_together_are_refused_with_one_message(text: Path, tmp_path: Path, cache: Path) -> None:
+    """In one launch: after a refusal all ranks are where they were."""
+    live, other = tmp_path / "live", tmp_path / "other.txt"
     other.write_text(text.read_text(encoding="utf-8").replace("a", "e", 1), encoding="utf-8")
-    good = train(text, out)
-    groups, message = {
-        "option": ([(1, good), (1, train(text, out, hidden=9))], "rank 1 differs from rank 0 in --hidden: .* 8, got 9"),
-        "text": ([(1, good), (1, train(other, out))], "rank 1 differs from rank 0 in the text"),
-        "missing text": ([(2, good), (1, train(tmp_path / "nowhere.txt", out))], "rank 2: .*nowhere.txt"),
-        "lanes": ([(3, train(text, out, batch=2))], "lanes of the batch: .* one for each of the 3 ranks"),
-        "flag": ([(2, train(text, out, colour="red"))], "elman train has no flag --colour"),
-        "stdin": ([(2, train(Path("-"), out))], "Standard input reaches rank 0 alone"),
-    }[what]  # fmt: skip
-    done = mpirun(*groups, cache=cache)
+    start(text, live, steps=4)
+
+    def new(source: Path = text, **options: object) -> list[str]:
+        return train(source, tmp_path / "new", **options)[3:]  # without python -m elman
+
+    good = new()
+    #             rank 0, 1, 2: the message
+    refused = [
+        ([good, new(hidden=9), good], "rank 1 differs from rank 0 in --hidden: .* 8, got 9"),
+        ([good, new(other), good], "rank 1 differs from rank 0 in the text"),
+        ([good, good, new(tmp_path / "nowhere.txt")], "rank 2: .*nowhere.txt"),
+        ([new(batch=2)] * 3, "lanes of the batch: .* one for each of the 3 ranks"),
+        ([new(colour="red")] * 3, "elman train has no flag --colour"),
+        ([new(Path("-"))] * 3, "Standard input reaches rank 0 alone"),
+        ([["train", "--resume", str(live), "--steps=8"]] * 3, ".*is being trained by another process"),
+    ]
+    (tmp_path / "refused.json").write_text(json.dumps([words for words, _ in refused]))
+    with Run(live).lock():
+        done = mpirun((3, worker("refused", tmp_path)), cache=cache, **PLAIN)
     assert done.returncode == 2
-    assert not out.exists()
-    (line,) = said(done)
-    assert re.match(f"elman: {message}", line)
+    for (_, message), line in zip(refused, said(done), strict=True):
+        assert re.match(f"elman: {message}", line)
+    assert not (tmp_path / "new").exists()
+    assert Run(live).config["steps"] == 4
 
 
 @needs_mpi
 def test_ranks_that_do_not_find_each_other_are_refused(text: Path, tmp_path: Path, cache: Path) -> None:
     """As with another MPI's mpirun: each process believes that it is alone."""
     lost = ["env", "-u", "PMIX_NAMESPACE", "-u", "PMIX_RANK", *(f"-uPMIX_SERVER_URI{v}" for v in (2, 21, 3, 4, 41, 51))]
-    done = mpirun((2, [*lost, *train(text, tmp_path / "run")]), cache=cache)
+    done = mpirun((2, [*lost, *train(text, tmp_path / "run")]), cache=cache, **PLAIN)
     assert done.returncode == 2
     (message,) = said(done)
     assert re.match(r"elman: OMPI_COMM_WORLD_SIZE is 2, but MPI sees 1 process here", message)
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("variable", "of_rank", "rank"), [
-    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "0"),
-    ("PMI_SIZE", "PMI_RANK", "0"),
-    ("SLURM_NTASKS", "SLURM_PROCID", "0"),
-    ("SLURM_NTASKS", "SLURM_PROCID", "1"),
-])  # fmt: skip
-def test_a_launch_without_mpi_is_refused_and_only_the_first_says_so(
-    variable: str, of_rank: str, rank: str, text: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_a_launch_without_mpi_is_refused_and_only_the_first_says_so(text: Path, tmp_path: Path, cache: Path) -> None:
+    launches = [
+        ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "0"),
+        ("PMI_SIZE", "PMI_RANK", "0"),
+        ("SLURM_NTASKS", "SLURM_PROCID", "0"),
+        ("SLURM_NTASKS", "SLURM_PROCID", "1"),  # last: whoever is quiet stays so
+    ]
+    variables = [{size: "4", of_rank: rank} for size, of_rank, rank in launches]
+    (tmp_path / "launches.json").write_text(json.dumps(variables))
     done = subprocess.run(
-        [sys.executable, str(WORKER), *train(text, tmp_path / "run")[2:]],
-        env=mpi_environment(cache) | {variable: "4", of_rank: rank},
+        worker("without_mpi", tmp_path),
+        env=mpi_environment(cache) | PLAIN,
         capture_output=True,
         text=True,
         timeout=LONGEST,
@@ -348,9 +348,11 @@ def test_a_launch_without_mpi_is_refused_and_only_the_first_says_so(
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    expected = f"elman: {variable} is 4, but this Python has no MPI"
-    assert done.stderr.startswith(expected) if rank == "0" else done.stderr == ""
-    assert rank == "1" or "pip install 'elman[mpi]'" in done.stderr
+    before, *errors = re.split(r"launch \d\n", done.stderr)
+    assert before == ""
+    for (size, _, rank), error in zip(launches, errors, strict=True):
+        assert error.startswith(f"elman: {size} is 4, but this Python has no MPI") if rank == "0" else error == ""
+        assert rank == "1" or "pip install 'elman[mpi]'" in error
     assert not (tmp_path / "run").exists()
 
 
@@ -358,7 +360,7 @@ def test_a_launch_without_mpi_is_refused_and_only_the_first_says_so(
 def test_a_slurm_job_that_forgot_srun_is_told_so(text: Path, tmp_path: Path, cache: Path) -> None:
     done = subprocess.run(
         train(text, tmp_path / "run"),
-        env=mpi_environment(cache) | {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"},
+        env=mpi_environment(cache) | PLAIN | {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"},
         capture_output=True,
         text=True,
         timeout=LONGEST,
@@ -366,22 +368,6 @@ def test_a_slurm_job_that_forgot_srun_is_told_so(text: Path, tmp_path: Path, cac
     )
     assert done.returncode == 2
     assert re.match(r"elman: SLURM_NTASKS is 4, but MPI sees 1 process here\. .*srun.*env -u SLURM_NTASKS", done.stderr)
-
-
-def test_mpi4py_is_not_imported_where_nobody_launched_several(text: Path, tmp_path: Path, cache: Path) -> None:
-    script = """
-import sys
-from elman.cli import main
-try:
-    main(sys.argv[1:])
-except SystemExit as leave:
-    assert leave.code == 0, leave.code
-assert "mpi4py" not in sys.modules
-"""
-    words = train(text, tmp_path / "run", steps=1)[3:]
-    alone = {**environment(cache), "OMPI_COMM_WORLD_SIZE": "1", "SLURM_NTASKS": "1"}
-    subprocess.run([sys.executable, "-c", script, *words], env=alone, check=True, timeout=LONGEST, capture_output=True)
-    assert json.loads((tmp_path / "run" / "config.json").read_bytes())["steps"] == 1
 
 
 # -- small parts ------------------------------------------------------------------------------------------------------

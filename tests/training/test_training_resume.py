@@ -104,7 +104,7 @@ def test_a_run_killed_at_any_system_call_ends_as_if_it_had_not_been(
     case: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = CASES[case] | {"steps": 12 if case == "plain" else 7}
-    open_corpus(text)  # into the cache, whose files are not on trial here
+    start(text, tmp_path / "before", **options)  # so that the text and the kernels are there: only the run is on trial
     with killed_at_call(-1, monkeypatch) as calls:
         saved: list[int] = []
         start(text, tmp_path / "whole", [lambda e: saved.append(e.step) if isinstance(e, Saved) else None], **options)

@@ -71,6 +71,7 @@ class Killed(BaseException):
 
 
 Listeners = Sequence[Callable[[Event], None]]
+Here = Callable[..., subprocess.CompletedProcess[str]]  # the fixture elman_here: the command in this process
 
 
 def start(text: Path | str, out: Path | None, listeners: Listeners = (), **options: Any) -> language_run.Trained:
@@ -103,6 +104,9 @@ def outcome(run: Path) -> tuple[bytes, list[dict[str, Any]], bytes, dict[str, An
 
 def flags(options: dict[str, Any]) -> list[str]:
     return [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+
+
+PLAIN = {"ELMAN_KERNELS": "reference"}  # loads a second faster, where no number is compared
 
 
 def environment(cache: Path) -> dict[str, str]:

@@ -53,10 +53,10 @@ class Trainer:
         if self.run is None and self.world.size == 1:
             return
         self._copy_first()
+        arrays, facts = self.state.whole()  # on every rank: each has a part of what is carried on
         self._saved = self._here()
         if self.run is None or self.metrics is None:
             return
-        arrays, facts = self.state.whole()
         facts |= {"steps": self.steps, "metrics_offset": self.metrics.sync(), "seconds": self._seconds()}
         step = self.state.progress.step
         self._write_model()  # first: a checkpoint that says "finished" is never without its model
