@@ -14,6 +14,6 @@ def say_if_compiling(kernel: str) -> None:
     from elman.kernels.compile import CACHED, FOLDER
 
     if not CACHED:
-        errors.print(f"Compiling, about 15 seconds, as every time: {FOLDER} cannot be written.", markup=False)
+        errors.print(f"Compiling, 10 to 20 seconds, as every time: {FOLDER} cannot be written.", markup=False)
     elif not any(FOLDER.glob(f"*/*.{kernel}-*.nbc")):
-        errors.print("Compiling for this machine, once: up to 15 seconds.")
+        errors.print("Compiling for this machine, once: 10 to 20 seconds.")
