@@ -168,6 +168,7 @@ def test_samples_that_cannot_be_written(refused, run, words, message):
     ([], "^elman: SOURCE is missing. elman eval --help tells more"),
     (["cat.txt", "dog.txt"], "^elman: 'dog.txt' is one word too many for elman eval"),
     (["cat.txt", "a dog, or two"], "^elman: 'a dog, or two' is one word too many for elman eval"),
+    (["dog house", "dog"], "^elman: 'dog' is one word too many for elman eval"),
     (["missing.txt"], "no file and no corpus named"),
     (["zebra.txt"], "'Z', 'b', 'r'.*--unknown skip"),
     (["strange.txt", "--unknown", "skip"], "'strange.txt' has nothing that the vocabulary"),

@@ -19,6 +19,7 @@ import pytest
 from elman.cli.flags import parse
 from elman.cli.train import Train
 from elman.config import Config
+from elman.kernels import KERNELS
 from elman.kernels.compile import FOLDER
 from elman.models.sweep import flags
 from elman.training.run import Run
@@ -123,9 +124,9 @@ def test_two_processes_share_a_study(elman, text):
 
 
 def test_a_killed_sweep_goes_on_to_the_total(text, elman):
-    words = ["--steps", 200, "--trials", 6, "--validate-every", 50]
+    words = ["--steps", 600, "--trials", 5, "--validate-every", 150]
     # the same kernels as here, so that the losses are the same to the bit
-    with start(*words, ELMAN_KERNELS="compiled", ELMAN_CACHE=str(FOLDER.parents[1])) as process:
+    with start(*words, ELMAN_KERNELS=KERNELS, ELMAN_CACHE=str(FOLDER.parents[1])) as process:
         up_to(process, "trial 2: elman train")
         process.send_signal(signal.SIGKILL)
     killed, _ = tried("sweeps/cat")
@@ -134,7 +135,7 @@ def test_a_killed_sweep_goes_on_to_the_total(text, elman):
     assert (status, err) == (0, "")
     assert f"Going on after trial {killed['COMPLETE'] + killed['PRUNED']} " in out
     states, trials = tried("sweeps/cat")
-    assert states["FAIL"] == killed["RUNNING"] == 1
+    assert states["FAIL"] == killed["RUNNING"] <= 1  # none, if it was killed between two trials
     assert trials == tried("whole")[1]  # the same choices, the same losses
     assert elman(*shlex.split(out.splitlines()[-1])[1:], "--length", 5).status == 0
     assert len(list(Path("sweeps/cat").glob("trial-*"))) == 1

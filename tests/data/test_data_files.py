@@ -293,6 +293,29 @@ def test_an_interruption_ends_all_threads(
     assert left(cache) == []
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+def test_an_interruption_before_a_thread_begins_is_one(
+    books: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python then knows of a thread that nobody can wait for."""
+    begin, begun = threading._start_new_thread, []  # type: ignore[attr-defined]
+
+    def interrupted(*what: object) -> int:
+        begun.append(what)
+        if len(begun) == 2:
+            raise KeyboardInterrupt
+        return int(begin(*what))
+
+    monkeypatch.setattr("elman.data.encoding.THREADS", 4)
+    monkeypatch.setattr(threading, "_start_new_thread", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            open_corpus(books)
+        assert len(begun) == 2
+    finally:
+        threading._limbo.clear()  # type: ignore[attr-defined]
+
+
 COUNT = """
 import sys
 from elman.data.encoding import Encoding

@@ -316,13 +316,20 @@ def test_the_ending_of_a_file_in_capitals_or_without_lines_does_not_matter(tmp_p
     assert guess_task(str(tmp_path)) == "classify"
 
 
-@pytest.mark.parametrize("name", ["README.txt", "readme.md", "README", "LICENSE", "Licence.txt", "CITATION.cff"])
+@pytest.mark.parametrize("name", ["README.txt", "readme.md", "README", "LICENSE", "Licence.txt"])
 def test_a_file_about_a_labelled_folder_is_no_label(tmp_path, name):
     written(tmp_path, PROSE, name)
     written(tmp_path, NAMES, "Italian.txt")
     written(tmp_path, NAMES, "Korean.txt")
     assert guess_task(str(tmp_path)) == "classify"
     assert set(read_rows(str(tmp_path), "classify").right) == {"Italian", "Korean"}
+
+
+def test_a_label_may_have_the_name_of_a_file_about_others(tmp_path):
+    for name in ("memo.txt", "notice.txt", "readme.txt"):
+        written(tmp_path, NAMES, name)
+    assert guess_task(str(tmp_path)) == "classify"
+    assert set(read_rows(str(tmp_path), "classify").right) == {"memo", "notice", "readme"}
 
 
 def test_blank_lines_in_a_labelled_folder_are_no_examples(tmp_path):

@@ -20,7 +20,6 @@ from elman.maths.cell import rnn_forward as exact_forward
 from elman.maths.truncation import truncated_backward as exact_truncated
 
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity")
-NIGHTLY = pytest.mark.nightly
 COMPILED = Functions(
     cell.rnn_forward, cell.rnn_backward, cell.truncated_backward, layers.output_forward, layers.output_backward,
     layers.embedding_forward, layers.embedding_backward, loss.cross_entropy, loss.mean_squared_error, loss.softmax,
@@ -232,8 +231,7 @@ def test_infinity_saturates_or_becomes_nan_as_in_maths():
 # the other judges
 
 
-# in every change all activations are compared with maths above, which is itself compared with central differences
-@pytest.mark.parametrize("activation", ["tanh", *(pytest.param(a, marks=NIGHTLY) for a in CHECKED if a != "tanh")])
+@pytest.mark.parametrize("activation", CHECKED)
 def test_gradients_agree_with_central_differences(activation, monkeypatch):
     monkeypatch.setattr(cell, "_said", {CHECKED["own pair"]})
     for case in (case for case in all_cases() if case.activation == activation):

@@ -16,7 +16,7 @@ MODELS = {
     "classify": (SequenceClassifier, WORDS, ["A", "B", "A"] * 4),
     "classify numbers": (SequenceClassifier, NUMBERS, ["A", "B", "A"] * 4),
     "regress": (SequenceRegressor, WORDS, [1.0, 2.0, 3.0] * 4),
-    "tag": (SequenceTagger, WORDS, ["xy", "yx", "xyxy"] * 4),
+    "tag": (SequenceTagger, [list(word) for word in WORDS], ["xy", "yx", "xyxy"] * 4),
     "generate": (SequenceGenerator, ["A", "B", "A"] * 4, WORDS),
     "translate": (Seq2Seq, WORDS, ["un", "deux", "trois"] * 4),
 }
@@ -57,15 +57,39 @@ def test_one_text_is_no_list_of_texts(saved):
             load_predictor(saved / name).predict("ab")
 
 
+@pytest.mark.parametrize("X", [[[1.0], [2.0, 3.0]], [[[1.0], [2.0, 3.0]]]])
+def test_vectors_of_several_lengths_are_refused(X, tmp_path):
+    with pytest.raises(ArgumentError, match=r"X: expected .*numbers, got"):
+        SequenceGenerator(hidden=8, epochs=1).fit(X, ["a", "b"][: len(X)])
+    SequenceGenerator(hidden=8, epochs=1).fit([[1.0, 2.0], [3.0, 4.0]], ["a", "b"]).save(tmp_path / "run")
+    with pytest.raises(ArgumentError, match=r"X: expected .*numbers, got"):
+        load_predictor(tmp_path / "run").predict(X)
+
+
 ASK = """
 import sys
-from elman.models.loading import load_predictor
-for name in sys.argv[1:]:
-    load_predictor(name)
+from elman.cli import main
+for words in (line.split("|") for line in sys.argv[1:]):
+    try:
+        main(words)
+    except SystemExit as end:
+        assert end.code == 0, words
 print([name for name in ("sklearn", "scipy.special", "scipy.stats") if name in sys.modules])
 """
 
 
 def test_whoever_only_asks_does_not_wait_for_scikit_learn(saved):
-    words = [sys.executable, "-c", ASK, *(str(saved / name) for name in MODELS)]
-    assert subprocess.run(words, capture_output=True, text=True, check=True, timeout=120).stdout == "[]\n"
+    lines = {
+        "classify": "ab\tA\n",
+        "tag": "a\tx\nb\ty\n",
+        "generate": "ab\tA\n",
+        "translate": "ab\tun\n",
+    }
+    commands = []
+    for name, line in lines.items():
+        (saved / f"{name}.tsv").write_text(line)
+        (saved / f"{name}.txt").write_text("A\n" if name == "generate" else line.replace("\t", "\n"))
+        commands += [f"predict|{saved / name}|{saved / name}.txt|--json", f"eval|{saved / name}|{saved / name}.tsv"]
+    words = [sys.executable, "-c", ASK, *commands]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.splitlines()[-1:] == ["[]"], done.stderr

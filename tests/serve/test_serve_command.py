@@ -64,6 +64,7 @@ def test_a_stream_that_has_begun_ends_well_when_the_service_is_asked_to_stop(run
     thread = threading.Thread(target=listen)
     thread.start()
     assert begun.wait(20)
+    assert not ended
     server.process.send_signal(signal.SIGINT)
     thread.join(60)
     out, err = server.process.communicate(timeout=60)

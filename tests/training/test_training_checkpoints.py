@@ -194,8 +194,9 @@ def test_arrays_that_do_not_fit_are_refused_even_where_the_manifest_fits(how: st
     for folder in (run / "checkpoints").iterdir():
         damage(folder / "state.safetensors", ARRAYS[how])
         resealed(folder)
-    with pytest.raises(CheckpointError):
+    with pytest.raises(CheckpointError) as caught:
         resume(run)
+    assert "state.json" not in str(caught.value)
 
 
 WRONG: dict[str, Callable[[dict[str, Any]], object]] = {

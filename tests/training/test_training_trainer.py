@@ -313,6 +313,20 @@ def test_tries_are_bounded_and_the_end_says_so() -> None:
         Trainer(Descent(losses=lambda *_: math.nan), dataclasses.replace(SGD, retries=0), steps=5).train()
 
 
+@pytest.mark.parametrize("broken", [Failed, Finished])
+def test_a_listener_that_fails_hides_no_error_and_keeps_nothing_from_the_others(broken: type) -> None:
+    def fail(event: Event) -> None:
+        if isinstance(event, broken):
+            raise KeyError("closing")
+
+    events: list[Event] = []
+    config = dataclasses.replace(SGD, retries=0)
+    task = Descent(losses=lambda *_: math.nan if broken is Failed else 1.0)
+    with pytest.raises(DivergenceError if broken is Failed else KeyError) as caught:
+        Trainer(task, config, steps=2, listeners=[fail, events.append]).train()
+    assert events[-1] == Failed(events[-1].step, caught.value)
+
+
 def test_a_state_that_has_exploded_already_is_no_snapshot() -> None:
     """The update after step 4 ruins the weights, and step 5, where a snapshot is due, is the first to see it."""
 

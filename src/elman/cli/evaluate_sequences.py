@@ -17,14 +17,18 @@ MOST_CLASSES = 25  # of which a table is still read
 
 
 def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json: bool) -> int:
+    from elman.data.inputs import NumberInputs
     from elman.data.labelled import FORMS, read_rows
     from elman.data.named import find_here
+    from elman.data.targets import Numbers
     from elman.models.loading import load_predictor
     from elman.models.metrics import Judged, Told, as_facts, evaluate
 
     model = load_predictor(run)
-    if model.task not in FORMS:
-        raise DataError(f"{run} is a run to {model.task}", do="Measure it in Python: model.score(X, y).")
+    numbers = isinstance(model.fitted_.terms.inputs, NumberInputs | Numbers)
+    if model.task not in FORMS or numbers:
+        what = f"{run} is a run to {model.task}{', from numbers' * numbers}"
+        raise DataError(what, do="Measure it in Python: load_model(RUN).score(X, y).")
     source = source if source == "-" else str(find_here(source) or source)
     rows = read_rows(source, model.task, encoding=encoding or model.fitted_.config.data.encoding)
     _refuse_strangers(model, rows)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from elman.cli.say import console, errors, reason
 from elman.errors import DivergenceError, ElmanError
-from elman.training.events import Event, Finished, Saved, Started
+from elman.training.events import Event, Failed, Finished, Saved, Started
 from elman.training.launch import launch
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class LastWords:
             self._watch(event.run)
         elif isinstance(event, Saved):
             self.saved = event.step
-        elif isinstance(event, Finished) and self.watched:
+        elif isinstance(event, Finished | Failed) and self.watched:
             signal.set_wakeup_fd(-1)
 
     def _watch(self, run: Path) -> None:

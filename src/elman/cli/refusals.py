@@ -25,7 +25,8 @@ def refusal(box: str, command: str, words: list[str]) -> ArgumentError:
     if found := re.search(r"Unrecognized options: ([^ ,]+)", said):
         what, near = found[1].partition("=")[0], _nearest(found[1], lines)
         if not what.startswith("-"):
-            word = next((word for word in words if re.match(re.escape(found[1]) + r"([ ,]|$)", word)), found[1])
+            rest = f"{said[found.start(1) :]} "
+            word = max((word for word in words if re.match(re.escape(word) + "[ ,]", rest)), key=len, default=found[1])
             return ArgumentError(f"{word!r} is one word too many for elman {command}", do=more)
         return ArgumentError(f"elman {command} has no flag {what}", do=f"Did you mean {near}?" if near else more)
     if found := re.search(r"Missing value for argument '(.+?)'", said):

@@ -33,9 +33,9 @@ class TrainSequences:
     """Train a model of whole sequences.
 
     --task classify, generate: SOURCE has a text, a tab and a label in each line; or it is a folder with one file a
-    label, whose blank lines are skipped. --task tag: a token, a tab and a tag in each line, a blank line after each
-    sequence. --task translate: a source, a tab and a target in each line. Without --task it is guessed where the file
-    makes it clear.
+    label, whose blank lines are skipped, as is a README. --task tag: a token, a tab and a tag in each line, a blank
+    line after each sequence. --task translate: a source, a tab and a target in each line. Without --task it is guessed
+    where the file makes it clear.
 
     For instance:
         elman train names --task classify

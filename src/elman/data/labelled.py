@@ -18,7 +18,7 @@ TASKS = ("classify", "tag", "generate", "translate")
 LOOKED_AT = 2000  # lines, to guess what a file holds
 NEARLY_ALL = 0.9  # of the lines: if so many have a form, the others are mistakes
 SHORT = 60  # characters: lines that are longer on average are rather text than examples
-ABOUT = ("readme", "license", "licence", "copying", "citation", "notice")  # files that tell of a folder: no labels
+ABOUT = ("readme", "license", "licence")  # files that tell of a folder, unless they look like examples
 FEW = 0.05  # of the lines: so many may be blank by mistake; between paragraphs there are more
 
 
@@ -142,7 +142,7 @@ def _read_folder(folder: Path, task: str, encoding: str) -> Rows:
 
 def _files_of_labels(folder: Path) -> list[Path]:
     found = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    return sorted(path for path in found if path.stem.lower() not in ABOUT)
+    return sorted(path for path in found if path.stem.lower() not in ABOUT or (_look(path) or "")[:1] == ("examples",))
 
 
 def guess_task(source: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -39,5 +40,6 @@ def in_order(function: Callable[[Item], Result], items: Sequence[Item], threads:
     finally:
         pool.shutdown(cancel_futures=True)
         for thread in threading.enumerate():  # one that an interruption met at its start is unknown to the pool
-            if thread.name.startswith(name):
-                thread.join()
+            if thread.name.startswith(f"{name}_"):
+                with contextlib.suppress(RuntimeError):  # one that never began
+                    thread.join()

@@ -16,8 +16,8 @@ from elman.data.ragged import Ragged
 from elman.data.targets import Labels, Numbers, check_one_kind
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
-from elman.models.estimator import SequenceEstimator, no_targets, same_classes, same_number
-from elman.models.predictors import ClassPredictor, NumberPredictor
+from elman.models.estimator import SequenceEstimator, no_targets, same_classes
+from elman.models.predictors import ClassPredictor, NumberPredictor, same_number
 from elman.models.sequence_run import trained_on
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import as_weights, class_weights
@@ -26,7 +26,7 @@ OTHERS = {"target_tokens", "reverse_source"}
 
 
 class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
-    """What both have in common."""
+    """What scikit-learn is told of both."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, is_whole
 from elman.data.examples import Examples
 from elman.data.inputs import few, form_of, number_sequences
-from elman.errors import ArgumentError, NotFiniteError, ShapeError
+from elman.errors import ArgumentError, NotFiniteError
 from elman.maths.arrays import Array
 from elman.models import sequence_run
 from elman.models.predictors import Predictor
@@ -234,11 +234,6 @@ def _constructor(defaults: dict[str, Any]) -> Callable[..., None]:
 
 def no_targets(what: str) -> ArgumentError:
     return ArgumentError(f"y should be {what}: learning requires y to be passed, but the target y is None")
-
-
-def same_number(x: Any, y: Any) -> None:
-    if len(x) != len(y):
-        raise ShapeError("y", expected=f"as many as there are sequences, {len(x)}", got=len(y))
 
 
 def same_classes(classes: Any, known: Array) -> None:

@@ -7,18 +7,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from elman.config import SequenceConfig
-from elman.data.examples import Examples
 from elman.data.inputs import check_tokens, form_of
 from elman.data.symbols import Symbols, kind_of
 from elman.data.targets import Labels, Numbers, Written
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
-from elman.models.estimator import SequenceEstimator, no_targets, same_number
-from elman.models.predictors import GeneratingPredictor, conditions
+from elman.models.estimator import SequenceEstimator, no_targets
+from elman.models.predictors import GeneratingPredictor, belonging, conditions, same_number
 from elman.models.sequence_run import trained_on
-from elman.models.sequence_task import mean_loss
 from elman.models.sequence_terms import Terms
-from elman.models.weighting import as_weights
 
 
 class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
@@ -39,13 +36,13 @@ class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
         config = config or self._config()
         X = _conditions(X, y)
         terms = self._terms(X, y, config, trained_on(config, len(X)))
-        return self._learn(terms, _examples(terms, X, y, sample_weight), config, **options)
+        return self._learn(terms, belonging(terms, X, y, sample_weight), config, **options)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One more pass, over these examples; labels and tokens are those of the first call."""
         X, config = _conditions(X, y), self._config()
         terms = self.fitted_.terms if hasattr(self, "fitted_") else self._terms(X, y, config, np.arange(len(X)))
-        examples = _examples(terms, X, y, sample_weight)
+        examples = belonging(terms, X, y, sample_weight)
         return self._learn_more(terms, examples, config)
 
     def _terms(self, X: Array, y: Any, config: SequenceConfig, rows: Array) -> Terms:
@@ -54,9 +51,7 @@ class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean log-likelihood of a token, the end included, in nats: higher is better."""
-        fitted = self._is_fitted()
-        examples = _examples(fitted.terms, _conditions(X, y), y, sample_weight)
-        return -mean_loss(fitted.network, fitted.parameters, examples)
+        return -self.nats(X, y, sample_weight)
 
 
 def learn_written(y: Any, config: SequenceConfig, rows: Array) -> Written:
@@ -76,8 +71,3 @@ def _conditions(X: Any, y: Any) -> Array:
     array = conditions(X)
     same_number(array, y)
     return array
-
-
-def _examples(terms: Terms, X: Array, y: Any, sample_weight: Any) -> Examples:
-    x = terms.inputs.encode(X)
-    return Examples(x, terms.targets.encode(y), as_weights(sample_weight, len(y)))

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from elman.data.examples import Examples
 from elman.data.symbols import Symbols, cut
 from elman.data.targets import Labels
 from elman.maths.arrays import Array
-from elman.models.sequence_task import mean_loss
 
 
 @dataclass(frozen=True)
@@ -78,9 +76,7 @@ def evaluate(model: Any, left: list[Any], right: list[Any]) -> Judged | Told | L
     """A model on examples as they stand in a file: texts and labels, tokens and tags, sources and targets."""
     task = model.task
     if task == "generate":
-        fitted = model.fitted_
-        x, y = fitted.terms.inputs.encode(np.asarray(right)), fitted.terms.targets.encode(left)
-        nats = mean_loss(fitted.network, fitted.parameters, Examples(x, y, np.ones(len(left))))
+        nats = model.nats(right, left)
         return Likelihood(len(left), nats, float(np.exp(nats)))
     said = model.predict(left)
     if task == "translate":

@@ -18,13 +18,15 @@ from elman.data.inputs import form_of, number_sequences
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
 from elman.data.targets import Labels, Numbers, Written
-from elman.errors import ArgumentError, RunError
+from elman.errors import ArgumentError, RunError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
 from elman.models.decoding import beam_write, limit_of, write
 from elman.models.sequence_run import Fitted
-from elman.models.sequence_task import by_length
+from elman.models.sequence_task import by_length, mean_loss
+from elman.models.sequence_terms import Terms
+from elman.models.weighting import as_weights
 from elman.network.encoder import Encoder
 from elman.network.reader import Reader
 from elman.network.teller import Teller
@@ -218,6 +220,12 @@ class GeneratingPredictor(Writing):
         )  # fmt: skip
         return [self.symbols_.decode(ids) for ids in told]
 
+    def nats(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean loss of a token of these sequences, the end included."""
+        fitted = self._is_fitted()
+        examples = belonging(fitted.terms, conditions(X), y, sample_weight)
+        return mean_loss(fitted.network, fitted.parameters, examples)
+
     def _start(self, X: Any) -> list[Array]:
         """The states (n, H) a layer in which each of these begins."""
         fitted = self._is_fitted()
@@ -251,10 +259,24 @@ def conditions(X: Any) -> Array:
     """What generated sequences belong to."""
     if isinstance(X, str | bytes):
         raise ArgumentError("X", expected="a list of labels", got=f"one {type(X).__name__}")
-    array = np.asarray(X)
+    try:
+        array = np.asarray(X)
+    except ValueError:  # NumPy's, of rows of several lengths
+        raise ArgumentError("X", expected="(n,) labels or (n, F) numbers", got="rows of several lengths") from None
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "biuf"):
         raise ArgumentError("X", expected="(n,) labels or (n, F) numbers", got=f"{array.dtype} of shape {array.shape}")
     return array
+
+
+def belonging(terms: Terms, X: Array, y: Any, sample_weight: Any) -> Examples:
+    """Conditions, and the sequences that belong to them."""
+    same_number(X, y)
+    return Examples(terms.inputs.encode(X), terms.targets.encode(y), as_weights(sample_weight, len(y)))
+
+
+def same_number(x: Any, y: Any) -> None:
+    if len(x) != len(y):
+        raise ShapeError("y", expected=f"as many as there are sequences, {len(x)}", got=len(y))
 
 
 def as_read(x: Ragged, config: SequenceConfig) -> Ragged:

@@ -29,7 +29,7 @@ RECENT = 1.0  # seconds
 
 
 class Loaded(NamedTuple):
-    model: Any  # LanguageModel, SequenceClassifier …
+    model: Any  # LanguageModel, ClassPredictor …
     stepper: Stepper | None  # of a language model
 
 

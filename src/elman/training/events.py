@@ -64,7 +64,8 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """An exception ends the training, and whoever started it gets it: the last event, in place of Finished."""
+    """An exception ends the training, and whoever started it gets it: the last event, in place of Finished, or after
+    it where a listener failed there."""
 
     step: int
     error: BaseException

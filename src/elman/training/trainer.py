@@ -7,6 +7,7 @@ same loop on the sums of their gradients; rank 0 tells the events and writes the
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -71,6 +72,8 @@ class Trainer:
             self.seconds_before, offset = float(facts["seconds"]), int(facts["metrics_offset"])
             if offset < 0:
                 raise ValueError(f"offset {offset}")
+        except CheckpointError:
+            raise  # it names its own file
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CheckpointError(f"{checkpoint.path / 'state.json'} is damaged: {error!r}") from None
         self._saved = self._here()
@@ -106,7 +109,9 @@ class Trainer:
                     return self._finish("interrupted")
             return self._finish(self.state.progress.finished)
         except BaseException as error:
-            self._emit(Failed(self.state.progress.step, error))
+            for listener in self.listeners:
+                with contextlib.suppress(Exception):  # the error itself is what must be seen
+                    listener(Failed(self.state.progress.step, error))
             raise
         finally:
             if self.metrics is not None:
