@@ -353,6 +353,14 @@ def test_a_slow_explosion_is_noticed_by_the_smoothed_loss() -> None:
     assert rolled[0].to == 30  # from there on it was no longer good enough to go back to
 
 
+def test_a_state_that_gets_slowly_worse_is_no_snapshot() -> None:
+    task = Descent(losses=lambda call, step: 1.3 if step >= 30 and call < 140 else 0.5)
+    events, _ = run_of(task, 160, snapshot_every=10)
+    (rolled,) = [e for e in events if isinstance(e, RolledBack)]
+    assert rolled.step > 100
+    assert rolled.to == 30
+
+
 def test_a_loss_close_to_zero_may_double_without_being_called_divergence() -> None:
     """A text that repeats itself is learnt to almost nothing; then every hiccup is many times as much."""
     task = Descent(losses=lambda call, step: 1e-6 if step < 100 else 0.01)
@@ -402,6 +410,17 @@ def test_a_real_run_diverges_goes_back_and_comes_to_its_end_without_a_warning(
     assert any(isinstance(e, Saved) for e in events[: events.index(rolled[-1])])
     assert trained.finished.why == "budget"
     assert trained.finished.best_loss < math.log(30)
+
+
+def test_a_run_that_is_stopped_is_saved_where_it_stops(tmp_path: Path) -> None:
+    run, stops = Run.create(tmp_path / "run", {}, {}), iter([False, False, True])
+    events: list[Event] = []
+    task = Descent()
+    Trainer(task, SGD, steps=10, run=run, listeners=[events.append], stopping=lambda: next(stops)).train()
+    assert [type(e) for e in events[-2:]] == [Saved, Finished]
+    assert (events[-2].step, events[-1].step, events[-1].why) == (3, 3, "interrupted")
+    again = run_of(Descent(), 10, run)[0]
+    assert again[0].step == 3
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------
