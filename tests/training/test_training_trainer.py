@@ -262,21 +262,29 @@ def test_the_plateau_lowers_the_rate_each_time_validation_has_stood_still_for_so
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e9, 2 * 2.0 + 1.1])
 def test_a_diverged_loss_goes_back_to_the_snapshot_with_half_the_rate(bad: float, tmp_path: Path) -> None:
-    task = Descent(losses=lambda call, step: bad if call == 8 else 1.0)
+    first = 6 if math.isfinite(bad) else 8  # of three steps in a row, or of one
+    task = Descent(losses=lambda call, step: bad if first <= call <= 8 else 1.0)
     run = Run.create(tmp_path / "run", {}, {})
-    events, _ = run_of(task, 10, run, snapshot_every=5, log_every=1, validate_every=100)
+    events, _ = run_of(task, 10, run, snapshot_every=4, log_every=1, validate_every=100)
     (rolled,) = [e for e in events if isinstance(e, RolledBack)]
-    assert (rolled.step, rolled.to, rolled.learning_rate, rolled.retries_left) == (7, 5, 0.05, 4)
-    assert [step for step, _ in task.seen] == [0, 1, 2, 3, 4, 5, 6, 7, 5, 6, 7, 8, 9]
+    assert (rolled.step, rolled.to, rolled.learning_rate, rolled.retries_left) == (7, 4, 0.05, 4)
+    assert [step for step, _ in task.seen] == [0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 8, 9]
     p = dict(enumerate(p for _, p in task.seen))
-    assert p[8] == p[5]  # the number itself went back
-    assert task.parameters.buffer[0] == pytest.approx(0.9**5 * 0.95**5)
+    assert p[8] == p[4]  # the number itself went back
+    assert task.parameters.buffer[0] == pytest.approx(0.9**4 * 0.95**6)
     found = [row for row in rows(tmp_path / "run") if "event" in row]
     assert found == [
-        {"event": "rolled back", "step": 7, "to": 5, "loss": bad if math.isfinite(bad) else None,
+        {"event": "rolled back", "step": 7, "to": 4, "loss": bad if math.isfinite(bad) else None,
          "learning_rate": 0.05, "retries_left": 4}
     ]  # fmt: skip
-    assert [row["step"] for row in rows(tmp_path / "run")] == [1, 2, 3, 4, 5, 6, 7, 7, 6, 7, 8, 9, 10]
+    assert [row["step"] for row in rows(tmp_path / "run")] == [1, 2, 3, 4, 5, 6, 7, 7, 5, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("calls", [(8,), (8, 9), (8, 10), (8, 9, 11, 12)])
+def test_an_accident_is_no_divergence(calls: tuple[int, ...]) -> None:
+    """Few examples under one dropout mask may be very wrong, and would be so again at any rate."""
+    events, _ = run_of(Descent(losses=lambda call, step: 11.0 if call in calls else 1e-9), 20, snapshot_every=1)
+    assert not any(isinstance(e, RolledBack) for e in events)
 
 
 def test_a_loss_that_is_high_but_within_bounds_is_no_divergence() -> None:
@@ -339,13 +347,13 @@ def test_a_state_that_has_exploded_already_is_no_snapshot() -> None:
 
     task = Ruined()
     events, _ = run_of(task, 12, snapshot_every=5)
-    assert [(e.step, e.to) for e in events if isinstance(e, RolledBack)] == [(5, 0)]
+    assert [(e.step, e.to) for e in events if isinstance(e, RolledBack)] == [(7, 0)]
     assert isinstance(events[-1], Finished)
     assert events[-1].why == "budget"
 
 
 def test_a_slow_explosion_is_noticed_by_the_smoothed_loss() -> None:
-    task = Descent(losses=lambda call, step: 4.5 if step >= 30 and call < 42 else 0.5)
+    task = Descent(losses=lambda call, step: 4.5 if step >= 30 and call < 52 else 0.5)
     events, _ = run_of(task, 60, snapshot_every=10)
     rolled = [e for e in events if isinstance(e, RolledBack)]
     assert rolled
@@ -354,10 +362,10 @@ def test_a_slow_explosion_is_noticed_by_the_smoothed_loss() -> None:
 
 
 def test_a_state_that_gets_slowly_worse_is_no_snapshot() -> None:
-    task = Descent(losses=lambda call, step: 1.3 if step >= 30 and call < 140 else 0.5)
+    task = Descent(losses=lambda call, step: 2.0 if step >= 30 and call < 100 else 0.5)
     events, _ = run_of(task, 160, snapshot_every=10)
     (rolled,) = [e for e in events if isinstance(e, RolledBack)]
-    assert rolled.step > 100
+    assert 60 < rolled.step < 100
     assert rolled.to == 30
 
 

@@ -18,6 +18,7 @@ class Progress:
     worse: int = 0  # validations since the best one
     worse_rate: int = 0  # the same, since the plateau last lowered the rate
     plateau_factor: float = 1.0
+    exploded: int = 0  # steps in a row
     smoothed: float | None = None  # training loss
     smoothed_best: float | None = None
     loss_sum: float = 0.0  # since the last row of metrics

@@ -134,7 +134,8 @@ class Trainer:
         if diverged(p, loss, norm, self.task.ignorance):
             self._roll_back(loss)
             return
-        self.state.good = good or self.state.good  # only now: its own loss is good
+        if good is not None and not p.exploded:  # only now: its own loss is good
+            self.state.good = good
         rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.state.rate_factor
         rates = Rates(rate, p.step + 1, c.momentum, c.second_moment, c.epsilon, c.weight_decay)
         update(c.optimiser, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.state.memory.values()))
