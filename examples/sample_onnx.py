@@ -16,12 +16,19 @@ try:
 except ImportError:
     sys.exit("onnxruntime is missing: pip install onnxruntime")
 
+if len(sys.argv) < 2:
+    sys.exit(__doc__)
 path, prompt = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "\n"
 length = int(sys.argv[3]) if len(sys.argv) > 3 else 300
 temperature = float(sys.argv[4]) if len(sys.argv) > 4 else 0.8  # 0 takes the likeliest
 
-session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["elman"])["vocabulary"]
+try:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["elman"])["vocabulary"]
+except Exception as error:  # onnxruntime has a class for each
+    sys.exit(f"{path} cannot be read as a model that elman export made: {error!r}")
+if "kind" not in vocabulary:
+    sys.exit(f"{path} is no language model")
 kind, tokens = vocabulary["kind"], vocabulary.get("tokens", range(256))
 if kind == "byte":
     ids = list(prompt.encode())

@@ -53,6 +53,19 @@ def test_an_error_is_one_line_and_no_traceback():
     assert done.stderr == "elman: There is no run at nowhere. elman train makes one.\n"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+def test_a_stream_that_is_closed_is_no_traceback(run):
+    script = f"""
+exec 3>&2
+{shlex.join(ELMAN)} sample run --length 20 >&-; echo $? >&3
+{shlex.join(ELMAN)} eval run - <&-; echo $? >&3
+{shlex.join(ELMAN)} sample nowhere 2>&-; echo $? >&3
+"""
+    done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, timeout=120)
+    assert done.stdout == ""
+    assert done.stderr.splitlines() == ["0", "elman: standard input has no text. It is empty.", "2", "2"]
+
+
 def test_a_terminal_that_lacks_characters_shows_question_marks(run):
     done = call("show", run, env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
     assert (done.returncode, done.stderr) == (0, "")

@@ -160,18 +160,31 @@ def test_show_tells_of_any_run(folder, told):
         assert f"{task}: " in told("show", task)
 
 
+def test_few_examples_make_no_flood_of_lines_and_few_steps_still_show_their_loss(folder, told):
+    Path("few.tsv").write_text("ab\tA\nba\tB\n" * 10)
+    said = told("train", "few.tsv", "--hidden", 4, "--steps", 300, "--validate-every", 1)
+    lines = [line for line in said.splitlines() if line.startswith("step ")]
+    assert 1 < len(lines) < 150
+    assert lines[-1].split()[1] == "300"
+    short = told("train", "few.tsv", "--hidden", 4, "--steps", 3, "--validation", 0)
+    assert [line.split()[:2] for line in short.splitlines() if line.startswith("step ")] == [["step", "3"]]
+
+
 def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs, folder, told):
     for task, text in runs[1].items():
         rows = [json.loads(line) for line in (folder / task / "metrics.jsonl").read_text().splitlines()]
         held = [row for row in rows if row["validation_loss"] is not None]
         shown = [line for line in text.splitlines() if "  validation " in line]
         best = min(held, key=lambda row: row["validation_loss"])
-        assert len(held) == len(shown) > 1
-        for row, line in zip(held, shown, strict=True):
+        by_step = {row["step"]: row for row in held}
+        steps = [int(line.split()[1]) for line in shown]
+        assert steps[-1] == held[-1]["step"]
+        for step, line in zip(steps, shown, strict=True):
+            row = by_step[step]
             accuracy = f"  accuracy {row['validation_accuracy']:.4f}" if task in ("classify", "tag") else ""
             assert f"  validation {row['validation_loss']:.4f}{accuracy}" in line
-        assert text.count("accuracy") == len(held) * (task in ("classify", "tag"))
-        assert sum("validation_accuracy" in row for row in rows) == text.count("accuracy")
+        assert text.count("accuracy") == len(shown) * (task in ("classify", "tag"))
+        assert sum("validation_accuracy" in row for row in rows) == len(held) * (task in ("classify", "tag"))
         right = f", accuracy {best['validation_accuracy']:.4f}" if task in ("classify", "tag") else ""
         found = f"{best['validation_loss']:.4f} nats{right} on validation, at step {best['step']}\n"
         assert found in told("show", task)

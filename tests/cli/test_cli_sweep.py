@@ -141,6 +141,14 @@ def test_a_killed_sweep_goes_on_to_the_total(text, elman):
     assert len(list(Path("sweeps/cat").glob("trial-*"))) == 1
 
 
+def test_examples_are_no_text_to_sweep(elman):
+    Path("names.tsv").write_text("Rossi\tItalian\nSchmidt\tGerman\n" * 10)
+    status, _, err = elman("sweep", "names.tsv", *SMALL, "--steps", 3)
+    assert status == 2
+    assert "names.tsv looks like examples to classify, and a sweep is for language models. In Python" in err
+    assert not Path("sweeps").exists()
+
+
 def test_ctrl_c_stops_and_says_how_to_go_on(text):
     with start("--steps", 100_000, "--trials", 2) as process:
         up_to(process, "trial 0: elman train")

@@ -157,9 +157,11 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
     assert "examples.safetensors is what it learned from" in capsys.readouterr().out
     head, body = read(run)
     assert head["pipeline_tag"] == "text-classification"
-    losses = [row["validation_loss"] for row in Run(run).metrics() if row["validation_loss"] is not None]
-    (metric,) = head["model-index"][0]["results"][0]["metrics"]
-    assert metric["value"] == round(min(losses), 6)
+    held = [row for row in Run(run).metrics() if row["validation_loss"] is not None]
+    best = min(held, key=lambda row: row["validation_loss"])
+    found = {metric["type"]: metric["value"] for metric in head["model-index"][0]["results"][0]["metrics"]}
+    assert found == {"loss": round(best["validation_loss"], 6), "accuracy": round(best["validation_accuracy"], 6)}
+    assert "| part | nats a sequence | accuracy |\n|---|--:|--:|\n| validation |" in body
     assert re.findall("^## (.*)$", body, re.MULTILINE) == ["Data", "Figures", "Use", "Training"]
     monkeypatch.chdir(tmp_path)
     exec(blocks(body, "python")[0], {})

@@ -92,6 +92,21 @@ def test_the_example_writes_what_elman_writes(tmp_path, kind):
     assert done.stdout.decode() == expected + "\n"
 
 
+def test_the_example_says_what_is_wrong(tmp_path):
+    (tmp_path / "no.onnx").write_bytes(b"nonsense")
+    for words, said in (
+        ([], "elman export"),
+        (["missing.onnx"], "missing.onnx cannot"),
+        (["no.onnx"], "no.onnx cannot"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-I", EXAMPLE, *words], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_the_example_needs_onnxruntime_and_numpy_alone():
     lines = map(str.strip, EXAMPLE.read_text().splitlines())
     imports = [line.split()[1] for line in lines if line.startswith(("import ", "from "))]

@@ -33,6 +33,9 @@ COMMANDS = {
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
     """Run one command. Exit 0: all went well; 1: a check failed; 2: bad input; 130: interrupted, or 143."""
+    for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, stream) is None:  # it was closed: nothing comes in, what goes out is lost
+            setattr(sys, stream, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows ? for it
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
@@ -14,6 +16,7 @@ from elman.cli.say import console
 from elman.training.events import Event, Finished, RolledBack, Started, Stepped
 from elman.training.line import rolled_back
 
+APART = 0.2  # seconds between two lines: with few examples, a validation every few steps would be a flood
 PLAIN_EVERY = 100  # steps from one line to the next where there is no terminal
 
 
@@ -25,7 +28,7 @@ class TrainingReport:
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20 if console.rich.width >= 100 else 6),
-            TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[at]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
             expand=True,  # the figures have what the other columns leave them
@@ -33,8 +36,9 @@ class TrainingReport:
             transient=True,
             disable=not console.is_terminal,
         )
-        self.job = self.bar.add_task("training", total=None, figures="")
+        self.job = self.bar.add_task("getting ready", total=None, at="", figures="")
         self.held = ""  # of the last validation
+        self.steps, self.printed = -1, -math.inf  # when the last line was
 
     def __enter__(self) -> TrainingReport:
         self.bar.start()
@@ -45,7 +49,8 @@ class TrainingReport:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
-            self.bar.update(self.job, total=event.steps, completed=event.step)
+            self.steps = event.steps
+            self.bar.update(self.job, description="training", total=event.steps, **self._at(event.step))
             if event.step >= event.steps:
                 console.print(f"Nothing is left to do: {self._taken(event)}. A larger --steps or --epochs goes on.")
             elif event.finished == "patience":
@@ -58,7 +63,7 @@ class TrainingReport:
         elif isinstance(event, RolledBack):
             console.print(rolled_back(event), style="yellow")
         elif isinstance(event, Finished):
-            self.bar.update(self.job, completed=event.step)
+            self.bar.update(self.job, **self._at(event.step))
 
     def _taken(self, event: Started) -> str:
         """How far a run is that has no step left."""
@@ -72,13 +77,19 @@ class TrainingReport:
     def _stepped(self, event: Stepped) -> None:
         self.held = _held(event) or self.held
         if event.logged:
-            self.bar.update(self.job, completed=event.step, figures=self._figures(event))
-        if event.validation_loss is not None or (not console.is_terminal and event.step % PLAIN_EVERY == 0):
+            self.bar.update(self.job, **self._at(event.step), figures=self._figures(event))
+        last, now = event.step == self.steps, time.monotonic()
+        due = event.validation_loss is not None or (not console.is_terminal and event.step % PLAIN_EVERY == 0)
+        if last or event.sample is not None or (due and now - self.printed >= APART):
+            self.printed = now
             best = "  best so far" if event.best else ""
             console.print(f"step {event.step:6}  epoch {event.epoch:5.1f}  {self._line(event)}{best}")
         if event.sample is not None:
             console.print(Text(event.sample.strip(), style="dim italic"))
             console.print()
+
+    def _at(self, step: int) -> dict[str, Any]:
+        return {"completed": step, "at": f"{step}/{self.steps}"}
 
     def _figures(self, event: Stepped) -> str:
         speed = f"{event.tokens_per_second / 1000:.0f}k tokens/s"

@@ -75,6 +75,7 @@ class Sweep:
             raise RangeError("--trials", expected="1 or more", got=self.trials)
         if "-" in self.source:
             raise ArgumentError("A sweep reads its text again when it goes on", do="Save it in a file.")
+        self._refuse_examples()
         if self.threads is not None:
             set_threads(self.threads)
         config = check(Config(self.data, self.network, self.training))
@@ -91,6 +92,15 @@ class Sweep:
         with stop_on_signals(errors.print) as stopping, TrialReport(self._source(), self.trials) as report:
             done = sweep.run(self.trials, report, stopping)
         return farewell(sweep, out, done)
+
+    def _refuse_examples(self) -> None:
+        from elman.cli.train_sequences import task_of
+
+        if (task := task_of(list(self.source))) != "lm":
+            raise ArgumentError(
+                f"{self.source[0]} looks like examples to {task}, and a sweep is for language models",
+                do="In Python, scikit-learn's GridSearchCV finds what suits a SequenceClassifier and its like.",
+            )
 
     def _source(self) -> tuple[str, ...]:
         from elman.data import default_source

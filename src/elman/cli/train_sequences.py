@@ -109,8 +109,9 @@ class TrainSequences:
         if self.out is not None and not self.force:
             refuse_existing(self.out)
         found = self.source if self.source == "-" else str(find_here(self.source) or self.source)
-        rows = read_rows(found, self.task, encoding=self.data.encoding)
-        kind = model_class(self.task)
+        with console.rich.status(f"reading {found}"):
+            rows = read_rows(found, self.task, encoding=self.data.encoding)
+            kind = model_class(self.task)  # with all that scikit-learn imports
         known = kind.defaults()
         options = {name: value for name, value in config.options().items() if name in known}
         model = kind(**options, random_state=self.training.seed)

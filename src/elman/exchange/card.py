@@ -84,12 +84,21 @@ def _refuse_foreign(path: Path, *, force: bool) -> None:
 
 def _recorded(rows: Sequence[Mapping[str, Any]], task: Task) -> list[Figures]:
     """The best validation loss that the run noted, which is that of the model that it kept."""
-    losses = [row["validation_loss"] for row in rows if is_number(row.get("validation_loss"))]
-    return [Figures("validation", None, {task.unit: min(losses)})] if losses else []
+    judged = [row for row in rows if is_number(row.get("validation_loss"))]
+    if not judged:
+        return []
+    best = min(judged, key=lambda row: row["validation_loss"])
+    accuracy = {"accuracy": best["validation_accuracy"]} if is_number(best.get("validation_accuracy")) else {}
+    return [Figures("validation", None, {task.unit: best["validation_loss"], **accuracy})]
 
 
 def _front(name: str, run: Run, task: Task, figures: list[Figures]) -> dict[str, object]:
-    kinds = {task.unit: "loss", "perplexity": "perplexity", "bits a character": "bits_per_character"}
+    kinds = {
+        task.unit: "loss",
+        "perplexity": "perplexity",
+        "bits a character": "bits_per_character",
+        "accuracy": "accuracy",
+    }
     data = _record(run).get("name")
     results = [
         {
@@ -136,9 +145,10 @@ def _judged(figures: list[Figures], task: Task, drawn: bool) -> str:
             f"## Figures\n\nIt was not measured: nothing was held out, or the data are not at hand.\n\n{image}".strip()
         )
     units = list(figures[0].values)
-    head = f"| part | tokens | {' | '.join(units)} |\n|---|--:|{'--:|' * len(units)}"
+    counted = any(f.tokens is not None for f in figures)  # of a model of whole sequences none are
+    head = f"| part |{' tokens |' * counted} {' | '.join(units)} |\n|---|{'--:|' * (counted + len(units))}"
     lines = [
-        f"| {f.part} | {'' if f.tokens is None else f'{f.tokens:,}'} | "
+        f"| {f.part} |{f' {f.tokens:,} |' if f.tokens is not None else '  |' * counted} "
         + " | ".join(f"{value:.4f}" for value in f.values.values())
         + " |"
         for f in figures
