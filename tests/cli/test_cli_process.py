@@ -53,6 +53,14 @@ def test_an_error_is_one_line_and_no_traceback():
     assert done.stderr == "elman: There is no run at nowhere. elman train makes one.\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_behind_a_pipe_is_said(run):
+    with open("/dev/full", "w") as full:
+        done = call("sample", run, "--length", "20", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr == "elman: what it has to say cannot be written: No space left on device\n"
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
 def test_a_stream_that_is_closed_is_no_traceback(run):
     script = f"""

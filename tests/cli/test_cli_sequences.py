@@ -160,6 +160,12 @@ def test_show_tells_of_any_run(folder, told):
         assert f"{task}: " in told("show", task)
 
 
+def test_a_confusion_matrix_has_the_classes_that_are_met(folder, told):
+    Path("one.tsv").write_text("abab1\tA\n")
+    lines = told("eval", "classify", "one.tsv").splitlines()
+    assert [line.split() for line in lines[-2:]] == [["is", "↓", "said", "→", "A"], ["A", "1"]]
+
+
 def test_few_examples_make_no_flood_of_lines_and_few_steps_still_show_their_loss(folder, told):
     Path("few.tsv").write_text("ab\tA\nba\tB\n" * 10)
     said = told("train", "few.tsv", "--hidden", 4, "--steps", 300, "--validate-every", 1)

@@ -108,3 +108,9 @@ def test_only_a_page_of_ours_is_replaced(elman):
     assert (status, out) == (2, "")
     assert "novel.txt exists and is no page of elman steps" in err
     assert Path("novel.txt").read_text() == "Chapter 1"
+
+
+def test_a_page_in_a_folder_that_is_not_there_is_refused_with_advice(elman):
+    status, _, err = elman("steps", "hell", "ello", "--out", "nowhere/page.html")
+    assert status == 2
+    assert "No such file or directory. Make its folder first, or choose another --out." in err

@@ -134,8 +134,11 @@ def test_a_bad_row_is_reported_with_its_line(tmp_path, task, text, says):
 def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         read_rows(str(tmp_path / "missing"), "classify")
-    with pytest.raises(EncodingError, match=r"data\.tsv is not utf-8"):
-        read_rows(written(tmp_path, b"\xff\tx\n"), "classify")
+    says = (
+        r"data\.tsv, line 2: expected text in utf-8, got the byte 0xe9\. Name its encoding \(--encoding latin-1, say\)"
+    )
+    with pytest.raises(EncodingError, match=says):
+        read_rows(written(tmp_path, b"a\tx\nRen\xe9\tx\n"), "classify")
     (tmp_path / "one").mkdir()
     written(tmp_path / "one", "a\n", "only.txt")
     with pytest.raises(DataError, match="1 files with lines"):

@@ -69,11 +69,15 @@ def _refuse_strangers(model: Any, rows: Rows) -> None:
 
 def _table(figures: Judged) -> None:
     """The confusion matrix: rows are what it is, columns what was said."""
-    names = [str(name) for name in figures.classes]
+    import numpy as np
+
+    n = np.array(figures.confusion)
+    met = np.flatnonzero(n.sum(axis=0) + n.sum(axis=1))  # classes that are, or were said
+    confusion, names = n[np.ix_(met, met)].tolist(), [str(figures.classes[i]) for i in met]
     first = max(11, *map(len, names))
-    widths = [max(4, *(len(str(row[j])) for row in figures.confusion)) for j in range(len(names))]
+    widths = [max(4, *(len(str(row[j])) for row in confusion)) for j in range(len(names))]
     heads = " ".join(f"{name[:width]:>{width}}" for name, width in zip(names, widths, strict=True))
     console.print(f"\n{'is ↓ said →':{first}} {heads}", markup=False)
-    for name, row in zip(names, figures.confusion, strict=True):
+    for name, row in zip(names, confusion, strict=True):
         cells = " ".join(f"{n or '·':>{width}}" for n, width in zip(row, widths, strict=True))
         console.print(f"{name:{first}} {cells}", markup=False)

@@ -53,7 +53,7 @@ errors = _Lazy(stderr=True)
 def reason(error: Exception) -> str:
     """What an error that is no bug says to a person."""
     if isinstance(error, OSError) and not isinstance(error, ElmanError):
-        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return f"{error.filename or 'what it has to say cannot be written'}: {error.strerror or error}"
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}. Take a smaller --hidden, --batch or --window."
     return str(error)

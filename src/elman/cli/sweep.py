@@ -200,9 +200,10 @@ def table(finished: list[Any], most: int = 20) -> Any:
     from elman.models.sweep_study import loss_of
 
     names = list(finished[0].params)
-    rows = Table("trial", "nats a token", *names, "seconds", "", box=SIMPLE)
+    heads = ["lr" if name == "learning_rate" else name for name in names]
+    rows = Table("trial", "nats", *heads, "s", "", box=SIMPLE, padding=(0, 0, 0, 1))  # 80 columns are enough
     for column in rows.columns:
-        column.justify = "right"
+        column.justify, column.overflow = "right", "fold"
     for trial in finished[:most]:
         values = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in (trial.params.get(name) for name in names)]
         why = trial.user_attrs.get("why", "")

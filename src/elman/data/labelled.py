@@ -19,6 +19,7 @@ LOOKED_AT = 2000  # lines, to guess what a file holds
 NEARLY_ALL = 0.9  # of the lines: if so many have a form, the others are mistakes
 SHORT = 60  # characters: lines that are longer on average are rather text than examples
 ABOUT = ("readme", "license", "licence")  # files that tell of a folder, unless they look like examples
+NEWLINE = b"\n"
 FEW = 0.05  # of the lines: so many may be blank by mistake; between paragraphs there are more
 
 
@@ -65,8 +66,13 @@ def lines_of(source: str, encoding: str) -> Iterator[tuple[int, str]]:
         raise DataError(f"{source} cannot be read: {error.strerror}") from None
     try:
         text = raw.decode(encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+    except LookupError as error:
         raise EncodingError(f"{source} is not {encoding}: {error}", do="Name its --encoding.") from None
+    except UnicodeDecodeError as error:
+        place = f"{source}, line {raw[: error.start].count(NEWLINE) + 1}"
+        got, other = f"the byte {raw[error.start]:#04x}", "utf-8" if encoding == "latin-1" else "latin-1"
+        do = f"Name its encoding (--encoding {other}, say)."
+        raise EncodingError(place, expected=f"text in {encoding}", got=got, do=do) from None
     return enumerate(_cut(text), 1)
 
 

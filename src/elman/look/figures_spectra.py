@@ -20,13 +20,14 @@ def eigenvalue_plane(W_hh: Spectrum, jacobians: JacobianSpectra | None = None) -
     groups = {"W_hh": W_hh.eigenvalues}
     if jacobians is not None:
         dots = jacobians.spectra.eigenvalues.ravel()
-        groups = {"step Jacobians": dots[:: -(-dots.size // MOST_DOTS)], **groups}
+        groups["step Jacobians"] = dots[:: -(-dots.size // MOST_DOTS)]
     traces = [
         go.Scatter(
             x=np.real(values),
             y=np.imag(values),
             name=name,
             mode="markers",
+            zorder=1 if name == "W_hh" else 0,  # the few above the many
             marker={"size": 7 if name == "W_hh" else 4, "opacity": 0.9 if name == "W_hh" else 0.45},
             hovertemplate=f"{name}: %{{x:.3f}} %{{y:+.3f}}i<extra></extra>",
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -103,7 +104,9 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _cannot_write(path: Path, error: OSError) -> StorageError:
-    return StorageError(
-        f"{path} could not be written: {error.strerror or error}",
-        do="What was saved before is still whole. Free some space or choose another --out.",
-    )
+    ways_out = {
+        errno.ENOSPC: "What was saved before is still whole. Free some space or choose another --out.",
+        errno.ENOENT: "Make its folder first, or choose another --out.",
+    }
+    do = ways_out.get(error.errno or 0, "Choose another --out.")
+    return StorageError(f"{path} could not be written: {error.strerror or error}", do=do)
