@@ -19,6 +19,7 @@ from elman.look.figures_spectra import (
 from elman.look.figures_units import best_units, surprise_along_text, unit_along_text
 from elman.look.judging import slope_name
 from elman.look.page import Page, formula, layer_name, pair
+from elman.maths.arrays import Array
 
 SCALED = 300  # pixels of height
 GOOD = 0.2  # of the way from chance to perfect: a unit below it tracks nothing
@@ -28,14 +29,15 @@ def spectra(page: Page, seen: Examination) -> None:
     page.add("<h2>Spectra</h2>")
     page.add(
         "<p>A step Jacobian says what a small change of one state becomes in the next. Along a direction with a "
-        "singular value below 1 a change dies out, above 1 it grows.</p>"
+        "singular value below 1 a change dies out, above 1 it grows. Thin lines: the highest and the lowest of "
+        "all steps.</p>"
     )
     page.add(formula(f"∂h[t+1]/∂h[t]  =  W_hh @ {slope_name(seen.flow.activation).replace('h', 'h[t+1]')}"))
     for number, layer in reversed(list(enumerate(seen.spectra))):
         W_hh, steps = layer.W_hh, layer.jacobians.spectra
         more = f", {layer_name(number)}" * (len(seen.spectra) > 1)
-        radii = f"The largest modulus is {float(W_hh.radius):.2f} for W_hh, {steps.radius.mean():.2f} for a Jacobian."
-        largest = f"The largest is {W_hh.singular[0]:.2f} for W_hh, {steps.singular[:, 0].mean():.2f} for a Jacobian."
+        radii = f"The largest modulus is {float(W_hh.radius):.2f} for W_hh, {_of_steps(steps.radius)}."
+        largest = f"The largest is {W_hh.singular[0]:.2f} for W_hh, {_of_steps(steps.singular[:, 0])}."
         page.add(
             pair(
                 page.figure(eigenvalue_plane(W_hh, layer.jacobians), "Eigenvalues" + more, radii),
@@ -49,6 +51,10 @@ def spectra(page: Page, seen: Examination) -> None:
         f"{'come together' if top < 0 else 'drift apart'}, ×{np.exp(top):.2f} a step."
     )
     page.add(page.figure(lyapunov_spectrum(exponents), "Lyapunov exponents on this text", note))
+
+
+def _of_steps(values: Array) -> str:
+    return f"{values.mean():.2f} for a Jacobian in the mean, {values.max():.2f} at most"
 
 
 def states(page: Page, seen: Examination) -> None:
