@@ -205,7 +205,7 @@ def table(finished: list[Any], most: int = 20) -> Any:
     for column in rows.columns:
         column.justify, column.overflow = "right", "fold"
     for trial in finished[:most]:
-        values = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in (trial.params.get(name) for name in names)]
+        values = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in (trial.params.get(name) for name in names)]
         why = trial.user_attrs.get("why", "")
         loss = loss_of(trial)
         shown = f"{loss:.4f}" if loss < float("inf") else "–"

@@ -12,6 +12,15 @@ from elman.errors import MissingExtraError
 from elman.look.page import Page, card, tiles
 from elman.models.sweep_study import loss_of
 
+BLUE = "#4a7be0"  # on light and on dark
+OURS = {  # for Optuna's words
+    "Best Value": "best so far",
+    "Hyperparameter": "",
+    "Hyperparameter Importance": "share",
+    "Intermediate Value": "nats a token",
+    "Step": "validation",
+    "Trial": "trial",
+}
 CUT = {"pruned": "cut short", "diverged": "diverged", "impossible": "not possible"}
 
 
@@ -47,8 +56,8 @@ def _figures() -> list[tuple[str, str, Callable[..., Any]]]:
     return [
         ("History", "Each point is a trial; the line is the best so far.", partial(history, **named)),
         ("What mattered", "The share of the differences in loss that a choice explains.", draw.plot_param_importances),
-        ("Choices together", "A line is a trial; drag along an axis to pick some.", partial(together, **named)),
-        ("Choices one by one", "Validation loss against each choice.", partial(draw.plot_slice, **named)),
+        ("Choices together", "A line is a trial; the darker, the better.", partial(together, **named)),
+        ("Choices one by one", "Validation loss against each choice.", partial(_slices, draw.plot_slice)),
         ("Cut short or not", "Validation loss of each trial over its budget.", draw.plot_intermediate_values),
     ]
 
@@ -61,8 +70,24 @@ def _drawn(draw: Callable[..., Any], study: Any) -> Any | None:
             figure = draw(study)
     except (ValueError, RuntimeError, ZeroDivisionError):
         return None
-    figure.update_layout(title=None, template=None, height=figure.layout.height or 420)
+    figure.update_layout(title=None, template=None, width=None, height=figure.layout.height or 420)
+    for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
+        axis.title.text = OURS.get(axis.title.text, axis.title.text)
+    for trace in figure.data:
+        trace.name = OURS.get(trace.name, trace.name)
+        if str(trace.line.color if trace.type == "scatter" else "").startswith("rgb("):
+            trace.line = {"color": _darker(trace.line.color), "width": 2}
     return figure
+
+
+def _darker(colour: str) -> str:
+    """The worst trial must not be white on white."""
+    return f"rgb({', '.join(f'{0.75 * float(part):.0f}' for part in colour[4:-1].split(','))})"
+
+
+def _slices(draw: Callable[..., Any], study: Any) -> Any:
+    """Optuna colours the dots by the order of the trials, which the history shows."""
+    return draw(study, target_name="nats a token").update_traces(marker={"color": BLUE, "showscale": False})
 
 
 def _table(finished: Sequence[Any]) -> str:
