@@ -104,9 +104,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _cannot_write(path: Path, error: OSError) -> StorageError:
-    ways_out = {
-        errno.ENOSPC: "What was saved before is still whole. Free some space or choose another --out.",
-        errno.ENOENT: "Make its folder first, or choose another --out.",
-    }
-    do = ways_out.get(error.errno or 0, "Choose another --out.")
+    do = "What was saved before is still whole. Free some space or choose another --out."
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        do = "Make its folder first, or choose another --out."
     return StorageError(f"{path} could not be written: {error.strerror or error}", do=do)
