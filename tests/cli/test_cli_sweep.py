@@ -149,6 +149,15 @@ def test_examples_are_no_text_to_sweep(elman):
     assert not Path("sweeps").exists()
 
 
+def test_what_may_be_a_text_is_swept_as_one(elman):
+    Path("poems").mkdir()
+    for name in ("a.txt", "b.txt", "more.md"):
+        Path("poems", name).write_text("the cat\nsat on\nthe mat\nall day\n" * 40)
+    assert elman("train", "poems", "--steps", 1).status == 2  # which asks for --task
+    status, _, err = elman("sweep", "poems", *SMALL, "--steps", 3, "--trials", 1)
+    assert (status, err) == (0, "")
+
+
 def test_ctrl_c_stops_and_says_how_to_go_on(text):
     with start("--steps", 100_000, "--trials", 2) as process:
         up_to(process, "trial 0: elman train")

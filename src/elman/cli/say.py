@@ -5,6 +5,7 @@ Importing rich takes a tenth of a second, which a command that only writes text 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,7 +54,9 @@ errors = _Lazy(stderr=True)
 def reason(error: Exception) -> str:
     """What an error that is no bug says to a person."""
     if isinstance(error, OSError) and not isinstance(error, ElmanError):
-        return f"{error.filename or 'what it has to say cannot be written'}: {error.strerror or error}"
+        if error.errno == errno.ENOSPC and not error.filename:  # nothing that we opened: what we were given to write to
+            return f"what it has to say cannot be written: {error.strerror}"
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}. Take a smaller --hidden, --batch or --window."
     return str(error)

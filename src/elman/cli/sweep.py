@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from elman.cli.progress import reading
 from elman.cli.say import console, errors
 from elman.cli.train import Train
 from elman.config import Config, DataConfig, NetworkConfig, TrainingConfig, check
-from elman.errors import ArgumentError, RangeError
+from elman.errors import ArgumentError, DataError, RangeError
 from elman.training.events import Stepped
 
 if TYPE_CHECKING:
@@ -96,7 +97,10 @@ class Sweep:
     def _refuse_examples(self) -> None:
         from elman.cli.train_sequences import task_of
 
-        if (task := task_of(list(self.source))) != "lm":
+        task = "lm"
+        with suppress(DataError):  # what may be either is a text here
+            task = task_of(list(self.source))
+        if task != "lm":
             raise ArgumentError(
                 f"{self.source[0]} looks like examples to {task}, and a sweep is for language models",
                 do="In Python, scikit-learn's GridSearchCV finds what suits a SequenceClassifier and its like.",

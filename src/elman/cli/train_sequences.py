@@ -109,7 +109,7 @@ class TrainSequences:
         if self.out is not None and not self.force:
             refuse_existing(self.out)
         found = self.source if self.source == "-" else str(find_here(self.source) or self.source)
-        with console.rich.status(f"reading {found}"):
+        with console.rich.status("reading the examples"):
             rows = read_rows(found, self.task, encoding=self.data.encoding)
             kind = model_class(self.task)  # with all that scikit-learn imports
         known = kind.defaults()
