@@ -49,11 +49,11 @@ MUTANTS = [
     ("train.py", "config = check(Config(", "config = (Config(", "not checked"),
     (
         "train.py",
-        "if self.out is not None and not self.force:\n            refuse_existing(self.out)",
+        "if self.out is not None:\n            refuse_existing(self.out, force=self.force)",
         "if False:\n            pass",
         "said late",
     ),
-    ("train.py", "force=self.force, ", "", "force does nothing"),
+    ("train.py", "force=self.force, listeners", "listeners", "force does nothing"),
     ("ending.py", "        number += 1\n", "        number += 2\n", "runs/NAME-3"),
     ("ending.py", 'f"{command} {where}", markup=False', 'f"{command} {where}"', "markup in a folder"),
     ("ending.py", "where = quote(str(path))", "where = str(path)", "not quoted"),

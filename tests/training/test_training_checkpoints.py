@@ -307,8 +307,8 @@ def test_force_replaces_a_run_and_nothing_else(run: Path, tmp_path: Path) -> Non
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("years of work")
-    for force in (False, True):
-        with pytest.raises(RunError, match="exists already"):
+    for force, why in ((False, "exists already"), (True, "runs of Elman only")):
+        with pytest.raises(RunError, match=why):
             Run.create(mine, {}, {}, force=force)
     assert (mine / "thesis.txt").read_text() == "years of work"
     with pytest.raises(RunError, match="exists already"):

@@ -52,7 +52,9 @@ def test_a_budget_in_seconds_does_not_count_the_first_step(text: Path, monkeypat
 
 
 def test_a_run_that_appeared_meanwhile_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elman.training.run.refuse_existing", lambda path: None)  # the other came just after the look
+    monkeypatch.setattr(
+        "elman.training.run.refuse_existing", lambda path, force: None
+    )  # the other came just after the look
     Run.create(tmp_path / "run", {"task": "first"}, {})
     with pytest.raises(StorageError, match="could not be made"):
         Run.create(tmp_path / "run", {"task": "second"}, {})
@@ -62,7 +64,7 @@ def test_a_run_that_appeared_meanwhile_is_not_deleted(tmp_path: Path, monkeypatc
 
 def test_making_a_run_touches_nothing_beside_it(tmp_path: Path) -> None:
     (tmp_path / ".notes.old").mkdir()
-    Run.create(tmp_path / "notes", {}, {})
+    Run.create(tmp_path / "notes", {"task": "lm"}, {})
     Run.create(tmp_path / "notes", {"again": 1}, {}, force=True)
     assert sorted(os.listdir(tmp_path)) == [".notes.old", "notes"]
     assert Run(tmp_path / "notes").config["again"] == 1

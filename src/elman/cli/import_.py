@@ -32,7 +32,7 @@ class Import:
     from_: Literal["torch", "onnx"] | None = None  # what wrote it (default: as its name ends)
     vocabulary: Path | None = None  # what its tokens are, where the file does not say so
     activation: Literal["tanh", "relu"] | None = None  # of nn.RNN, where the file does not say so (default: tanh)
-    force: bool = False  # replace the run folder if it exists
+    force: bool = False  # replace the folder if it is a run that nobody trains
 
     def run(self) -> int:
         from elman.exchange import read_onnx, read_torch, to_run
@@ -41,8 +41,7 @@ class Import:
         kind = self.from_ or ENDINGS.get(self.file.suffix)
         if kind is None:
             raise ArgumentError(f"{self.file}", expected="a name that ends in .safetensors, .pt or .onnx, or --from")
-        if not self.force:
-            refuse_existing(self.out)
+        refuse_existing(self.out, force=self.force)
         with errors.rich.status(f"reading {self.file}"):
             if kind == "torch":
                 model = read_torch(self.file, activation=self.activation, vocabulary=self.vocabulary)

@@ -53,7 +53,7 @@ class Train:
 
     source: tyro.conf.Positional[tuple[str, ...]] = ()  # files, folders, patterns, - or a name
     out: Path | None = None  # the run folder (default: runs/NAME, or runs/NAME-2 …)
-    force: bool = False  # replace the folder if it exists
+    force: bool = False  # replace the folder if it is a run that nobody trains
     resume: Path | None = None  # go on with this run; only the budget may change (--seconds: so many more)
     task: str = "lm"  # or classify, tag, generate, translate: each has its own --help (guessed where SOURCE is clear)
     preset: str = "default"  # choices that fit together: default, large, tiny
@@ -149,8 +149,8 @@ class Train:
 
     def _named_out(self) -> Path | None:
         """The folder asked for: refused now, not after the text has been read."""
-        if self.out is not None and not self.force:
-            refuse_existing(self.out)
+        if self.out is not None:
+            refuse_existing(self.out, force=self.force)
         return self.out
 
     def _also(self, out: Path) -> list[Listener]:

@@ -46,7 +46,7 @@ class TrainSequences:
     source: tyro.conf.Positional[str | None] = None  # a file, a folder, or -
     task: Task = "classify"  # what is to be learned
     out: Path | None = None  # the run folder (default: runs/NAME, or runs/NAME-2 …)
-    force: bool = False  # replace the folder if it exists
+    force: bool = False  # replace the folder if it is a run that nobody trains
     resume: Path | None = None  # go on with this run; only the budget may change (--seconds: so many more)
     threads: int | None = None  # at most so many (default: all cores that the process may use)
     tensorboard: bool = False  # write TensorBoard files into the run folder
@@ -106,8 +106,8 @@ class TrainSequences:
         if self.source is None:
             raise ArgumentError("SOURCE is missing", do=f"Name a file: elman train FILE --task {self.task}.")
         config = check(SequenceConfig(self.data, self.network, self.training))
-        if self.out is not None and not self.force:
-            refuse_existing(self.out)
+        if self.out is not None:
+            refuse_existing(self.out, force=self.force)
         found = self.source if self.source == "-" else str(find_here(self.source) or self.source)
         with console.rich.status("reading the examples"):
             rows = read_rows(found, self.task, encoding=self.data.encoding)

@@ -104,16 +104,18 @@ def start(
     here.agree(prepared.facts())
     task = prepared.task()
     steps = budget(prepared, task)
-    run = None
-    if out is not None and here.rank == 0:
+    # made before the folder: what does not fit into memory replaces no run
+    trainer = Trainer(task, config.training, steps=steps, listeners=listeners, stopping=stopping)
+    if out is None or here.rank:
+        finished = trainer.train()
+    else:
         files = {"vocabulary.json": as_json(corpus.vocabulary.to_json())}
         facts = config_json(config, corpus, steps=steps, batch=prepared.batch)
         if not corpus.files:  # standard input, a pipe or a text in memory: it cannot be read again
             files[CORPUS] = to_bytes({"ids": np.asarray(corpus.ids)})
             facts["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
-        run = Run.create(out, facts, files, force=force)
-    with run.lock() if run else nullcontext():
-        finished = Trainer(task, config.training, steps=steps, run=run, listeners=listeners, stopping=stopping).train()
+        with Run.create_locked(out, facts, files, force=force) as trainer.run:
+            finished = trainer.train()
     return Trained(task.network, task.parameters, corpus.vocabulary, finished)
 
 

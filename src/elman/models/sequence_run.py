@@ -145,15 +145,16 @@ def start(
     here.agree(shared_facts(fitted, examples))
     task = new_task(fitted, examples)
     steps = budget(fitted, examples, task)
-    run = None
-    if out is not None and here.rank == 0:
+    # made before the folder: what does not fit into memory replaces no run
+    trainer = Trainer(task, task.paced, steps=steps, listeners=listeners, stopping=stopping)
+    if out is None or here.rank:
+        fitted.finished = trainer.train()
+    else:
         files = {"vocabulary.json": as_json(fitted.terms.to_json()), EXAMPLES: to_bytes(examples.arrays())}
         sha256 = hashlib.sha256(files[EXAMPLES]).hexdigest()
         facts = {**config_json(fitted), "steps": steps, "data": {**(source or {}), "sha256": sha256}}
-        run = Run.create(out, facts, files, force=force)
-    with run.lock() if run else nullcontext():
-        trainer = Trainer(task, task.paced, steps=steps, run=run, listeners=listeners, stopping=stopping)
-        fitted.finished = trainer.train()
+        with Run.create_locked(out, facts, files, force=force) as trainer.run:
+            fitted.finished = trainer.train()
     return fitted
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elman.config import TASKS
 from elman.errors import CheckpointError, RunError, StorageError
 from elman.maths.arrays import Array
 from elman.training.arrays import Wanted, read_arrays, to_bytes
@@ -60,54 +61,45 @@ class Run:
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False) -> Run:
         """Make the folder with its config and first files, at once: it is never seen half-made."""
-        path = Path(os.path.abspath(path))
-        if not force or not os.path.exists(path / "config.json"):
-            refuse_existing(path)
+        with cls.create_locked(path, config, files, force=force) as run:
+            return run
+
+    @classmethod
+    @contextlib.contextmanager
+    def create_locked(
+        cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False
+    ) -> Iterator[Run]:
+        """The same, with the lock of the new run held from its first moment.
+
+        With `force` a run in its place is replaced, if nobody trains it; nothing else is. It is deleted only when the
+        new run stands in its place.
+        """
+        path = Path(os.path.realpath(path))
+        refuse_existing(path, force=force)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         old = beside.with_name(f"{beside.name}.old")
-        try:
-            shutil.rmtree(beside, ignore_errors=True)  # left by a killed process of the same number
-            beside.mkdir(parents=True)
-            for name, data in {"config.json": as_json({"format": FORMAT, **config}), **files}.items():
-                write_file(beside / name, data)
-            if force and path.exists():
-                path.rename(old)
-            # over an empty folder a rename succeeds; over one that another process has made meanwhile it fails
-            beside.rename(path)
-            sync_folder(path.parent)
-        except OSError as error:
-            raise StorageError(f"{path} could not be made: {error.strerror or error}") from error
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
-        return cls(path)
+        replaced = force and os.path.exists(path / "config.json")
+        with cls(path).lock() if replaced else contextlib.nullcontext(), contextlib.ExitStack() as stack:
+            try:
+                shutil.rmtree(beside, ignore_errors=True)  # left by a killed process of the same number
+                beside.mkdir(parents=True)
+                stack.callback(shutil.rmtree, beside, ignore_errors=True)
+                for name, data in {"config.json": as_json({"format": FORMAT, **config}), **files}.items():
+                    write_file(beside / name, data)
+                stack.enter_context(_locked(beside))  # the lock is on the folder itself and moves with it
+                _put_in_place(beside, path, old if replaced else None)
+            except OSError as error:
+                raise StorageError(f"{path} could not be made: {error.strerror or error}") from error
+            yield cls(path)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
         """One process at a time writes into a run; the lock goes with the process that holds it."""
-        if sys.platform == "win32":  # which has no such locks
+        with _locked(self.path):
+            if read_json(self.path / "config.json") != self.config:
+                raise RunError(f"{self.path} was replaced by another process", do="Try again.")
             self._tidy()
             yield
-            return
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            self._take(folder)
-            self._tidy()
-            yield
-        finally:
-            os.close(folder)
-
-    def _take(self, folder: int) -> None:
-        """Whoever asks whether the run is in training holds its lock too, for a moment: that passes."""
-        until = time.monotonic() + MOMENT
-        while True:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise RunError(f"{self.path} is being trained by another process") from None
-            time.sleep(MOMENT / 20)
 
     def _tidy(self) -> None:
         """Remove what a kill left half-written: whoever holds the lock knows that nobody is still writing it."""
@@ -176,7 +168,62 @@ class Run:
         return iter(sorted(found, reverse=True))
 
 
-def refuse_existing(path: Path) -> None:
-    """An empty folder may be used; anything else is somebody's."""
-    if os.path.exists(path) and (not path.is_dir() or any(path.iterdir())):
+def refuse_existing(path: Path, *, force: bool = False) -> None:
+    """An empty folder may be used; with `force` also that of a run which nobody trains. Anything else is kept."""
+    if not os.path.exists(path) or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not force:
         raise RunError(f"{path} exists already", do="Choose another --out; --force replaces a run, and nothing else.")
+    try:
+        task = Run(path).config.get("task")
+        if task not in ("lm", *TASKS):
+            raise CheckpointError(f"{path / 'config.json'}: the task", expected="a known one", got=repr(task))
+    except RunError as error:
+        do = "Nothing was changed. Choose another --out, or delete it yourself."
+        raise RunError(f"--force replaces runs of Elman only: {error}", do=do) from None
+    with _locked(path):
+        pass
+
+
+def _put_in_place(new: Path, path: Path, old: Path | None) -> None:
+    """Rename a folder to its place. What stands there becomes `old` until then, and comes back if that fails."""
+    if old is None:
+        # over an empty folder a rename succeeds; over one that another process has made meanwhile it fails
+        new.rename(path)
+    else:
+        try:
+            path.rename(old)
+            new.rename(path)
+        except BaseException:
+            if new.exists() and old.exists():
+                old.rename(path)
+            raise
+        finally:
+            if not new.exists():
+                shutil.rmtree(old, ignore_errors=True)
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """The lock of a folder, which others may hold for a moment to see whether it is in training."""
+    if sys.platform == "win32":  # which has no such locks
+        yield
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        until = time.monotonic() + MOMENT
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    do = "Stop it first, or choose another --out."
+                    raise RunError(f"{path} is being trained by another process", do=do) from None
+            time.sleep(MOMENT / 20)
+        if not os.path.samestat(os.fstat(folder), os.stat(path)):
+            raise RunError(f"{path} was replaced by another process", do="Try again.")
+        yield
+    finally:
+        os.close(folder)
