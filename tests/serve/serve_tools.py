@@ -59,10 +59,19 @@ class Asked:
 
 
 class Server(Asked):
-    def __init__(self, *words: object, key: str = "", cwd: Path | None = None, **environment: str) -> None:
+    def __init__(
+        self,
+        *words: object,
+        key: str = "",
+        cwd: Path | None = None,
+        prefix: tuple[object, ...] = (),
+        flags: tuple[str, ...] = (),
+        **environment: str,
+    ) -> None:
+        """`prefix` is a command that starts the service, `flags` are for Python."""
         clean = {name: value for name, value in os.environ.items() if name != "ELMAN_API_KEY"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "elman", "serve", "--port", "0", *map(str, words)],
+            [*map(str, prefix), sys.executable, *flags, "-m", "elman", "serve", "--port", "0", *map(str, words)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

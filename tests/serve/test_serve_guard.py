@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 
 import httpx
 import pytest
@@ -119,6 +120,21 @@ def test_an_oversized_body_is_refused_whether_it_says_its_size_or_not(server):
     pieces = (body[i : i + 65536] for i in range(0, len(body), 65536))
     answer = server.http.post("/v1/completions", content=pieces, headers={"Content-Type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("size", [3, 4, 1000])
+def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(server, size):
+    host, port = server.url.removeprefix("http://").split(":")
+    lines = ["POST /v1/completions HTTP/1.1", "Host: localhost", *(f"{name}: {value}" for name, value in JSON.items())]
+    head = "\r\n".join([*lines, f"Content-Length: {size}", "Transfer-Encoding: chunked", "", ""])
+    with socket.create_connection((host, int(port)), timeout=20) as client:
+        client.sendall(head.encode() + b"2\r\n{}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        told = b""
+        while piece := client.recv(10_000):
+            told += piece
+    assert told.startswith(b"HTTP/1.1 400")
+    assert told.count(b"HTTP/1.1") == 1
+    assert b"Content-Length and Transfer-Encoding" in told
 
 
 TRICKS = ["..", "../char", "..%2fchar", "%2e%2e%2fchar", "char/../byte", "/etc/passwd", "char%00", "./char", "~",

@@ -129,6 +129,9 @@ class Guard:
                 code="invalid_api_key",
                 headers={"WWW-Authenticate": "Bearer"},
             )
+        if "content-length" in headers and "transfer-encoding" in headers:  # proxies disagree on where such a body ends
+            message = "Content-Length and Transfer-Encoding: expected one of them. Leave one out."
+            raise ApiError(400, message, code="ambiguous_length", headers={"Connection": "close"})
         size = headers.get("content-length", "")
         if size.isdecimal() and int(size) > doors.max_body:
             raise self._too_large()

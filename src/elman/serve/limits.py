@@ -15,6 +15,7 @@ class Limits:
     max_tokens: int = 4096  # tokens that a request may have written for each text
     max_sequences: int = 64  # texts that are written at the same time
     max_streams: int = 32  # clients that follow runs in training
+    max_connections: int = 512  # connections at the same time; never more than half of the files that may be open
     max_seconds: float = 60.0  # that a request may take
 
     def check(self) -> Limits:

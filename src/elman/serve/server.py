@@ -15,6 +15,7 @@ import uvicorn
 
 from elman.errors import ArgumentError, RangeError
 from elman.serve.app import Service
+from elman.serve.connections import QUEUE, AcceptErrors, Connection, bounds
 from elman.serve.limits import Limits
 
 SWITCH = 0.0005  # seconds that a thread may keep the others from Python: the engine waits for nothing longer
@@ -37,7 +38,7 @@ def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> soc
             milliseconds = max(1, int(min(2000 * max_seconds, 2**31 - 1)))
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         listener.bind(address)
-        listener.listen(2048)
+        listener.listen(QUEUE)
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
@@ -56,13 +57,19 @@ def url(listener: socket.socket) -> str:
 class Server(uvicorn.Server):
     def __init__(self, service: Service) -> None:
         limits, self.ending = service.limits, service.ending
+
+        class Bounded(Connection):
+            most, at_once = bounds(limits.max_connections)
+
         super().__init__(
             uvicorn.Config(
                 service,
                 lifespan="on",
                 ws="none",
-                http="h11",  # which bounds the headers of a request: httptools, where it is installed, takes any amount
-                log_level="warning",
+                # h11 bounds the headers of a request: httptools, where it is installed, takes any amount
+                http=Bounded,
+                backlog=Bounded.at_once,  # asyncio accepts so many in a turn
+                log_level="error",  # its warnings are about clients, who could fill a disk with them
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
@@ -70,6 +77,12 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=int(limits.max_seconds) + 5,
             )
         )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(AcceptErrors())
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(QUEUE)  # asyncio has set it to the backlog, where a burst of clients would wait for seconds
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal lets requests end, the second does not; neither is an error."""
