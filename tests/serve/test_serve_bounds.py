@@ -11,10 +11,11 @@ import time
 import numpy as np
 import pytest
 from serve_tools import TEXT
+from serve_tools import Server as ServerProcess
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
-from elman.models import Sampling, SequenceClassifier
+from elman.models import Sampling, Seq2Seq, SequenceClassifier, SequenceTagger
 from elman.serve import plain as plain_module
 from elman.serve import trainings as trainings_module
 from elman.serve.app import AHEAD, new_service
@@ -37,6 +38,30 @@ def test_logprobs_of_many_long_texts_are_refused(server):
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "too_many_logprobs"), answer.text[:500]
     assert server.post("/v1/completions", **{**body, "n": 1, "logprobs": 1}).status_code == 200
     assert server.post("/v1/completions", **{**body, "logprobs": None}).status_code == 200
+
+
+def test_an_answer_that_would_fill_the_memory_is_refused_before_the_work(tmp_path):
+    tiny = {"hidden": 6, "epochs": 1, "random_state": 0}
+    letters = "abcdefghijklmnopq"
+    SequenceTagger(**tiny).fit([letters] * 4, [[f"TAG-{letter}" for letter in letters]] * 4).save(tmp_path / "tag")
+    Seq2Seq(**tiny).fit(["abc", "bca"] * 4, ["abc", "bca"] * 4).save(tmp_path / "translate")
+    server = ServerProcess(tmp_path / "tag", tmp_path / "translate", "--max-seconds", 600)
+    before = server.memory()
+    for body, what in (
+        ({"model": "tag", "inputs": ["a" * 20_000] * 26}, "131,072 steps of all sequences, got about 520,000"),
+        ({"model": "tag", "inputs": ["a" * 400] * 256}, "bytes of the answer"),
+        ({"model": "translate", "inputs": ["abc"] * 256, "beam": 32, "limit": 1000}, "steps of all sequences"),
+    ):
+        began = time.monotonic()
+        answer = server.post("/v1/elman/predict", **body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "answer_too_large"), body["model"]
+        assert what in answer.json()["error"]["message"]
+        assert time.monotonic() - began < 10
+    assert server.memory() - before < 100e6
+    answer = server.post("/v1/elman/predict", model="tag", inputs=["a" * 2000] * 10)
+    assert [len(row["output"]) for row in answer.json()["outputs"]] == [2000] * 10
+    assert server.post("/v1/elman/predict", model="translate", inputs=["abc"] * 9, beam=2).status_code == 200
+    assert server.stop()[0] == 0
 
 
 def test_a_calculation_that_nobody_waits_for_keeps_its_place_until_it_ends():

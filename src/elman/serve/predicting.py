@@ -17,21 +17,25 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
+from elman.models.decoding import limit_of
 from elman.serve.fields import Fields, read_fields
 from elman.serve.limits import Limits
-from elman.serve.plain import Json, plain
+from elman.serve.plain import Json, dumps, plain
 from elman.serve.problems import ApiError
 from elman.serve.registry import Loaded, Registry
 from elman.serve.work import Work
 
 MOST_INPUTS, WIDEST_BEAM, LONGEST = 256, 32, 1000
+MOST_STEPS = 1 << 17  # of all sequences of a request, those that are written counted once for each candidate
+MOST_BYTES = 16 << 20  # of an answer
+NUMBER = 24  # bytes of a probability in JSON
 
 
 class Options(NamedTuple):
     beam: int  # generate, translate: the likeliest sequence that so many candidates find
     temperature: float | None  # generate: draw one instead
     seed: int
-    limit: int | None  # tokens of what is written
+    limit: int  # tokens of what is written
 
 
 def predict_route(registry: Registry, limits: Limits, work: Work) -> Callable[[Request], Awaitable[Response]]:
@@ -43,7 +47,7 @@ def predict_route(registry: Registry, limits: Limits, work: Work) -> Callable[[R
             fields.whole("beam", 1, 1, WIDEST_BEAM),
             fields.number("temperature", None, 0, 2),
             fields.whole("seed", 0, 0, 2**63 - 1),
-            fields.whole("limit", None, 1, LONGEST),
+            fields.whole("limit", LONGEST, 1, LONGEST),
         )
         fields.end()
         served = registry.get(name)
@@ -51,6 +55,9 @@ def predict_route(registry: Registry, limits: Limits, work: Work) -> Callable[[R
             message = f"{served.name!r} is a language model. See /v1/completions."
             raise ApiError(400, message, code="wrong_task", param="model")
         loaded = await registry.model(name)
+        if served.task in ("generate", "translate"):
+            options = options._replace(limit=min(options.limit, limit_of(loaded.model.symbols_)))
+        _check_size(loaded.model, served.task, inputs, options)
 
         def told() -> Response:
             outputs = plain(_predict(loaded, served.task, inputs, options))
@@ -82,6 +89,23 @@ def _predict(loaded: Loaded, task: str, inputs: list[Any], options: Options) -> 
     else:
         outputs = model.predict(inputs, beam=options.beam, limit=options.limit)
     return [{"output": output, "probabilities": None} for output in outputs]
+
+
+def _check_size(model: Any, task: str, inputs: list[Any], options: Options) -> None:
+    """Before any work: a short request can ask for an answer that fills the memory."""
+    steps = sum(len(value) if isinstance(value, str | list) else 1 for value in inputs)
+    size = 0
+    if task in ("classify", "tag"):
+        row = sum(len(dumps(str(name))) + NUMBER for name in model.classes_.tolist())
+        size = row * (steps if task == "tag" else len(inputs))
+    elif task in ("generate", "translate"):
+        steps += len(inputs) * options.limit * options.beam
+        size = len(inputs) * options.limit * max(map(len, model.symbols_.tokens))
+    for what, got, most in (("steps of all sequences", steps, MOST_STEPS), ("bytes of the answer", size, MOST_BYTES)):
+        if got > most:
+            do = "Send fewer or shorter inputs, or ask for a smaller limit or beam."
+            message = f"inputs: expected at most {most:,} {what}, got about {got:,}. {do}"
+            raise ApiError(413, message, code="answer_too_large", param="inputs")
 
 
 def _inputs(fields: Fields, limits: Limits) -> list[Any]:
