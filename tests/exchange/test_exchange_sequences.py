@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import numpy as np
 import pytest
@@ -165,11 +164,11 @@ def test_facts_that_contradict_are_refused(tmp_path, runs, changed, why):
         read_torch(path)
 
 
-def test_where_one_of_two_files_cannot_be_written_the_old_ones_stay(tmp_path, runs):
+def test_where_one_of_two_files_cannot_be_written_the_old_ones_stay(tmp_path, runs, monkeypatch):
     encoder, decoder = tmp_path / "model.encoder.onnx", tmp_path / "model.decoder.onnx"
     encoder.write_bytes(b"the old one")
-    in_the_way = decoder.with_name(f".{decoder.name}.{os.getpid()}")
-    in_the_way.symlink_to(tmp_path / "missing" / "file")  # where the decoder would be written
+    places = {encoder: tmp_path / "new", decoder: tmp_path / "missing" / "file"}  # where they are written at first
+    monkeypatch.setattr("elman.training.storage.temporary_name", places.__getitem__)
     with pytest.raises(StorageError, match="could not be written"):
         write_onnx(runs["translate"], tmp_path / "model.onnx", force=True)
     assert encoder.read_bytes() == b"the old one"

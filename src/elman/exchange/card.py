@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -12,6 +13,7 @@ from elman.exchange.card_language import Figures, language_figures, language_sam
 from elman.exchange.curve import curve
 from elman.exchange.front_matter import front_matter
 from elman.exchange.markdown import fenced, plain, table
+from elman.files import read_regular
 from elman.look.history import is_number, kept
 from elman.training.arrays import read_arrays
 from elman.training.run import Run
@@ -19,6 +21,7 @@ from elman.training.storage import write_file
 
 README, CURVE = "README.md", "curve.svg"
 MARK = "<!-- made by elman card -->"
+MOST_CARD = 1 << 24  # bytes
 
 
 class Task(NamedTuple):
@@ -78,7 +81,13 @@ def _refuse_foreign(path: Path, *, force: bool) -> None:
     """What a person has written is not replaced unless that is asked for."""
     if path.is_dir():
         raise RunError(f"{path} is a folder")
-    if not force and path.exists() and MARK.encode() not in path.read_bytes():
+    if force or not os.path.lexists(path):
+        return
+    try:
+        made = MARK.encode() in read_regular(path, MOST_CARD)
+    except OSError:  # too large, a link, a pipe
+        made = False
+    if not made:
         raise RunError(f"{path} was not made by elman card", do="--force replaces it.")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ import numpy as np
 from elman.config import TASKS, Config, from_json, to_json
 from elman.data import Corpus, Split, Vocabulary, corpus_from_text, fitting_batch, open_corpus, vocabulary_from_json
 from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError
+from elman.files import sha256_of
 from elman.maths.arrays import Array
 from elman.models.language_task import LanguageTask, new_network, new_parameters
 from elman.models.sampling import Writer
@@ -183,7 +185,7 @@ def corpus_of(run: Run) -> Corpus:
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not say what text it was trained on")
     if (run.path / CORPUS).exists():
         ids = read_arrays(run.path / CORPUS).get("ids")
-        if hashlib.sha256((run.path / CORPUS).read_bytes()).hexdigest() != run.config.get("corpus_sha256"):
+        if sha256_of(run.path / CORPUS) != run.config.get("corpus_sha256"):
             raise CheckpointError(f"{run.path / CORPUS} is not as it was written")
         if ids is None or ids.ndim != 1 or ids.dtype != vocabulary.dtype or (ids >= len(vocabulary)).any():
             raise CheckpointError(f"{run.path / CORPUS} is damaged")
@@ -195,6 +197,11 @@ def corpus_of(run: Run) -> Corpus:
     files = recorded.get("files", [recorded["source"]])
     if not isinstance(files, list) or not files or not all(isinstance(file, str) for file in files):
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: files of the text", expected="a list of paths")
+    for file in files:
+        if not os.path.exists(file):  # nor is it taken for a pattern
+            raise DataError(f"there is no file {file!r}", do=f"Bring the text of {run.path} back.")
+        if not os.path.isfile(file):  # a pipe or a device would be copied until the disk is full
+            raise RunError(f"The text of {run.path} is {file!r}", expected="a regular file", do="Start a new run.")
     changed = RunError(
         f"The text of {run.path} has changed since the run began ({recorded['source']})",
         do="Bring the old text back, or start a new run.",

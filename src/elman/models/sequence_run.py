@@ -21,6 +21,7 @@ from elman.data.inputs import TokenInputs
 from elman.data.symbols import EDGE_ID
 from elman.data.targets import Labels, Written
 from elman.errors import CheckpointError, DataError, RangeError, RunError
+from elman.files import sha256_of
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
 from elman.models.decoding import show
@@ -245,8 +246,7 @@ def examples_of(run: Run) -> Examples:
     """What a run learns from, unchanged."""
     recorded = run.config.get("data")
     arrays = read_arrays(run.path / EXAMPLES)
-    sha256 = hashlib.sha256((run.path / EXAMPLES).read_bytes()).hexdigest()
-    if not isinstance(recorded, Mapping) or recorded.get("sha256") != sha256:
+    if not isinstance(recorded, Mapping) or recorded.get("sha256") != sha256_of(run.path / EXAMPLES):
         raise CheckpointError(f"{run.path / EXAMPLES} is not as it was written")
     return Examples.from_arrays(arrays, classes=terms_of(run).targets.width)
 

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 from elman.config import Config, TrainingConfig, to_json
 from elman.data import Corpus
 from elman.errors import ArgumentError, DataError, DivergenceError, RunError, StorageError
+from elman.files import temporary_name
 from elman.models import language_run
 from elman.models.sweep_space import Dimension
 from elman.models.sweep_study import VALIDATIONS, Study, optuna
@@ -198,9 +199,9 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
     if not (folder / SETTINGS).exists():
         refuse_existing(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = folder.with_name(f".{folder.name}.{os.getpid()}")
+        beside = temporary_name(folder)
         try:
-            beside.mkdir(exist_ok=True)
+            beside.mkdir()
             write_file(beside / SETTINGS, as_json(settings))
             with contextlib.suppress(OSError):  # another process was first
                 os.rename(beside, folder)

@@ -17,6 +17,7 @@ from typing import Any
 
 from sse_starlette import ServerSentEvent
 
+from elman.files import open_regular
 from elman.serve.plain import dumps
 
 if sys.platform != "win32":
@@ -37,7 +38,7 @@ class Follower:
         """Of whole lines only: the last may be half-written."""
         told: list[tuple[str, Any]] = []
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 found = os.fstat(file.fileno())
                 if self._at and (found.st_size < self._at or found.st_ino != self._file_number):
                     self._at = 0

@@ -1,26 +1,53 @@
-"""Arrays in files: safetensors, which can hold nothing but arrays, read with suspicion."""
+"""Arrays in files of safetensors' format, which can hold nothing but arrays; read with suspicion.
+
+The format: 8 bytes with the size of the header, the header in JSON (each array's dtype, shape and place), the numbers.
+Both ways array by array: safetensors' own functions hold all of them two or three times at once.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
 from elman.errors import CheckpointError
+from elman.files import open_regular
 from elman.maths.arrays import Array
 
 MOST_HEADER = 1 << 20  # bytes; a header of names and shapes needs a few thousand
+DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "C64": "<c8", "BOOL": "?",
+    "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1",
+}  # fmt: skip
+_NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
 Wanted = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]  # name: shape and dtype
+Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]  # dtype, shape, start, end
+
+
+def to_pieces(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
+    """The content of a file with these arrays, piece by piece."""
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # each aligned to its items
+    header, end = {}, 0
+    for name, array in ordered:
+        start, end = end, end + array.nbytes
+        dtype = _NAMES[array.dtype.newbyteorder("<")]
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for _, array in ordered:
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))  # the array itself, nearly always
+        yield little.reshape(-1).view(np.uint8).data
 
 
 def to_bytes(arrays: Mapping[str, Array]) -> bytes:
-    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    return b"".join(to_pieces(arrays))
 
 
 def read_arrays(
@@ -28,44 +55,79 @@ def read_arrays(
 ) -> dict[str, Array]:
     """The arrays in a file: just the ones that are expected, if that is given, and no NaN unless asked for."""
     try:
-        data = path.read_bytes()
+        with open_regular(path) as file:
+            entries = _header(path, file, most_header)
+            if expected is not None:
+                _compare(path, entries, expected)
+            return {name: _array(path, file, name, entry, finite) for name, entry in entries.items()}
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
-    _check_header(path, data, most_header)
+    except MemoryError as error:
+        raise CheckpointError(f"{path} does not fit into the memory: {error}") from None
+
+
+def _compare(path: Path, entries: Mapping[str, Entry], expected: Wanted) -> None:
+    if set(entries) != set(expected):
+        odd = sorted(set(entries) ^ set(expected))
+        raise CheckpointError(f"{path}", expected=f"arrays {sorted(expected)}", got=f"a difference in {odd}")
+    for name, (shape, dtype) in expected.items():
+        got_dtype, got_shape = entries[name][:2]
+        if got_shape != shape or got_dtype != dtype:
+            got = f"{got_dtype} of shape {got_shape}"
+            raise CheckpointError(f"{path}, {name}", expected=f"{dtype} of shape {shape}", got=got)
+
+
+def _array(path: Path, file: BinaryIO, name: str, entry: Entry, finite: bool) -> Array:
+    """One array, read into its own memory; the file stands at its start."""
+    dtype, shape, start, end = entry
     try:
-        arrays = load(data)
-    except (SafetensorError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}", do="Use another checkpoint or a backup.") from None
-    if expected is not None:
-        if set(arrays) != set(expected):
-            odd = sorted(set(arrays) ^ set(expected))
-            raise CheckpointError(f"{path}", expected=f"arrays {sorted(expected)}", got=f"a difference in {odd}")
-        for name, (shape, dtype) in expected.items():
-            got = arrays[name]
-            if got.shape != shape or got.dtype != dtype:
-                raise CheckpointError(
-                    f"{path}, {name}", expected=f"{dtype} of shape {shape}", got=f"{got.dtype} of shape {got.shape}"
-                )
-    for name, array in arrays.items():
-        if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise CheckpointError(f"{path}, {name}", expected="finite numbers", got="NaN or infinity")
-    return {name: array.copy() for name, array in arrays.items()}  # load gives read-only views
+        array = np.empty(shape, dtype)
+    except ValueError as error:  # a shape that NumPy does not know, though it holds nothing
+        raise damaged(path, str(error)) from None
+    if file.readinto(array.reshape(-1).view(np.uint8).data) != end - start:  # type: ignore[attr-defined]
+        raise damaged(path, "it was cut while it was read")
+    if finite and dtype.kind in "fc" and not np.isfinite(array).all():
+        raise CheckpointError(f"{path}, {name}", expected="finite numbers", got="NaN or infinity")
+    return array
 
 
-def _check_header(path: Path, data: bytes, most: int) -> None:
-    size = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or size > min(most, len(data) - 8):
-        raise CheckpointError(f"{path} is damaged: its header does not fit", do="Use another checkpoint or a backup.")
+def _header(path: Path, file: BinaryIO, most: int) -> dict[str, Entry]:
+    """What the header says, in the order of the numbers, which must fill the file without gaps."""
+    left = os.fstat(file.fileno()).st_size - 8
+    size = int.from_bytes(file.read(8), "little")
+    if left < 0 or size > min(most, left):
+        raise damaged(path, "its header does not fit")
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
-            raise CheckpointError(f"{path} is damaged: a name occurs twice in its header")
+            raise damaged(path, "a name occurs twice in its header")
         return dict(pairs)
 
     try:
-        json.loads(data[8 : 8 + size], object_pairs_hook=once)
-    except CheckpointError:
-        raise
-    except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is damaged: its header cannot be read") from None
+        header: Any = json.loads(file.read(size), object_pairs_hook=once)
+        header.pop("__metadata__", None)
+        entries = sorted(((name, _entry(value)) for name, value in header.items()), key=lambda item: item[1][2:])
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        if isinstance(error, CheckpointError):  # which is a ValueError
+            raise
+        raise damaged(path, f"its header cannot be read ({error!r:.100})") from None
+    end = 0
+    for name, (dtype, shape, start, stop) in entries:
+        if start != end or stop - start != math.prod(shape) * dtype.itemsize:
+            raise damaged(path, f"{name} has the wrong size or place")
+        end = stop
+    if end != left - size:
+        raise damaged(path, f"it holds {left - size:,} bytes of numbers instead of {end:,}")
+    return dict(entries)
+
+
+def _entry(value: dict[str, Any]) -> Entry:
+    shape, (start, end) = tuple(value["shape"]), value["data_offsets"]
+    if not all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, start, end)):
+        raise ValueError("a shape or place that is no number")
+    return np.dtype(DTYPES[value["dtype"]]), shape, start, end
+
+
+def damaged(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"{path} is damaged: {why}", do="Use another checkpoint or a backup.")

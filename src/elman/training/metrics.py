@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from elman.errors import StorageError
+from elman.files import open_regular
 from elman.training.events import Stepped
 
 COLUMNS = (
@@ -53,7 +54,7 @@ class MetricsFile:
 
     def __init__(self, path: Path, offset: int) -> None:
         try:
-            self._file = path.open("r+b" if path.exists() else "w+b")
+            self._file = open_regular(path, write=True)
             end = min(offset, self._file.seek(0, os.SEEK_END))  # shorter only if somebody cut it
             self._file.truncate(end)
             self._file.seek(end)

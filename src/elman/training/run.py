@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 from elman.config import TASKS
 from elman.errors import CheckpointError, RunError, StorageError
+from elman.files import Content, open_regular, temporary_name
 from elman.maths.arrays import Array
-from elman.training.arrays import Wanted, read_arrays, to_bytes
+from elman.training.arrays import Wanted, read_arrays, to_pieces
 from elman.training.storage import as_json, check_folder, read_json, sync_folder, write_file, write_folder
 
 if sys.platform != "win32":
@@ -32,6 +33,7 @@ if sys.platform != "win32":
 FORMAT = 1
 KEPT = 2  # checkpoints
 MOMENT = 0.2  # seconds
+MOST_LINE = 1 << 20  # bytes of a row of metrics
 
 
 class Checkpoint(NamedTuple):
@@ -76,12 +78,11 @@ class Run:
         """
         path = Path(os.path.realpath(path))
         refuse_existing(path, force=force)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside = temporary_name(path)
         old = beside.with_name(f"{beside.name}.old")
         replaced = force and os.path.exists(path / "config.json")
         with cls(path).lock() if replaced else contextlib.nullcontext(), contextlib.ExitStack() as stack:
             try:
-                shutil.rmtree(beside, ignore_errors=True)  # left by a killed process of the same number
                 beside.mkdir(parents=True)
                 stack.callback(shutil.rmtree, beside, ignore_errors=True)
                 for name, data in {"config.json": as_json({"format": FORMAT, **config}), **files}.items():
@@ -104,13 +105,13 @@ class Run:
     def _tidy(self) -> None:
         """Remove what a kill left half-written: whoever holds the lock knows that nobody is still writing it."""
         for path in self.path.iterdir():
-            if re.fullmatch(r"\.(config\.json|model\.safetensors)\.\d+", path.name):
+            if re.fullmatch(r"\.(config\.json|model\.safetensors)\.[0-9a-f]+", path.name):
                 path.unlink(missing_ok=True)
-        for path in self.path.glob("checkpoints/.step-*"):
+        for path in self._folder().glob(".step-*"):
             shutil.rmtree(path, ignore_errors=True)
 
     def write_model(self, arrays: Mapping[str, Array]) -> None:
-        write_file(self.path / "model.safetensors", to_bytes(arrays))
+        write_file(self.path / "model.safetensors", to_pieces(arrays))
 
     def read_model(self, expected: Wanted) -> dict[str, Array]:
         if not (self.path / "model.safetensors").exists():
@@ -119,8 +120,8 @@ class Run:
 
     def save(self, step: int, arrays: Mapping[str, Array], facts: Mapping[str, Any]) -> None:
         """A checkpoint; older ones go once it is safe."""
-        folder = self.path / "checkpoints"
-        write_folder(folder / f"step-{step}", {"state.safetensors": to_bytes(arrays), "state.json": as_json(facts)})
+        files: dict[str, Content] = {"state.safetensors": to_pieces(arrays), "state.json": as_json(facts)}
+        write_folder(self._folder() / f"step-{step}", files)
         ahead = [path for number, path in self._checkpoints() if number > step]  # from before the run was rolled back
         older = [path for number, path in self._checkpoints() if number < step]
         for path in ahead + older[KEPT - 1 :]:
@@ -144,26 +145,30 @@ class Run:
 
     def metrics(self) -> list[dict[str, Any]]:
         """The rows of metrics.jsonl; a torn last line is left out."""
-        try:
-            lines = (self.path / "metrics.jsonl").read_bytes().splitlines(keepends=True)
-        except OSError:
-            return []
         rows = []
-        for line in lines:
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if line.endswith(b"\n") and isinstance(row, dict):
-                rows.append(row)
+        with contextlib.suppress(OSError), open_regular(self.path / "metrics.jsonl") as file:
+            while line := file.readline(MOST_LINE):
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError):
+                    continue
+                if line.endswith(b"\n") and isinstance(row, dict):
+                    rows.append(row)
         return rows
 
-    def _checkpoints(self) -> Iterator[tuple[int, Path]]:
+    def _folder(self) -> Path:
+        """Of the checkpoints: never a link, because older checkpoints in it are deleted."""
         folder = self.path / "checkpoints"
+        if folder.is_symlink():
+            raise CheckpointError(f"{folder} is a link", expected="a folder inside the run", do="Move the folder here.")
+        return folder
+
+    def _checkpoints(self) -> Iterator[tuple[int, Path]]:
+        folder = self._folder()
         found = []
         for path in folder.iterdir() if folder.is_dir() else ():
             match = re.fullmatch(r"step-(\d{1,15})", path.name)
-            if match:
+            if match and not path.is_symlink():
                 found.append((int(match[1]), path))
         return iter(sorted(found, reverse=True))
 

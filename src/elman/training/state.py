@@ -27,13 +27,18 @@ class State:
         self.good: Snapshot | None = None  # where a run that diverges goes back to
         self.retries, self.rate_factor = 0, 1.0  # going back keeps these two
 
-    def capture(self) -> Snapshot:
+    def now(self) -> Snapshot:
+        """The arrays themselves, which change with the next step: to be written or measured, not to be kept."""
         arrays, facts = self.task.state()
         memory = {f"optimiser.{name}": buffer for name, buffer in self.memory.items()}
         own = {"parameters": self.task.parameters.buffer, "best": self.best, **memory}
         task = {f"task.{name}": array for name, array in arrays.items()}
-        copies = {name: array.copy() for name, array in {**own, **task}.items()}
-        return Snapshot(copies, {"progress": asdict(self.progress), "task": facts})
+        return Snapshot(own | task, {"progress": asdict(self.progress), "task": facts})
+
+    def capture(self) -> Snapshot:
+        arrays, facts = self.now()
+        copies = {name: array.copy() for name, array in arrays.items()}
+        return Snapshot(copies, facts)
 
     def restore(self, snapshot: Snapshot) -> None:
         arrays, facts = snapshot
@@ -56,8 +61,8 @@ class State:
             self.good.facts["progress"]["worse"] = 0
 
     def whole(self) -> Snapshot:
-        """Now, and where to go back to: what a checkpoint holds."""
-        now = self.capture()
+        """Now, and where to go back to: what a checkpoint holds; not copied, a large model would not fit."""
+        now = self.now()
         good = self.good or now
         arrays = now.arrays | {f"snapshot.{name}": array for name, array in good.arrays.items()}
         facts = {"snapshot": good.facts, "retries": self.retries, "rate_factor": self.rate_factor}
@@ -65,7 +70,7 @@ class State:
 
     def load(self, checkpoint: Checkpoint) -> None:
         """What whole() gave; KeyError, TypeError, ValueError or OverflowError for anything else."""
-        shapes = {name: (a.shape, a.dtype) for name, a in self.capture().arrays.items()}
+        shapes = {name: (a.shape, a.dtype) for name, a in self.now().arrays.items()}
         arrays, facts = checkpoint.arrays(shapes | {f"snapshot.{n}": s for n, s in shapes.items()}), checkpoint.facts
         good = {name.removeprefix("snapshot."): a for name, a in arrays.items() if name.startswith("snapshot.")}
         self.good = Snapshot(good, facts["snapshot"])

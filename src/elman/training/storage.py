@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from elman.errors import CheckpointError, StorageError
+from elman.files import Content, create, pieces, read_regular, sha256_of, temporary_name
 
 MANIFEST = "manifest.json"
+MOST_JSON = 1 << 26  # bytes: room for a vocabulary of as many tokens as there may be
 
 
 def as_json(value: object) -> bytes:
@@ -22,21 +24,21 @@ def as_json(value: object) -> bytes:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_regular(path, MOST_JSON))
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise CheckpointError(f"{path} is damaged: it is not JSON") from None
 
 
-def write_file(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: Content) -> None:
     """Replace a file as a whole."""
     write_files({path: data})
 
 
-def write_files(files: Mapping[Path, bytes]) -> None:
+def write_files(files: Mapping[Path, Content]) -> None:
     """Replace files that belong together, once all of them are written."""
-    beside = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in files}
+    beside = {path: temporary_name(path) for path in files}
     try:
         for path, data in files.items():
             _write(beside[path], data)
@@ -49,15 +51,13 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         raise _cannot_write(path, error) from error
 
 
-def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
+def write_folder(path: Path, files: Mapping[str, Content]) -> None:
     """Make a folder as a whole, with a manifest by which check_folder knows that nothing is missing or changed."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    manifest = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    beside = temporary_name(path)
     try:
-        shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(parents=True)
-        for name, data in {**files, MANIFEST: as_json(manifest)}.items():
-            _write(beside / name, data)
+        manifest = {name: _write(beside / name, data) for name, data in files.items()}
+        _write(beside / MANIFEST, as_json(manifest))
         sync_folder(beside)
         if path.exists():  # moved away whole: a folder that is half deleted must not stand in its place
             old = beside.with_name(f"{beside.name}.old")
@@ -80,10 +80,12 @@ def check_folder(path: Path) -> None:
         raise CheckpointError(f"{path / MANIFEST} is damaged: it lists no files")
     for name, facts in manifest.items():
         try:
-            data = (path / Path(name).name).read_bytes()
-        except (OSError, ValueError):
+            sha256 = sha256_of(path / Path(name).name)
+        except FileNotFoundError:
             raise CheckpointError(f"{path}: {name} is missing") from None
-        if not isinstance(facts, dict) or hashlib.sha256(data).hexdigest() != facts.get("sha256"):
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path}: {name} cannot be read: {getattr(error, 'strerror', error)}") from None
+        if not isinstance(facts, dict) or sha256 != facts.get("sha256"):
             raise CheckpointError(f"{path / name} is not as it was written")
 
 
@@ -96,11 +98,16 @@ def sync_folder(path: Path) -> None:
             os.close(descriptor)
 
 
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
+def _write(path: Path, data: Content) -> dict[str, Any]:
+    """Write a new file; its entry in a manifest."""
+    digest = hashlib.sha256()
+    with create(path) as file:
+        for piece in pieces(data):
+            file.write(piece)
+            digest.update(piece)
         file.flush()
         os.fsync(file.fileno())
+        return {"bytes": file.tell(), "sha256": digest.hexdigest()}
 
 
 def _cannot_write(path: Path, error: OSError) -> StorageError:

@@ -1,0 +1,82 @@
+"""Files that somebody else may have made: opened only if they are regular files, never through a link.
+
+A run folder may come from anywhere. In it a link could lead to any file of the user, a pipe could block the reader
+forever, and a device could fill the memory. New files get random names and are created exclusively, so that nobody can
+put a link in their place.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+# no link is followed, a pipe does not block, no child process inherits the file; Windows lacks some of these
+_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_REFUSED = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)  # a link (EMLINK: FreeBSD), a pipe, a folder
+
+Content: TypeAlias = bytes | Iterable[bytes | memoryview]  # of a file, at once or piece by piece
+
+
+def open_regular(path: Path, *, write: bool = False) -> BinaryIO:
+    """Open a file to read it or, with `write`, to change it in place (it is created if it is missing).
+
+    OSError unless it is a regular file, and to be changed also unless it has no other name: a second hard link would
+    change with it.
+    """
+    flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
+    try:
+        descriptor = os.open(path, flags | _SAFE, 0o666)
+    except OSError as error:
+        if error.errno in _REFUSED:
+            raise _not_regular(path) from None
+        raise
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise _not_regular(path)
+        if write and found.st_nlink > 1:
+            raise OSError(errno.EMLINK, "it has a second hard link, which would change too; copy the file", str(path))
+        return os.fdopen(descriptor, "r+b" if write else "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _not_regular(path: Path) -> OSError:
+    return OSError(errno.EINVAL, "it is not a regular file (links are not followed)", str(path))
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The content of a regular file; OSError if it has more than `most` bytes."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, more than {most:,}", str(path))
+        return file.read(size)
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a regular file, which is not held in memory."""
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def temporary_name(path: Path) -> Path:
+    """A hidden name beside `path` that nobody can guess: .NAME.0123456789abcdef."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+
+def create(path: Path) -> BinaryIO:
+    """A new file, with the permissions that the umask gives; FileExistsError if anything has the name, even a link."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o666)
+    return os.fdopen(descriptor, "w+b")
+
+
+def pieces(content: Content) -> Iterable[bytes | memoryview]:
+    return [content] if isinstance(content, bytes) else content
