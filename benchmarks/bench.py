@@ -1,25 +1,29 @@
-"""Elman against its rivals and against the machine, in one run: bash scripts/bench --help
+"""Compares Elman with other libraries, the machine's limit and its own older commits: bash scripts/bench --help
 
-Every contender is a process that waits for its turn. They take turns of about half a second, round after round, so
-that whatever else the machine does meets all of them alike; the best step of each counts.
+Every contender is a process that waits for its turn. Turns are short, many and in random order; how a ratio is computed
+from them is described in ratios.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from contenders import NAMES, RIVALS, SAMPLERS, Size
-from crew import PATIENCE, Failed, Worker, cores
+from contenders import NAMES, RIVALS, Size
+from crew import PATIENCE, TURN, Crew, Failed, Worker, alternate, cores
 from encode import measure as encoding
 from machine import machine, versions
-from report import console, show, write_docs
+from older import UnknownCommit, files_of
+from ratios import Estimate, Turn, speed_ratio, step_seconds
+from report import console, show, size_name, write_docs
 from startup import start_up
+from tasks import TASKS, TaskProblem
 
 SIZES = [
     Size(1, 25, 100, 65),
@@ -30,134 +34,122 @@ SIZES = [
     Size(128, 64, 1024, 96),
     Size(64, 64, 256, 75, 2),
 ]
-SMALL = [Size(6, 7, 20, 11), Size(20, 7, 33, 11, 2)]  # where all must agree
+# problems at which all contenders must compute the same losses, at rates and limits that show a wrong gradient
+SMALL = [Size(6, 7, 20, 11), Size(20, 7, 33, 11, 2)]
+SMALL_TASKS = [task._replace(B=20, T=7, X=30, E=task.E and 15, H=33, Y=11) for task in TASKS]
 MIDDLE = Size(64, 64, 256, 75)
-# whether OpenMP's threads had better spin or sleep depends on size and machine: PyTorch gets both, the better counts
-ENTRANTS = (*NAMES, "torch/spin", "compile/spin")
-PRODUCTS = (1024, 2048)  # sizes of the square matrices that show the machine's rate
+PRODUCT = 1536  # rows and columns of the matrices whose product shows the machine's limit
 ALONG = {"T": (16, 32, 64, 128, 256), "B": (8, 16, 32, 64, 128, 256), "H": (64, 128, 256, 512, 1024)}
-PARTS = ("training", "memory", "sampling", "cost", "start", "growth", "encoding")
+SAMPLED = {1: 1000, 32: 200}  # sequences at once: characters of each in one step
+PARTS = ("training", "tasks", "memory", "sampling", "cost", "start", "growth", "encoding")
+COMPARED = ("training", "tasks", "sampling")  # with an older commit
 LONG = ("memory", "growth", "encoding")  # left out by --quick
+LEAST_TURNS = 40
 TOLERANCE = 1e-4
+CLEARLY = 1.5  # times as slow, in two turns
 
 
-class Crew:
-    """One worker for each contender, made anew after a failure."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads, self.workers = threads, dict[str, Worker]()
-
-    def __getitem__(self, contender: str) -> Worker:
-        worker = self.workers.get(contender)
-        if worker is None or not worker.alive:
-            worker = self.workers[contender] = Worker(contender, self.threads)
-        return worker
-
-    def __enter__(self) -> Crew:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for worker in self.workers.values():
-            worker.stop()
-
-    def prepare(self, contender: str, kind: str, size: Iterable[int], patience: float = PATIENCE) -> None:
-        self[contender].ask("prepare", kind=kind, size=[*size], name=name_of(size), patience=patience)
-
-    def turn(self, contender: str, size: Iterable[int], seconds: float) -> float:
-        return self[contender].ask("turn", name=name_of(size), seconds=seconds)
-
-    def forget(self) -> None:
-        for worker in self.workers.values():
-            if worker.alive:
-                worker.ask("forget")
-
-    def spinning(self) -> dict[str, float]:
-        """CPU seconds for each second in which a worker had nothing to do."""
-        return {name: w.idle_cpu / max(w.idle_seconds, 1e-9) for name, w in self.workers.items()}
-
-
-def name_of(size: Iterable[int]) -> str:
-    return ",".join(map(str, size))
-
-
-def contender_of(name: str) -> str:
-    return name.partition("/")[0]
-
-
-def patience_with(name: str, args: argparse.Namespace) -> float:
-    return args.compile_seconds if contender_of(name) == "compile" else PATIENCE
-
-
-def keep_best(best: dict[Any, float], key: Any, seconds: float) -> None:
-    best[key] = min(seconds, best.get(key, seconds))
-
-
-def same_losses(crew: Crew, args: argparse.Namespace) -> dict[str, str]:
-    """Asserts that all compute the same thing; the contenders that cannot take part, and why."""
-    absent: dict[str, str] = {}
-    for size in SMALL:
-        expected = crew["elman"].ask("losses", size=size)
-        for contender in [c for c in NAMES if c != "elman" and c not in absent]:
+def same_losses(crew: Crew, kind: str, sizes: Sequence[Any], hyper: dict[str, float], names: list[str]) -> None:
+    """Raises an error if a contender computes other losses than Elman in five steps."""
+    for size in sizes:
+        expected = crew["elman"].ask("losses", kind=kind, size=size, hyper=hyper)
+        for name in names:
             try:
-                got = crew[contender].ask("losses", size=size, patience=patience_with(contender, args))
-            except Failed as error:
-                absent[contender] = str(error)
-                continue
+                got = crew[name].ask("losses", kind=kind, size=size, hyper=hyper)
+            except Failed:
+                continue  # prepare() will say why
             worst = max(abs(a - b) for a, b in zip(got, expected, strict=True))
-            assert worst < TOLERANCE, f"{NAMES[contender]} computes other losses at {size}: {got}, Elman {expected}"
-    return absent
+            assert worst < TOLERANCE, f"{name} computes other losses at {size}: {got}, Elman {expected}"
 
 
-def training(args: argparse.Namespace) -> dict[str, Any]:
-    with Crew(args.threads) as crew:
-        absent = same_losses(crew, args)
-        console.print("Same losses everywhere" + "".join(f"; no {c}: {why}" for c, why in absent.items()))
-        return steps(crew, absent, args)
+def entrants(args: argparse.Namespace, possible: Sequence[str]) -> list[str]:
+    """Elman, the older commit if there is one, and the libraries that were asked for.
+
+    Whether OpenMP's threads had better spin or sleep while they wait depends on size and machine: PyTorch takes part
+    with both, and the better one counts.
+    """
+    libraries = [name for name in possible if name in args.contenders]
+    spinning = [f"{name}/spin" for name in libraries if name in ("torch", "compile")]
+    return ["elman", *(["before"] if args.against else []), *libraries, *spinning]
 
 
-def steps(crew: Crew, absent: dict[str, str], args: argparse.Namespace) -> dict[str, Any]:
-    """Milliseconds a step, and GFLOP/s of a large product in the same rounds."""
-    rows, rate = [], 0.0
-    for size in args.sizes:
-        best, why, entrants = dict[str, float](), dict(absent), []
-        for name in ENTRANTS:
-            if contender_of(name) in why:
-                continue
-            try:
-                crew.prepare(name, "step", size, patience_with(name, args))
-                entrants.append(name)
-            except Failed as error:
-                if name == "elman":
-                    raise
-                why[contender_of(name)] = str(error)
-        for n in PRODUCTS:
-            crew.prepare("limit", "product", [n])
-        for _ in range(args.rounds):
-            for name in entrants:
-                keep_best(best, contender_of(name), crew.turn(name, size, args.seconds))
-            for n in PRODUCTS:
-                rate = max(rate, 2e-9 * n**3 / crew.turn("limit", [n], args.seconds / 2))
-        crew.forget()
-        row = {"size": [*size], "milliseconds": {c: 1e3 * t for c, t in best.items()}, "why": why}
-        rows.append(row)
-        times = ", ".join(f"{c} {ms:.3g}" for c, ms in row["milliseconds"].items())
-        console.print(f"{name_of(size)}: {times} ms", soft_wrap=True)
-    return {"gflops": rate, "rows": [row | derived(row, rate) for row in rows], "idle_cpu": crew.spinning()}
+def take_turns(
+    crew: Crew, kind: str, sizes: Sequence[tuple[Any, ...]], names: list[str], args: argparse.Namespace
+) -> tuple[list[Turn], dict[Any, dict[str, str]]]:
+    """The turns of (size, contender), and for each size the contenders that could not take part, and why.
+
+    The machine's limit takes turns too, unless Elman is compared with nothing but its own past.
+    """
+    limit = bool(args.contenders) and kind != "sample"
+    absent: dict[Any, dict[str, str]] = {size: {} for size in sizes}
+    for name in names:
+        patience = args.compile_seconds if name.startswith("compile") else PATIENCE
+        for size, reason in crew.prepare(name, kind, sizes, patience).items():
+            if name in ("elman", "before"):
+                raise Failed(f"{name} at {size}: {reason}")
+            absent[size][name] = reason
+    if limit:
+        crew.prepare("limit", "product", [(PRODUCT,)])
+    groups = []
+    for size in sizes:
+        group = {(size, name): crew.turn(name, size) for name in names if name not in absent[size]}
+        drop_worse_variants(group)
+        if limit:
+            group[size, "limit"] = crew.turn("limit", (PRODUCT,))
+        groups.append(group)
+    return alternate(groups, args.turns), absent
 
 
-def derived(row: dict[str, Any], rate: float) -> dict[str, Any]:
-    size, ms = Size(*row["size"]), row["milliseconds"]
-    rivals = [ms[c] for c in RIVALS if c in ms]
-    limit = 1e-6 * flops(size) / rate  # milliseconds
+def drop_worse_variants(group: dict[tuple[Any, str], Callable[[], float]]) -> None:
+    """On a busy machine threads that spin make a library many times slower. Only the better variant counts, so one that
+    is clearly the worse need not take all its turns."""
+    for size, name in [key for key in group if key[1].endswith("/spin")]:
+        both = [(size, name), (size, name.partition("/")[0])]
+        if all(key in group for key in both):
+            tried = {key: min(group[key]() for _ in range(2)) for key in both}
+            if max(tried.values()) > CLEARLY * min(tried.values()):
+                del group[max(tried, key=lambda key: tried[key])]
+
+
+def compared(turns: list[Turn], size: Any, flops: int = 0) -> dict[str, Any]:
+    """Milliseconds a step of all contenders at a size, and how many times as fast as each of them Elman is."""
+    milliseconds: dict[str, Estimate] = {}
+    ratios: dict[str, Estimate] = {}
+    names = {turn.contender[1] for turn in turns if turn.contender[0] == size}
+    for name in names:
+        contender = name.partition("/")[0]
+        own = step_seconds(turns, (size, name)).times(1e3)
+        ratio = speed_ratio(turns, (size, "elman"), (size, name))
+        if contender not in ratios or ratio < ratios[contender]:
+            milliseconds[contender], ratios[contender] = own, ratio
+    share = ratios["limit"].times(flops / (2 * PRODUCT**3)) if "limit" in ratios else None
+    gflops = 2e-6 * PRODUCT**3 / milliseconds["limit"].value if share else None
+    rivals = {name: ratios[name] for name in RIVALS if name in ratios}
+    best = min(rivals, key=lambda name: rivals[name]) if rivals else None
+    torch = [name for name in names if name.startswith("torch") and "numpy" in names]
     return {
-        "tokens_per_second": 1e3 * size.B * size.T / ms["elman"],
-        "ratio": min(rivals) / ms["elman"] if rivals else None,
-        "limit": limit,
-        "share": limit / ms["elman"],
+        "milliseconds": milliseconds,
+        "ratios": ratios,
+        "best": best,
+        "share": share,
+        "gflops": gflops,
+        "numpy_to_torch": min((speed_ratio(turns, (size, "numpy"), (size, name)) for name in torch), default=None),
     }
 
 
-def flops(size: Size) -> int:
+def training(args: argparse.Namespace) -> dict[str, Any]:
+    """Steps of a language model."""
+    names = entrants(args, ("numpy", "torch", "compile", "jax"))
+    with Crew(args.threads, args.before) as crew:
+        same_losses(crew, "training", SMALL, {"rate": 0.5, "limit": 0.2}, [n for n in names if "/" not in n])
+        turns, absent = take_turns(crew, "training", args.sizes, names, args)
+        rows = [
+            {"size": size, "why": absent[size], **compared(turns, size, training_flops(size))} for size in args.sizes
+        ]
+        return {"rows": rows, "idle_cpu": crew.spinning()}
+
+
+def training_flops(size: Size) -> int:
     """Of the products of one step: forward, and two as large backward for each. Token inputs cost none.
 
     Each layer has W_hh, 6H² a token; each above the first has W_xh of the same size; the output layer has 6HV.
@@ -166,87 +158,105 @@ def flops(size: Size) -> int:
     return B * T * (6 * H * H * (2 * L - 1) + 6 * H * V)
 
 
-def memory(sizes: list[Size], threads: int) -> list[dict[str, Any]]:
-    """Peak megabytes above imports, each in a fresh process. torch.compile's peak is its compiler's: left out."""
-    rows = []
-    for size in sizes:
-        row: dict[str, Any] = {"size": [*size], "megabytes": {}}
-        for contender in [c for c in NAMES if c != "compile"]:
-            with Worker(contender, threads) as worker:
-                try:
-                    row["megabytes"][contender] = worker.ask("memory", size=size)
-                except Failed as error:
-                    console.print(f"memory of {contender} at {name_of(size)}: {error}")
-        rows.append(row)
-    return rows
+def tasks(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Steps of a classifier, a tagger and a translator."""
+    names = entrants(args, ("torch",))
+    with Crew(args.threads, args.before) as crew:
+        same_losses(crew, "task", SMALL_TASKS, {"rate": 0.01, "limit": 0.2}, [n for n in names if "/" not in n])
+        turns, absent = take_turns(crew, "task", TASKS, names, args)
+    return [{"task": task, "why": absent[task], **compared(turns, task, TaskProblem(task).flops)} for task in TASKS]
 
 
-def sampling(args: argparse.Namespace) -> list[dict[str, Any]]:
+def sampling(args: argparse.Namespace) -> dict[str, Any]:
     """Characters a second on one thread."""
+    names = [name for name in entrants(args, ("torch",)) if "/" not in name]
+    sizes = {B: (B, 1, 256, 75, 1, n) for B, n in SAMPLED.items()}
+    with Crew(1, args.before) as crew:
+        turns, _ = take_turns(crew, "sample", list(sizes.values()), names, args)
     rows = []
-    with Crew(threads=1) as crew:
-        for B, n in ((1, 1000), (32, 200)):
-            size, best = (B, 1, 256, 75, 1, n), dict[str, float]()
-            for contender in SAMPLERS:
-                crew.prepare(contender, "sample", size)
-            for _ in range(args.rounds):
-                for contender in SAMPLERS:
-                    keep_best(best, contender, crew.turn(contender, size, args.seconds))
-            crew.forget()
-            rows.append({"sequences": B, "characters_per_second": {c: B * n / t for c, t in best.items()}})
-    return rows
+    for B, size in sizes.items():
+        row = compared(turns, size)
+        characters = {name: 1e3 * B * SAMPLED[B] / ms.value for name, ms in row["milliseconds"].items()}
+        rows.append({"sequences": B, "characters_per_second": characters, **row})
+    (one, few), (many, most) = SAMPLED.items()
+    together = speed_ratio(turns, (sizes[many], "elman"), (sizes[one], "elman")).times(many * most / (one * few))
+    return {"rows": rows, "together": together}
 
 
-def cost(args: argparse.Namespace) -> dict[str, list[list[float]]]:
-    """Elman's milliseconds a step along each dimension, the others as in MIDDLE."""
-    best = dict[tuple[str, int], float]()
+def cost(args: argparse.Namespace) -> dict[str, Any]:
+    """Elman's milliseconds a step along each dimension, the others as in MIDDLE, and the power between the last two."""
     points = {(axis, n): MIDDLE._replace(**{axis: n}) for axis, along in ALONG.items() for n in along}
-    with Crew(args.threads) as crew:
-        for size in set(points.values()):
-            crew.prepare("elman", "step", size)
-        for _ in range(args.rounds):
-            for point, size in points.items():
-                keep_best(best, point, crew.turn("elman", size, args.seconds))
+    group = {}
     with ExitStack() as stack:
-        crews = [stack.enter_context(Crew(threads)) for threads in thread_counts(args.threads)]
-        for crew in crews:
-            crew.prepare("elman", "step", MIDDLE)
-        for _ in range(args.rounds):
-            for crew in crews:
-                keep_best(best, ("threads", crew.threads), crew.turn("elman", MIDDLE, args.seconds))
-    return {axis: [[n, 1e3 * t] for (a, n), t in best.items() if a == axis] for axis in (*ALONG, "threads")}
+        crew = stack.enter_context(Crew(args.threads))
+        crew.prepare("elman", "training", [*dict.fromkeys(points.values())])
+        for point, size in points.items():
+            group[point] = crew.turn("elman", size)
+        for threads in thread_counts(args.threads):
+            crew = stack.enter_context(Crew(threads))
+            crew.prepare("elman", "training", [MIDDLE])
+            group["threads", threads] = crew.turn("elman", MIDDLE)
+        turns = alternate([group], args.turns)
+    result: dict[str, Any] = {}
+    for axis in (*ALONG, "threads"):
+        along = [n for a, n in group if a == axis]
+        result[axis] = {"points": [[n, 1e3 * step_seconds(turns, (axis, n)).value] for n in along]}
+        if len(along) > 1:
+            *_, n, m = along
+            ratio = speed_ratio(turns, (axis, n), (axis, m))
+            result[axis]["power"] = Estimate(*(math.log(value) / math.log(m / n) for value in ratio))
+    return result
 
 
 def thread_counts(most: int) -> list[int]:
     return sorted({most} | {2**k for k in range(most.bit_length()) if 2**k <= most})
 
 
-def growth(threads: int) -> dict[str, float]:
-    """Megabytes in use after so many steps."""
+def memory(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Peak megabytes above imports, each in a fresh process. torch.compile's peak is its compiler's: left out."""
+    rows = []
+    for size in args.sizes:
+        row: dict[str, Any] = {"size": size, "megabytes": {}}
+        for contender in [c for c in NAMES if c != "compile"]:
+            with Worker(contender, args.threads) as worker:
+                try:
+                    row["megabytes"][contender] = worker.ask("memory", size=size)
+                except Failed as error:
+                    console.print(f"memory of {contender} at {size_name(size)}: {error}")
+        rows.append(row)
+    return rows
+
+
+def growth(args: argparse.Namespace) -> dict[str, float]:
+    """Megabytes in use after each of these numbers of steps."""
     marks = [100, 1000]
-    with Worker("elman", threads) as worker:
+    with Worker("elman", args.threads) as worker:
         return dict(zip(map(str, marks), worker.ask("growth", size=MIDDLE, marks=marks), strict=True))
 
 
+MEASURES: dict[str, Callable[[argparse.Namespace], Any]] = {
+    "training": training,
+    "tasks": tasks,
+    "memory": memory,
+    "sampling": sampling,
+    "cost": cost,
+    "start": lambda args: start_up(3 if args.quick else 10),
+    "growth": growth,
+    "encoding": lambda args: encoding(),
+}
+
+
 def measure(results: dict[str, Any], args: argparse.Namespace) -> None:
-    """Adds each part to the results, or replaces it, and saves them: a long run that breaks off is not lost."""
-    makers: dict[str, Callable[[], Any]] = {
-        "training": lambda: training(args),
-        "memory": lambda: memory(args.sizes, args.threads),
-        "sampling": lambda: sampling(args),
-        "cost": lambda: cost(args),
-        "start": lambda: start_up(args.rounds),
-        "growth": lambda: growth(args.threads),
-        "encoding": encoding,
-    }
+    """Adds each part to the results, or replaces it, and saves them after each part."""
     results |= {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "machine": machine(), "versions": versions()}
-    results |= {"threads": f"{args.threads} threads for each", "rounds": args.rounds, "seconds": args.seconds}
+    results |= {"threads": f"{args.threads} threads for each", "turns": args.turns, "turn_seconds": TURN}
+    results |= {"against": args.before.name if args.before else None, "contenders": args.contenders}
     for part in args.parts:
-        if part in ("memory", "growth", "encoding") and not Path("/proc/self/clear_refs").exists():
+        if part in LONG and not Path("/proc/self/clear_refs").exists():
             console.print(f"{part}: measured on Linux only")
             continue
         console.print(f"{part} …")
-        results[part] = makers[part]()
+        results[part] = MEASURES[part](args)
         if args.json:
             args.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
@@ -257,22 +267,41 @@ def size_of(text: str) -> Size:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Elman, its rivals and the machine's limit.")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, the first four sizes, no memory")
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="Measures how fast Elman is, compared with other libraries, the machine's limit and its own past.",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer turns, the first four sizes, no memory")
+    parser.add_argument("--against", help="compare with an older commit: training, tasks, sampling", metavar="COMMIT")
+    parser.add_argument(
+        "--contenders", nargs="*", choices=[name for name in NAMES if name != "elman"], metavar="NAME",
+        help="beside Elman: numpy, torch, compile, jax (default: all; with --against: none)",
+    )  # fmt: skip
     parser.add_argument("--sizes", type=size_of, nargs="+", help="B,T,H,V, or B,T,H,Vx2 for two layers", metavar="S")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, help="what to measure (default: everything)")
-    parser.add_argument("--rounds", type=int, help="turns of each contender (default: 10, quick: 3)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a turn (default: 0.5)")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="what to measure (default: everything)", metavar="P")
+    parser.add_argument(
+        "--turns", type=int, metavar="N",
+        help=f"of each contender at each size (default: 100, quick: {LEAST_TURNS}, with --against: 200)",
+    )  # fmt: skip
     parser.add_argument("--threads", type=int, default=cores(), help="of each contender (default: all cores)")
-    parser.add_argument("--compile-seconds", type=float, default=300, help="patience with torch.compile (default: 300)")
+    parser.add_argument("--compile-seconds", type=float, default=300, help="limit for torch.compile (default: 300)")
     parser.add_argument("--json", type=Path, help="write the results here", metavar="FILE")
-    parser.add_argument("--load", type=Path, help="begin with these results; measure only --parts anew", metavar="FILE")
-    parser.add_argument("--write", action="store_true", help="render docs/performance.md and its figures")
+    parser.add_argument("--load", type=Path, help="start with these results, measure --parts again", metavar="FILE")
+    parser.add_argument("--write", action="store_true", help="make docs/performance.md and its figures")
     args = parser.parse_args()
     args.sizes = args.sizes or (SIZES[:4] if args.quick else SIZES)
-    args.rounds = args.rounds or (3 if args.quick else 10)
+    args.turns = args.turns or (200 if args.against else LEAST_TURNS if args.quick else 100)
+    if args.turns < LEAST_TURNS:
+        parser.error(f"--turns: expected {LEAST_TURNS} or more, got {args.turns}: fewer turns give no usable interval")
+    if args.contenders is None:
+        args.contenders = [] if args.against else list(NAMES)
     if args.parts is None:
-        args.parts = [] if args.load else [part for part in PARTS if not (args.quick and part in LONG)]
+        possible = COMPARED if args.against else PARTS
+        args.parts = [] if args.load else [part for part in possible if not (args.quick and part in LONG)]
+    try:
+        args.before = files_of(args.against) if args.against else None
+    except UnknownCommit as error:
+        parser.error(f"--against: {error}")
     results = json.loads(args.load.read_text(encoding="utf-8")) if args.load else {}
     if args.parts:
         measure(results, args)

@@ -1,7 +1,8 @@
-"""One training step, and a stretch of sampling, of the same network in each library.
+"""One training step of a language model, and sampling from it, of the same network in each library.
 
 A step is: forward, softmax cross-entropy, backward, clip by global norm, SGD. The state after a window is the state
-before the next one, as in training on a text. Each maker returns a function that takes one step and gives its loss.
+before the next one, as in training on a text. Each function returns a function that takes one step and returns its
+loss. Elman's are in adapter.py.
 """
 
 from __future__ import annotations
@@ -51,50 +52,6 @@ class Problem:
         self.x, self.y = rng.integers(V, size=(2, T, B))  # (T, B) each
 
 
-def elman_network(problem: Problem) -> tuple[Any, Any]:
-    from elman.network import Network, Parameters
-
-    network = Network(problem.size.V, problem.size.H, problem.size.L, problem.size.V)
-    p = Parameters(network.shapes, np.float32)
-    for array, value in zip(p.values(), [a for layer in problem.layers for a in layer] + [*problem.head], strict=True):
-        array[...] = value
-    return network, p
-
-
-def elman_step(problem: Problem, hyper: Hyper) -> Step:
-    from elman.kernels import Rates, clip_by_norm, update
-
-    network, p = elman_network(problem)
-    x, y, g = problem.x, problem.y, p.zeros()
-    state = network.zero_state(problem.size.B, np.float32)
-    rates = Rates(hyper.rate, 1, 0.9, 0.99, 1e-8, 0.0)
-
-    def step() -> float:
-        g.buffer[:] = 0
-        loss = network.loss_and_gradients(p, x, y, state, g, normaliser=y.size)
-        clip_by_norm(g.buffer, hyper.limit)
-        update("sgd", p.buffer, g.buffer, rates, [])
-        return float(loss)
-
-    return step
-
-
-def elman_sampler(problem: Problem, n: int) -> Step:
-    from elman.network.speaker import Speaker
-
-    network, p = elman_network(problem)
-    B, V = problem.size.B, problem.size.V
-    speaker, state, rng = Speaker(network, p), network.zero_state(B, np.float32), np.random.default_rng(0)
-    o, nothing = np.zeros((B, V), np.float32), np.zeros(0, np.int64)
-    ones, all_tokens = np.ones(B), np.full(B, V)
-
-    def write() -> float:
-        uniforms = rng.random((n, B))
-        return speaker.write(o, state, uniforms, temperature=ones, top_k=all_tokens, top_p=ones, banned=nothing)[-1, 0]
-
-    return write
-
-
 def torch_step(problem: Problem, hyper: Hyper) -> Step:
     import torch
     import torch.nn.functional as F
@@ -116,7 +73,7 @@ def torch_step(problem: Problem, hyper: Hyper) -> Step:
         return F.cross_entropy(head(out).view(-1, V), y), h.detach()
 
     params = [p for p in (*rnn.parameters(), *head.parameters()) if p.requires_grad]
-    return _torch_training(params, forward, torch.zeros(L, B, H), hyper)
+    return torch_training(torch.optim.SGD(params, lr=hyper.rate), params, forward, torch.zeros(L, B, H), hyper.limit)
 
 
 def compile_step(problem: Problem, hyper: Hyper) -> Step:
@@ -129,9 +86,6 @@ def compile_step(problem: Problem, hyper: Hyper) -> Step:
     params = [torch.from_numpy(a.copy()).requires_grad_() for a in arrays]
     x, y = torch.from_numpy(problem.x), torch.from_numpy(problem.y).view(-1)
 
-    torch._dynamo.reset()  # else it would generalise over the sizes seen before, and be slower
-
-    @torch.compile(dynamic=False)
     def forward(h0: Any) -> tuple[Any, Any]:
         h, last = F.embedding(x, params[0]), []
         for layer in range(L):
@@ -144,21 +98,26 @@ def compile_step(problem: Problem, hyper: Hyper) -> Step:
             last.append(state)
         return F.cross_entropy((h @ params[-2] + params[-1]).view(-1, V), y), torch.stack(last).detach()
 
-    return _torch_training(params, forward, torch.zeros(L, B, H), hyper)
+    forward.__code__ = forward.__code__.replace()  # what is compiled is kept per code object: one for each size
+    forward = torch.compile(forward, dynamic=False)
+    return torch_training(torch.optim.SGD(params, lr=hyper.rate), params, forward, torch.zeros(L, B, H), hyper.limit)
 
 
-def _torch_training(params: list[Any], forward: Callable[[Any], tuple[Any, Any]], h: Any, hyper: Hyper) -> Step:
+def torch_training(
+    optimizer: Any, params: list[Any], forward: Callable[[Any], tuple[Any, Any]], h: Any, limit: float
+) -> Step:
+    """`forward` gets the state that is carried from step to step, and returns the loss and the next state."""
     import torch
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    optimiser, carried = torch.optim.SGD(params, lr=hyper.rate), [h]
+    carried = [h]
 
     def step() -> float:
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss, carried[0] = forward(carried[0])
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(params, hyper.limit)
-        optimiser.step()
+        torch.nn.utils.clip_grad_norm_(params, limit)
+        optimizer.step()
         return loss.item()
 
     return step
@@ -244,11 +203,4 @@ NAMES = {
     "jax": "JAX",
 }
 RIVALS = ("torch", "compile", "jax")
-STEPS = {
-    "elman": elman_step,
-    "numpy": elman_step,  # ELMAN_KERNELS=reference
-    "torch": torch_step,
-    "compile": compile_step,
-    "jax": jax_step,
-}
-SAMPLERS = {"elman": elman_sampler, "torch": torch_sampler}
+STEPS = {"torch": torch_step, "compile": compile_step, "jax": jax_step}

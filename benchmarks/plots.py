@@ -41,7 +41,7 @@ def bars(part: dict[str, Any]) -> str:
         x = left + unit * tick
         parts += [line(x, 50, x, bottom, "#999" if tick == 1 else "#ddd"), text(x, bottom + 16, f"{tick:g}")]
     for number, row in enumerate(rows):
-        top, ms = 56 + group * number, row["milliseconds"]
+        top, ms = 56 + group * number, {name: value for name, (value, *_) in row["milliseconds"].items()}
         best = min(ms[c] for c in RIVALS if c in ms)
         B, T, H, V, L = Size(*row["size"])
         parts.append(text(left - 8, top + group / 2 - 4, f"{B}, {T}, {H}, {V}" + (f" × {L}" if L > 1 else ""), "end"))
@@ -54,17 +54,17 @@ def bars(part: dict[str, Any]) -> str:
             parts.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{thick - 2}" fill="{colour}"/>')
             label = f"{ratio:.2f}" + (" →" if ratio > MOST else "")
             parts.append(text(left + length + 4, y + thick - 3, label, "start"))
-        x = left + unit * row["limit"] / best
+        x = left + unit * row["share"][0] * ms["elman"] / best
         parts.append(line(x, top - 3, x, top + group - gap + 1, "#000"))
     parts.append(text(left, bottom + 34, "B, T, H, V on the left; the black line is the machine's limit", "start"))
     return svg(720, bottom + 46, parts)
 
 
-def curves(part: dict[str, list[list[float]]]) -> str:
+def curves(part: dict[str, Any]) -> str:
     """Milliseconds a step along each dimension, both axes logarithmic, with the slope that was expected, dashed."""
     powers = {"T": 1, "B": 1, "H": 2, "threads": -1}
     side, space, top = 190, 60, 40
-    shown = {axis: points for axis, points in part.items() if len(points) > 1}
+    shown = {axis: measured["points"] for axis, measured in part.items() if len(measured["points"]) > 1}
     parts = [text(10, 20, "Milliseconds a step; dashed: in proportion to T, B, H² and 1/threads", "start")]
     for index, (axis, points) in enumerate(shown.items()):
         left = 50 + index * (side + space)

@@ -1,0 +1,154 @@
+"""One training step of a classifier, a tagger and a translator: the problems, their cost, and PyTorch's step.
+
+A step is: forward over sequences of several lengths, softmax cross-entropy, backward, clip by global norm, Adam.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from contenders import Step, torch_training
+
+
+class Task(NamedTuple):
+    name: str
+    B: int
+    T: int  # length of the longest source, and of the longest target of a translator
+    X: int  # tokens that are read
+    E: int  # width of their embedding; 0: one-hot
+    H: int
+    Y: int  # classes, tags, or tokens that are written
+    bidirectional: bool = False
+
+
+class TaskHyper(NamedTuple):
+    rate: float = 2e-3
+    limit: float = 1.0  # of the gradient's norm
+    betas: tuple[float, float] = (0.9, 0.99)
+
+
+TASKS = [
+    Task("classifier", 64, 20, 60, 0, 192, 18),
+    Task("tagger", 32, 25, 5000, 100, 128, 17, bidirectional=True),
+    Task("translator", 64, 12, 5000, 256, 256, 5000),
+]
+
+
+class TaskProblem:
+    """Weights by their names in Elman's checkpoints, and one batch: ids (T, B), lengths (B,); y is (B,) or (T, B)."""
+
+    edge = 0  # the token that starts and ends a target
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        rng = np.random.default_rng(0)
+        _, B, T, X, E, H, Y, _ = task
+
+        def weights(*shape: int, deviation: float) -> Any:
+            return rng.normal(0, deviation, shape).astype(np.float32)
+
+        self.weights: dict[str, Any] = {}
+        for prefix, inputs in [("encoder.", X), ("decoder.", Y)] if task.name == "translator" else [("", X)]:
+            if E:
+                self.weights[f"{prefix}embedding.W"] = weights(inputs, E, deviation=0.5)
+            for side in self.sides:
+                cell = f"{prefix}layers.0{side}"
+                self.weights[f"{cell}.W_xh"] = weights(E or inputs, H, deviation=E**-0.5 if E else 0.3)
+                self.weights[f"{cell}.W_hh"] = weights(H, H, deviation=0.8 * H**-0.5)
+                self.weights[f"{cell}.b_h"] = weights(H, deviation=0.1)
+        self.weights["head.W_hy"] = weights(H * len(self.sides), Y, deviation=H**-0.5)
+        self.weights["head.b_y"] = weights(Y, deviation=0.1)
+
+        self.x, self.x_lengths = self._sequences(rng, X)
+        self.y, self.y_lengths = rng.integers(Y, size=B), None
+        if task.name == "tagger":
+            self.y, self.y_lengths = rng.integers(Y, size=(T, B)), self.x_lengths
+        elif task.name == "translator":
+            self.y, self.y_lengths = self._sequences(rng, Y)
+
+    @property
+    def sides(self) -> list[str]:
+        return ["", ".reverse"] if self.task.bidirectional else [""]
+
+    def _sequences(self, rng: np.random.Generator, tokens: int) -> tuple[Any, Any]:
+        """Ids from 1 on, 0 past the end; lengths from half of T to T."""
+        B, T = self.task.B, self.task.T
+        lengths = rng.integers(T // 2, T + 1, size=B)
+        lengths[rng.integers(B)] = T
+        return rng.integers(1, tokens, size=(T, B)) * (np.arange(T)[:, np.newaxis] < lengths), lengths
+
+    @property
+    def flops(self) -> int:
+        """Of the products of one step, padding aside: forward, and two as large backward for each."""
+        _, B, _, _, E, H, Y, _ = self.task
+        read, sides = int(self.x_lengths.sum()), len(self.sides)
+        cells = 6 * (H * H + E * H) * sides
+        if self.task.name == "translator":
+            written = int((self.y_lengths + 1).sum())
+            return read * cells + written * (cells + 6 * H * Y)
+        return read * cells + (read if self.task.name == "tagger" else B) * 6 * H * sides * Y
+
+
+def torch_task_step(problem: TaskProblem, hyper: TaskHyper) -> Step:
+    """Packed sequences throughout: nothing is computed for padding."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+    from torch.nn.utils.rnn import pack_padded_sequence
+
+    task, weights = problem.task, {name: torch.from_numpy(array) for name, array in problem.weights.items()}
+    modules = nn.ModuleList()
+
+    def cells(prefix: str, inputs: int) -> Any:
+        rnn = nn.RNN(task.E or inputs, task.H, bidirectional=task.bidirectional)
+        table = nn.Embedding(inputs, task.E).requires_grad_(True) if task.E else None
+        with torch.no_grad():
+            if table is not None:
+                table.weight.copy_(weights[f"{prefix}embedding.W"])
+                modules.append(table)
+            for side in problem.sides:
+                cell, end = f"{prefix}layers.0{side}", "l0" + side.replace(".", "_")
+                getattr(rnn, f"weight_ih_{end}").copy_(weights[f"{cell}.W_xh"].T)
+                getattr(rnn, f"weight_hh_{end}").copy_(weights[f"{cell}.W_hh"].T)
+                getattr(rnn, f"bias_ih_{end}").copy_(weights[f"{cell}.b_h"])
+                getattr(rnn, f"bias_hh_{end}").zero_().requires_grad_(False)  # a second bias would learn twice as fast
+        modules.append(rnn)
+
+        def run(ids: Any, lengths: Any, h: Any = None) -> tuple[Any, Any]:
+            inputs_ = table(ids) if table is not None else F.one_hot(ids, inputs).float()
+            packed, h = rnn(pack_padded_sequence(inputs_, lengths, enforce_sorted=False), h)
+            return packed.data, h
+
+        return run
+
+    def valid(ids: Any, lengths: Any) -> Any:
+        """In the order of a packed sequence's data."""
+        return pack_padded_sequence(ids, lengths, enforce_sorted=False).data
+
+    head = nn.Linear(task.H * len(problem.sides), task.Y)
+    with torch.no_grad():
+        head.weight.copy_(weights["head.W_hy"].T)
+        head.bias.copy_(weights["head.b_y"])
+    x, lengths, y = map(torch.from_numpy, (problem.x, problem.x_lengths, problem.y))
+    if task.name == "translator":
+        encode, decode = cells("encoder.", task.X), cells("decoder.", task.Y)
+        y_lengths, edge = torch.from_numpy(problem.y_lengths) + 1, torch.full((1, task.B), problem.edge)
+
+        def forward(_: None) -> tuple[Any, None]:
+            h = encode(x, lengths)[1]
+            out, _h = decode(torch.cat([edge, y]), y_lengths, h)  # y is 0, the edge, past its end
+            return F.cross_entropy(head(out), valid(torch.cat([y, edge]), y_lengths)), None
+    else:
+        read = cells("", task.X)
+
+        def forward(_: None) -> tuple[Any, None]:
+            out, h = read(x, lengths)
+            if task.name == "tagger":
+                return F.cross_entropy(head(out), valid(y, lengths)), None
+            return F.cross_entropy(head(h[0]), y), None
+
+    modules.append(head)
+    params = [p for p in modules.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(params, lr=hyper.rate, betas=hyper.betas, fused=True)
+    return torch_training(optimizer, params, forward, None, hyper.limit)
