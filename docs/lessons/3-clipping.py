@@ -56,7 +56,7 @@ def lesson(quick: bool = False) -> Told:
         f"  loss at first          {plain[0]:.2f}",
         f"  after one plain step   {plain[1]:.2f}",
         f"  after one clipped step {clipped[1]:.2f}",
-        f"  last 40 of 120 steps:  plain above 1.5: {late(plain) > 1.5}, clipped lower: {late(clipped) < late(plain)}",
+        f"  last 40 of 120 steps:  plain above 1: {late(plain) > 1}, clipped lower: {late(clipped) < late(plain)}",
         "vanishes (gain 0.5): the first letter's gradient, as a share of the last one's",
         f"  as it is               {first_to_last(0.5, np.inf):.1e}",
         f"  clipped to 0.01        {first_to_last(0.5, 0.01):.1e}",
