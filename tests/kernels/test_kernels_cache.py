@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
 import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kernels_tools import output_of, python
 
@@ -15,7 +17,8 @@ from elman.kernels import cell, layers
 from elman.kernels import compile as compiling
 
 HERE = Path(__file__).parent
-SOURCES = sorted(path.name for path in Path(compiling.__file__).parent.glob("*.py"))
+PACKAGE = Path(compiling.__file__).parent
+SOURCES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
 
 
 # the name of the folder
@@ -43,6 +46,15 @@ def test_an_edit_in_any_source_changes_the_key(name, sources):
     assert compiling.cache_key() != key
 
 
+def test_a_source_in_a_subfolder_changes_the_key(sources):
+    key = compiling.cache_key()
+    (sources / "cells").mkdir()
+    (sources / "cells" / "one.py").write_text("a = 1\n")
+    with_one = compiling.cache_key()
+    (sources / "cells" / "one.py").write_text("a = 2\n")
+    assert len({key, with_one, compiling.cache_key()}) == 3
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "value"),
     [
@@ -52,6 +64,8 @@ def test_an_edit_in_any_source_changes_the_key(name, sources):
         (compiling, "FASTMATH", {"fast"}),
         (compiling.sys, "version", "4.0"),
         (compiling.binding, "get_host_cpu_name", lambda: "another"),
+        (compiling.numba.config, "CPU_NAME", "another"),
+        (compiling.numba.config, "CPU_FEATURES", "+sse2"),
     ],
 )
 def test_whatever_else_the_code_depends_on_changes_the_key(owner, name, value, monkeypatch):
@@ -72,6 +86,15 @@ def test_flags_from_the_environment_have_a_folder_of_their_own(tmp_path, monkeyp
     assert all(folder.is_relative_to(tmp_path) for folder in folders)
 
 
+@pytest.mark.parametrize(
+    ("features", "expected"), [("", 16), ("+sse2,-avx2", 16), ("+avx,+avx2,-avx512f", 32), ("+avx2,+avx512f", 64)]
+)
+def test_the_vector_width_is_that_of_the_cpu_that_numba_compiles_for(features, expected, monkeypatch):
+    monkeypatch.delenv("ELMAN_VECTOR_BYTES", raising=False)
+    monkeypatch.setattr(compiling.numba.config, "CPU_FEATURES", features)
+    assert compiling.vector_bytes() == expected
+
+
 def test_checked_code_has_a_folder_of_its_own(tmp_path):
     code = "from elman.kernels.compile import FOLDER; print(FOLDER)"  # Numba reads its flags when it is imported
     other = 0 if compiling.numba.config.BOUNDSCHECK else 1
@@ -89,7 +112,7 @@ def add(to, row):
     to += row
 """
 LAYERS = """
-from tiny.compile import CACHED, FOLDER, kernel
+from tiny.compile import kernel
 from tiny.steps import add
 @kernel
 def twice(to, row):
@@ -98,10 +121,11 @@ def twice(to, row):
 """
 RUN = """
 import numpy as np
-from tiny.layers import CACHED, FOLDER, twice
+from tiny.compile import FOLDER, UNUSED
+from tiny.layers import twice
 to = np.zeros(1)
 twice(to, np.ones(1))
-print(FOLDER.name, CACHED, to[0], sum(twice.stats.cache_hits.values()))
+print(FOLDER.name, not UNUSED, to[0], sum(twice.stats.cache_hits.values()))
 """
 
 
@@ -152,17 +176,143 @@ def test_an_edit_in_a_callee_runs_and_taking_it_back_runs_the_old_code_from_the_
     assert run_anew(capsys) == (folder, True, 2, 1)
 
 
-@pytest.mark.skipif(not compiling.CACHED, reason="nothing can be kept on this machine")
+FACTORY = """
+from tiny.compile import inline, kernel
+def made(step, factor):
+    @kernel
+    def twice(to, row):
+        step(to, row)
+        to *= factor
+    return twice
+@inline
+def add(to, row):
+    to += row
+@inline
+def subtract(to, row):
+    to -= row
+"""
+
+
+def test_kernels_of_one_factory_are_kept_apart(tiny):
+    (tiny / "factory.py").write_text(FACTORY, encoding="utf-8")
+    for hits in (0, 1):
+        forget_tiny()
+        factory = importlib.import_module("tiny.factory")
+        for step, factor, expected in ((factory.add, 2, 2), (factory.subtract, 2, -2), (factory.add, 3, 3)):
+            kernel, to = factory.made(step, factor), np.zeros(1)
+            kernel(to, np.ones(1))
+            assert (to[0], sum(kernel.stats.cache_hits.values())) == (expected, hits)
+
+
+# what can happen to the folder
+
+POWERLESS = """
+import ctypes, os, sys
+if sys.platform == "linux" and os.geteuid() == 0:  # root may write everywhere, unless it gives up its capabilities
+    assert ctypes.CDLL(None).capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()) == 0
+"""
+FULL = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # bytes that a file may have
+"""
+posix = pytest.mark.skipif(sys.platform == "win32", reason="owner and mode are POSIX")
+
+
+def run_tiny(tiny, before):
+    """In a process of its own: whether the folder is used, the result, hits; and what was said."""
+    done = python(before + RUN, PYTHONPATH=tiny.parent, PYTHONDONTWRITEBYTECODE=1)
+    assert done.returncode == 0, done.stderr
+    return parsed(done.stdout)[1:], done.stderr
+
+
+@pytest.fixture
+def kept(tiny, capsys):
+    """The one file of the small kernel."""
+    assert run_anew(capsys)[1:] == (True, 2, 0)
+    (kept,) = (tiny.parents[1] / "cache").rglob("*twice*")
+    return kept
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flipped, lambda _: b"", lambda _: bytes(5000)])
+def test_a_damaged_file_is_compiled_again_and_replaced(damage, kept, capsys):
+    kept.write_bytes(damage(kept.read_bytes()))
+    assert run_anew(capsys)[1:] == (True, 2, 0)
+    assert run_anew(capsys)[1:] == (True, 2, 1)
+
+
+@posix
+def test_a_full_disk_costs_a_note_and_nothing_else(tiny):
+    used, said = run_tiny(tiny, FULL)
+    assert used == (True, 2, 0)
+    assert said.count("\n") == 1
+    assert "cannot be saved" in said
+    assert "File too large" in said
+    assert not list((tiny.parents[1] / "cache").rglob("*twice*")), "half a file was left"
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o775, 0o757])
+def test_a_folder_that_others_can_write_is_not_used(mode, kept, capsys):
+    kept.parent.chmod(mode)
+    assert run_anew(capsys)[1:] == (False, 2, 0)
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_file_that_others_can_write_is_not_read(mode, kept, capsys):
+    kept.chmod(mode)
+    assert run_anew(capsys)[1:] == (True, 2, 0)
+    assert not kept.stat().st_mode & 0o022, "it was replaced"
+
+
+@pytest.mark.skipif("not hasattr(__import__('os'), 'geteuid') or __import__('os').geteuid() != 0")
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_what_belongs_to_another_user_is_not_used(what, kept, capsys):
+    os.chown(kept.parent if what == "folder" else kept, 12345, -1)
+    assert run_anew(capsys)[1:] == (what == "file", 2, 0)
+
+
+@posix
+def test_a_folder_made_with_a_loose_umask_is_used(tiny, capsys):
+    before = os.umask(0o002)
+    try:
+        assert run_anew(capsys)[1:] == (True, 2, 0)
+        assert run_anew(capsys)[1:] == (True, 2, 1)
+    finally:
+        os.umask(before)
+
+
+@posix
+def test_a_folder_that_can_only_be_read_is_read(tiny, kept):
+    kept.parent.chmod(0o555)
+    assert run_tiny(tiny, POWERLESS) == ((True, 2, 1), "")
+    kept.write_bytes(cut(kept.read_bytes()))  # the file, though not its folder, can be written
+    used, said = run_tiny(tiny, POWERLESS)
+    assert used == (True, 2, 0)
+    assert said.count("\n") == 1
+    assert "cannot be saved" in said
+
+
+@pytest.mark.skipif(bool(compiling.UNUSED), reason="nothing can be kept on this machine")
 def test_our_own_kernels_are_kept_in_that_folder():
-    assert all(Path(made.stats.cache_path).is_relative_to(compiling.FOLDER) for made in (cell._forward, layers.scatter))
+    assert all(made.stats.cache_path == str(compiling.FOLDER) for made in (cell._forward, layers.scatter))
 
 
 SCATTER = """
 import numpy as np
 from elman.kernels import layers
-from elman.kernels.compile import CACHED
+from elman.kernels.compile import UNUSED
 W = layers.embedding_backward(np.ones((2, 3)), np.zeros(2, int), np.zeros((1, 3)))
-print(CACHED, W[0, 0], layers.scatter.stats.cache_path)
+print(not UNUSED, W[0, 0], layers.scatter.stats.cache_path)
 """
 
 
@@ -172,12 +322,12 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
     assert output_of(SCATTER, ELMAN_CACHE=tmp_path / "file") == "False 2.0 None"
 
 
-@pytest.mark.skipif("not hasattr(__import__('os'), 'geteuid') or __import__('os').geteuid() == 0")
-def test_a_folder_that_may_not_be_written_is_done_without(tiny, tmp_path, monkeypatch, capsys):
+@posix
+def test_a_folder_that_may_not_be_written_is_done_without(tiny, tmp_path, monkeypatch):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     monkeypatch.setenv("ELMAN_CACHE", str(closed))
-    assert run_anew(capsys)[1:] == (False, 2, 0)
+    assert run_tiny(tiny, POWERLESS) == ((False, 2, 0), "")
 
 
 REFERENCE = """

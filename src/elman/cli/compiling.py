@@ -11,9 +11,9 @@ def say_if_compiling(kernel: str) -> None:
 
     if KERNELS != "compiled":
         return
-    from elman.kernels.compile import CACHED, FOLDER
+    from elman.kernels.compile import FOLDER, UNUSED
 
-    if not CACHED:
-        errors.print(f"Compiling, 10 to 20 seconds, as every time: {FOLDER} cannot be written.", markup=False)
-    elif not any(FOLDER.glob(f"*/*.{kernel}-*.nbc")):
+    if UNUSED:
+        errors.print(f"Compiling, 10 to 20 seconds, as every time: {FOLDER} {UNUSED}.", markup=False)
+    elif not any(FOLDER.glob(f"*.{kernel}-*.kernel")):
         errors.print("Compiling for this machine, once: 10 to 20 seconds.")

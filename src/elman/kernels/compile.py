@@ -1,26 +1,48 @@
 """How kernels are compiled, and where what was compiled is kept.
 
-Numba's own cache does not notice an edit in a callee or an intrinsic, nor other flags. So the folder's name is a hash
-of every kernel source, Numba's version, the CPU, the vector width and the flags: old code can never run.
+Numba's own cache does not notice an edit in a callee or an intrinsic, nor other flags; a damaged file or a full disk
+makes it raise. Here the folder's name is a hash of every kernel source, Numba's version, the CPU, the vector width and
+the flags, so old code can never run. Every file has a checksum: what is damaged is compiled again and replaced, what
+cannot be saved is used all the same. The files are pickles, which can run code when they are loaded, so files that
+somebody else can have written are not read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numba
 import numpy as np
 from llvmlite import binding
 from numba import njit
+from numba.core.caching import NullCache
+from numba.core.codegen import get_host_cpu_features
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
 
 FLOATS = (np.float32, np.float64)  # what there are kernels for; other precisions are left to maths
 # contract a * b + c into one operation, but never reorder a sum, and never assume that there is no NaN
 FASTMATH = {"contract"}
+
+
+def target() -> tuple[str, str]:
+    """Name and features of the CPU that Numba compiles for: this one, unless NUMBA_CPU_NAME and
+    NUMBA_CPU_FEATURES name another."""
+    name, features = numba.config.CPU_NAME, numba.config.CPU_FEATURES
+    return (
+        binding.get_host_cpu_name() if name is None else name,
+        get_host_cpu_features() if features is None else features,
+    )
 
 
 def vector_bytes() -> int:
@@ -28,21 +50,20 @@ def vector_bytes() -> int:
     forced = os.environ.get("ELMAN_VECTOR_BYTES", "")
     if forced in ("16", "32", "64"):
         return int(forced)
-    features = binding.get_host_cpu_features()
-    return 64 if features.get("avx512f") else 32 if features.get("avx2") else 16
+    features = target()[1].split(",")
+    return 64 if "+avx512f" in features else 32 if "+avx2" in features else 16
 
 
 VECTOR_BYTES = vector_bytes()
-REGISTERS = 32 if VECTOR_BYTES == 64 or not binding.get_host_cpu_features().get("sse2") else 16  # NEON has 32 as well
 
 
 def cache_key() -> str:
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    facts = (numba.__version__, sys.version, binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(),
-             str(VECTOR_BYTES), str(numba.config.BOUNDSCHECK), str(sorted(FASTMATH)))  # fmt: skip
+    facts = (numba.__version__, sys.version, *target(), str(VECTOR_BYTES), str(numba.config.BOUNDSCHECK),
+             str(sorted(FASTMATH)))  # fmt: skip
     digest = hashlib.sha256("\0".join(facts).encode())
-    for path in sources:
-        digest.update(path.read_bytes())
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(f"\0{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -59,27 +80,90 @@ def cache_folder() -> Path:
     return root / "kernels" / cache_key()
 
 
-def _writable(folder: Path) -> bool:
+def _trusted(found: os.stat_result) -> bool:
+    """Whether nobody but this user and root can have written it."""
+    return not hasattr(os, "geteuid") or (found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022)
+
+
+def _why_unused(folder: Path) -> str:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK)
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        trusted = _trusted(folder.stat())
+    except OSError as error:
+        return f"cannot be made: {error.strerror}"
+    return "" if trusted else "belongs to another user or can be written by others"
 
 
 FOLDER = cache_folder()
-CACHED = _writable(FOLDER)
+UNUSED = _why_unused(FOLDER)  # why nothing is loaded from FOLDER or saved in it; empty if it is used
+_log = logging.getLogger("elman.kernels")
+
+
+class KernelCache(NullCache):
+    """What was compiled of one kernel: a file for each signature, a SHA-256 and then what Numba loads."""
+
+    _told = False  # that nothing can be saved
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @property
+    def cache_path(self) -> str:
+        return str(FOLDER)
+
+    def _path(self, signature: Any, codegen: Any) -> Path:
+        facts = "\0".join((*_identity(self._function), str(signature), str(codegen.magic_tuple())))
+        name = f"{self._function.__module__}.{self._function.__qualname__}".replace("<", "").replace(">", "")
+        return FOLDER / f"{name}-{hashlib.sha256(facts.encode()).hexdigest()[:16]}.kernel"
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        context.refresh()
+        try:
+            with self._path(signature, context.codegen()).open("rb") as file:
+                content = file.read() if _trusted(os.fstat(file.fileno())) else b""
+        except OSError:
+            return None
+        checksum, data = content[:32], content[32:]
+        if hashlib.sha256(data).digest() != checksum:
+            return None  # compiled again, and the file replaced
+        return CompileResult._rebuild(context, *pickle.loads(data))
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        if result.library.has_dynamic_globals:  # addresses, which the next process does not have
+            return
+        path = self._path(signature, result.codegen)
+        data = dumps(result._reduce())
+        temporary = path.with_name(f"{path.name}.{uuid4().hex}")
+        try:
+            with open(temporary, "xb", opener=partial(os.open, mode=0o644)) as file:
+                file.write(hashlib.sha256(data).digest() + data)
+            temporary.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink()
+            if not KernelCache._told:
+                KernelCache._told = True
+                _log.warning("Compiled kernels cannot be saved in %s and are compiled again in the next run: %s.",
+                             FOLDER, error.strerror)  # fmt: skip
+
+
+def _identity(function: Callable[..., Any]) -> Iterator[str]:
+    """What tells a kernel from others in the same folder: module, source (it need not be ours), name and closure."""
+    source = hashlib.sha256(Path(function.__code__.co_filename).read_bytes()).hexdigest()
+    yield from (function.__module__, function.__qualname__, source)
+    for cell in function.__closure__ or ():
+        value = cell.cell_contents
+        inner = getattr(value, "py_func", None) or getattr(value, "_defn", None)  # of a kernel, of an intrinsic
+        yield from _identity(inner) if inner else (hashlib.sha256(dumps(value)).hexdigest(),)
 
 
 def kernel(function: Callable[..., Any], **options: Any) -> Any:
     """Compile for any signature, without the GIL, kept on disk where that is possible."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(FOLDER)  # read once, when the decorator runs
-    try:
-        settings = {"nogil": True, "cache": CACHED, "error_model": "numpy", "fastmath": FASTMATH}
-        return njit(**(settings | options))(function)
-    finally:
-        numba.config.CACHE_DIR = before
+    settings = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
+    made = njit(**(settings | options))(function)
+    if not UNUSED:
+        made._cache = KernelCache(function)
+    return made
 
 
 def inline(function: Callable[..., Any]) -> Any:

@@ -1,7 +1,8 @@
 """The register tile: c += a @ w for a few rows and a few vectors of columns, kept in registers over all of K.
 
-Every entry of c is one chain of fused multiply-adds, k = 0, 1, 2 …, whatever the shape of the tile: a row's bits do not
-depend on how many rows are computed beside it.
+Every entry of c is one chain of multiply-adds, k = 0, 1, 2 …, whatever the shape of the tile: a row's bits do not
+depend on how many rows are computed beside it. A CPU with FMA rounds once per multiply-add, one without it twice, in
+every shape alike.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from elman.kernels.compile import REGISTERS, VECTOR_BYTES
+from elman.kernels.compile import VECTOR_BYTES
 
-# rows × vectors of accumulators must leave room for the vectors of w and one of a
+# rows × vectors of accumulators must leave room for the vectors of w and one of a, in 32 registers of AVX-512 or 16
 VECTORS = 2
-ROWS = 14 if REGISTERS == 32 and VECTOR_BYTES == 64 else 6
+ROWS = 14 if VECTOR_BYTES == 64 else 6
 
 
 def lanes(itemsize: int) -> int:

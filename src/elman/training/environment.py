@@ -11,14 +11,9 @@ from elman.kernels import KERNELS
 
 
 def environment() -> dict[str, Any]:
-    from llvmlite import binding
-
-    return {
-        **versions(),
-        "cpu": binding.get_host_cpu_name(),
-        "vector_bytes": _vector_bytes(),
-        "features": sorted(name for name, present in binding.get_host_cpu_features().items() if present),
-    }
+    cpu, features, vector_bytes = _cpu()
+    present = sorted(feature[1:] for feature in features.split(",") if feature.startswith("+"))
+    return {**versions(), "cpu": cpu, "vector_bytes": vector_bytes, "features": present}
 
 
 def versions() -> dict[str, str]:
@@ -30,12 +25,15 @@ def versions() -> dict[str, str]:
 _version = cache(version)  # a file to be read, each time; what is installed does not change while it runs
 
 
-def _vector_bytes() -> int | None:
-    if KERNELS != "compiled":
-        return None
-    from elman.kernels.compile import VECTOR_BYTES
+def _cpu() -> tuple[str, str, int | None]:
+    """Name, features and vector width that the kernels are compiled for; without kernels, those of this CPU."""
+    if KERNELS == "compiled":
+        from elman.kernels.compile import VECTOR_BYTES, target
 
-    return VECTOR_BYTES
+        return *target(), VECTOR_BYTES
+    from llvmlite import binding
+
+    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), None
 
 
 def differences(recorded: object) -> list[str]:
