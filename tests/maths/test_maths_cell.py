@@ -42,7 +42,7 @@ def test_two_steps_by_hand():
         math.tanh(0.47 + 1.0 * first[0] + 0.7 * first[2]),
         math.tanh(-0.57 + 0.5 * first[0]),
     ]
-    np.testing.assert_allclose(h[:, 0], [[0, 0, 0], first, second], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(h[:, 0], [[0, 0, 0], first, second], rtol=0, atol=1e-14)
 
 
 def test_backward_of_a_single_unit_by_hand():
@@ -55,11 +55,11 @@ def test_backward_of_a_single_unit_by_hand():
     h = np.array([h0, h1, h2]).reshape(3, 1, 1)
     x, d_h_direct = np.array([1.0, -2.0]).reshape(2, 1, 1), np.array([0.0, 1.0]).reshape(2, 1, 1)
     d = maths.rnn_backward(d_h_direct, x, h, np.array([[w]]), np.array([[u]]))
-    assert d.d_W_xh.item() == pytest.approx(1.0 * d_a0 - 2.0 * d_a1, abs=1e-15)
-    assert d.d_W_hh.item() == pytest.approx(h0 * d_a0 + h1 * d_a1, abs=1e-15)
-    assert d.d_b_h.item() == pytest.approx(d_a0 + d_a1, abs=1e-15)
-    assert d.d_x.ravel().tolist() == pytest.approx([w * d_a0, w * d_a1], abs=1e-15)
-    assert d.d_h0.item() == pytest.approx(u * d_a0, abs=1e-15)
+    assert d.d_W_xh.item() == pytest.approx(1.0 * d_a0 - 2.0 * d_a1, abs=1e-14)
+    assert d.d_W_hh.item() == pytest.approx(h0 * d_a0 + h1 * d_a1, abs=1e-14)
+    assert d.d_b_h.item() == pytest.approx(d_a0 + d_a1, abs=1e-14)
+    assert d.d_x.ravel().tolist() == pytest.approx([w * d_a0, w * d_a1], abs=1e-14)
+    assert d.d_h0.item() == pytest.approx(u * d_a0, abs=1e-14)
 
 
 # ---- against the slow oracle

@@ -91,7 +91,7 @@ def test_accumulated_windows_make_one_step_with_the_mean_gradient(text: Path) ->
     losses = [single.add_gradients(d, step) for step, d in enumerate(alone)]
     assert loss == pytest.approx(np.mean(losses), rel=1e-12)
     assert len(set(losses)) == 3
-    np.testing.assert_allclose(together.buffer, np.mean([d.buffer for d in alone], axis=0), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(together.buffer, np.mean([d.buffer for d in alone], axis=0), rtol=1e-9, atol=1e-14)
     assert task.state()[1] == single.state()[1]
     for mine, theirs in zip(task.carried, single.carried, strict=True):
         assert np.array_equal(mine, theirs)
