@@ -1,9 +1,9 @@
 """Ratios of speeds that hold on a noisy machine.
 
 The machine's speed may change by half from one minute to the next, but hardly from one turn of some tens of
-milliseconds to the next. So each turn of one contender is compared with the turn of the other that is nearest in time,
-and the ratio of their speeds is the median over all these pairs. Its 95 % interval comes from a bootstrap that
-resamples blocks of consecutive pairs, because a disturbance usually lasts longer than one pair.
+milliseconds to the next. So each turn of one contender is compared with the nearest turn of the other, and the ratio of
+their speeds is the median over all these pairs. Its 95 % interval comes from a bootstrap that resamples blocks of
+consecutive pairs, because a disturbance usually lasts longer than one pair.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESAMPLES = 2000
 
 class Turn(NamedTuple):
     contender: Hashable
-    time: float  # when it was, in seconds
+    place: int  # its number among all turns
     seconds: float  # that one step took
 
 
@@ -47,12 +47,16 @@ def step_seconds(turns: Sequence[Turn], contender: Hashable) -> Estimate:
 
 
 def paired_ratios(turns: Sequence[Turn], contender: Hashable, other: Hashable) -> Any:
-    """Seconds of the other by seconds of the contender: for each turn of the contender the other's nearest one."""
-    own, others = (sorted((t.time, t.seconds) for t in turns if t.contender == who) for who in (contender, other))
+    """Seconds of the other by seconds of the contender: for each turn of the contender the other's nearest one.
+
+    Nearest by place, not by the clock: the middle of a turn that happens to be slow is further away in time, so the
+    clock would prefer the other's fast turns.
+    """
+    own, others = (sorted((t.place, t.seconds) for t in turns if t.contender == who) for who in (contender, other))
     if not own or not others:
         raise ValueError(f"no turns of {contender if others else other}")
-    (times, seconds), (other_times, other_seconds) = np.array(own).T, np.array(others).T
-    nearest = np.abs(times[:, np.newaxis] - other_times).argmin(axis=1)
+    (places, seconds), (other_places, other_seconds) = np.array(own).T, np.array(others).T
+    nearest = np.abs(places[:, np.newaxis] - other_places).argmin(axis=1)
     return other_seconds[nearest] / seconds
 
 

@@ -16,15 +16,18 @@ ELMAN, RIVAL = 0.010, 0.016  # seconds a step; the ratio is 1.6
 
 
 def turns_of(
-    rng: np.random.Generator, seconds: dict[str, float], count: int = 60, slowness: Any = lambda share: 1.0
+    rng: np.random.Generator,
+    seconds: dict[str, float],
+    count: int = 60,
+    slowness: Any = lambda share: 1.0,
+    noise: float = 0.02,
 ) -> list[Turn]:
     """Turns in random order on a machine that is slower by a factor at each share of the way."""
-    turns, time = [], 0.0
+    turns: list[Turn] = []
     for number in range(count):
         for name in rng.permutation(list(seconds)):
-            took = seconds[name] * slowness(number / count) * rng.lognormal(0, 0.02)
-            turns.append(Turn(str(name), time, took))
-            time += 0.04
+            took = seconds[name] * slowness(number / count) * rng.lognormal(0, noise)
+            turns.append(Turn(str(name), len(turns), took))
     return turns
 
 
@@ -67,15 +70,21 @@ def test_interruptions_do_not_change_the_ratio():
     assert speed_ratio(turns, "elman", "rival").value == pytest.approx(1.6, rel=0.03)
 
 
+def test_noise_of_single_turns_favors_nobody():
+    """A pairing that prefers fast turns of the other, as the distance in time does, would give 0.89."""
+    turns = turns_of(np.random.default_rng(4), {"elman": ELMAN, "rival": ELMAN}, count=4000, noise=0.4)
+    assert speed_ratio(turns, "elman", "rival").value == pytest.approx(1, abs=0.04)
+
+
 def test_each_turn_is_paired_with_the_nearest_of_the_other():
-    turns = [Turn("b", 0.0, 2.0), Turn("a", 1.0, 1.0), Turn("b", 1.6, 4.0), Turn("b", 9.0, 8.0), Turn("a", 5.0, 1.0)]
+    turns = [Turn("b", 0, 2.0), Turn("a", 4, 1.0), Turn("b", 6, 4.0), Turn("a", 9, 1.0), Turn("b", 20, 8.0)]
     assert paired_ratios(turns, "a", "b").tolist() == [4.0, 4.0]
     assert paired_ratios(turns, "b", "a").tolist() == [1 / 2, 1 / 4, 1 / 8]
 
 
 def test_contender_without_turns_is_an_error():
     with pytest.raises(ValueError, match="no turns of b"):
-        speed_ratio([Turn("a", 0.0, 1.0)], "a", "b")
+        speed_ratio([Turn("a", 0, 1.0)], "a", "b")
 
 
 @pytest.mark.parametrize("persistence", [0.0, 0.6], ids=["independent", "lasting"])
