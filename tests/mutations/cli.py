@@ -78,7 +78,7 @@ MUTANTS = [
     ),
     (
         "sample.py",
-        "                text = self.prompt\n                _write(text)\n",
+        "                text = self.prompt\n                write(text)\n",
         "                text = self.prompt\n",
         "prompt not shown",
     ),

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elman.cli.say import console
+from elman.cli.say import console, write
 from elman.errors import DataError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json:
     with console.rich.status(f"judging {len(rows):,} examples"):
         figures = evaluate(model, rows.left, rows.right)
     if as_json:
-        print(json.dumps(as_facts(figures), ensure_ascii=False))
+        write(json.dumps(as_facts(figures), ensure_ascii=False) + "\n")
         return 0
     if isinstance(figures, Judged):
         what = "tags" if model.task == "tag" else "examples"

@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 
 from elman.cli.compiling import say_if_compiling
-from elman.cli.say import errors
+from elman.cli.say import errors, write
 from elman.errors import ArgumentError, DataError, RunError
 
 
@@ -69,7 +69,7 @@ class Predict:
             errors.print(note, markup=False, style="yellow")
         lines = _tagged(model, items, self) if task == "tag" else _said(model, items, self)
         for line in lines:
-            print(line)
+            write(f"{line}\n")
         sys.stdout.flush()
         return 0
 

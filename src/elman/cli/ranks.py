@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elman.cli.say import console, errors, reason
+from elman.cli.say import console, errors, reason, visible
 from elman.errors import DivergenceError, ElmanError
 from elman.training.events import Event, Failed, Finished, Saved, Started
 from elman.training.launch import launch
@@ -72,7 +72,7 @@ def _be_quiet() -> None:
 def _shout(text: str) -> None:
     stream = sys.__stderr__
     if stream is not None:
-        stream.write(text.rstrip() + "\n")
+        stream.write(visible(text).rstrip() + "\n")
         stream.flush()
         time.sleep(PASS_ON)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +9,7 @@ from typing import Any, Literal
 import tyro
 
 from elman.cli.compiling import say_if_compiling
-from elman.cli.say import console
+from elman.cli.say import console, write
 from elman.errors import ArgumentError, RangeError
 
 
@@ -55,24 +54,18 @@ class Sample:
             if several:
                 console.rich.rule(f"{index + 1} of {self.count}")
                 text = several[index]
-                _write(text)
+                write(text)
             elif self.beam is not None:
                 text = model.sample(self.length, prompt=self.prompt, beam=self.beam, **options)
-                _write(text)
+                write(text)
             else:
                 pieces = model.stream(self.prompt, length=self.length, how=how, **options)  # refuses a prompt now
                 text = self.prompt
-                _write(text)
+                write(text)
                 for piece in pieces:
-                    _write(piece)
+                    write(piece)
                     text += piece
-            _write("\n")
+            write("\n")
             if self.copies:
                 console.print(f"Copied: {model.copies(text)}", markup=False)
         return 0
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    if sys.stdout.isatty():
-        sys.stdout.flush()

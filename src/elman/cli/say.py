@@ -6,6 +6,8 @@ Importing rich takes a tenth of a second, which a command that only writes text 
 from __future__ import annotations
 
 import errno
+import re
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,8 +16,24 @@ from elman.errors import ElmanError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.segment import Segment
 
 T = TypeVar("T")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # C0 without tab and newline, DEL, C1
+
+
+def visible(text: str) -> str:
+    """Control characters as \\x1b: from a foreign file they could retitle, recolor or reprogram the terminal."""
+    return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def write(text: str) -> None:
+    """What a model says, on stdout: exactly into a file or a pipe, with visible control characters on a terminal."""
+    if sys.stdout.isatty():
+        sys.stdout.write(visible(text))
+        sys.stdout.flush()
+    else:
+        sys.stdout.write(text)
 
 
 class _Lazy:
@@ -31,6 +49,11 @@ class _Lazy:
         class OurConsole(Console):
             def on_broken_pipe(self) -> None:
                 raise  # noqa: PLE0704 - the BrokenPipeError in whose handler rich calls this: main deals with it
+
+            def render(self, *args: Any, **options: Any) -> Iterable[Segment]:
+                """All text passes here, before rich adds codes of its own."""
+                for segment in super().render(*args, **options):
+                    yield segment if segment.control else segment._replace(text=visible(segment.text))
 
         return OurConsole(highlight=False, soft_wrap=True, **self._options)
 
