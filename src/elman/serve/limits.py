@@ -16,6 +16,9 @@ class Limits:
     max_sequences: int = 64  # texts that are written at the same time
     max_streams: int = 32  # clients that follow runs in training
     max_connections: int = 512  # connections at the same time; never more than half of the files that may be open
+    max_trainings: int = 100  # trainings that may be started on the page, one at a time
+    max_training_memory: int = 4 << 30  # bytes of memory of such a training; never more than half of the machine's
+    max_training_disk: int = 4 << 30  # bytes of disk of all of them; never more than half of what is free
     max_seconds: float = 60.0  # that a request may take
 
     def check(self) -> Limits:

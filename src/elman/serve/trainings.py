@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from starlette.responses import Response
 from elman.config import Config
 from elman.data import fetch, list_corpora
 from elman.errors import ElmanError
+from elman.serve.child import Bounds, command
 from elman.serve.fields import Fields, read_fields
 from elman.serve.limits import Limits
 from elman.serve.plain import Json
@@ -40,6 +43,9 @@ MOST: dict[str, float] = {
 REFUSED = {"encoding", "keep_boilerplate"}  # are about files
 SECONDS = 600.0  # after which a training is stopped, whatever its budget
 PATIENCE = 10.0  # seconds in which one that was asked to stop should have saved
+FILES = 6  # of a run at most: three checkpoints while one is written, the model twice while it is replaced, metrics
+SMALLEST = 1 << 20  # bytes of a file without which no training makes sense
+UNSAID = "It ended without a message, probably for want of memory. Take a smaller hidden, batch or window."
 DEFAULTS = {"hidden": 128, "seconds": 60, "sample_every": 200, "validate_every": 100}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 
@@ -55,7 +61,7 @@ class Training:
     def facts(self) -> dict[str, Any]:
         code = self.process.returncode
         state = "running" if code is None else "finished" if code == 0 else "stopped" if self.stopped else "failed"
-        said = self.done.result() if self.done.done() and state == "failed" else None
+        said = (self.done.result() or UNSAID) if self.done.done() and state == "failed" else None
         return {"object": "training", "name": self.name, "state": state, "message": said}
 
 
@@ -77,6 +83,9 @@ class Trainings:
         text, corpus, name, flags = _read(fields)
         if self._starting.locked() or any(t.process.returncode is None for t in self.known.values()):
             raise ApiError(409, "A training is going on already. Stop it first.", code="training_in_progress")
+        if len(self.known) >= self.limits.max_trainings:
+            message = f"{len(self.known)} trainings were started already, which is the limit. Start the service again"
+            raise ApiError(409, f"{message}, or with a larger --max-trainings.", code="too_many_trainings")
         async with self._starting:
             training = await self._start(text, corpus, name, flags)
         return Json(training.facts(), status_code=201)
@@ -84,7 +93,8 @@ class Trainings:
     async def _start(self, text: str | None, corpus: str | None, name: str, flags: list[str]) -> Training:
         source = "-" if corpus is None else str(await run_in_threadpool(_path_of, corpus))
         out = _free(self.folder, name, {served.name for served in self.registry})
-        words = [sys.executable, "-m", "elman", "train", source, f"--out={out}", *flags]
+        bounds = await run_in_threadpool(self._bounds)
+        words = command(bounds, ["train", source, f"--out={out}", *flags])
         environment = {key: value for key, value in os.environ.items() if key != "ELMAN_API_KEY"}
         process = await asyncio.create_subprocess_exec(
             *words,
@@ -94,10 +104,9 @@ class Trainings:
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,  # Ctrl-C in the service's terminal is the service's to pass on
         )
-        if hasattr(os, "setpriority"):
-            os.setpriority(os.PRIO_PROCESS, process.pid, 10)  # answers come first
         given = None if text is None else text.encode("utf-8", "surrogatepass")
-        training = Training(out.name, process, asyncio.create_task(_said(process, given)))
+        paths = {str(out): out.name} if corpus is None else {str(out): out.name, source: corpus}
+        training = Training(out.name, process, asyncio.create_task(_said(process, given, paths)))
         self.known[training.name] = training
         training.timer = asyncio.create_task(self._end_in_time(training))
         while not (out / "config.json").is_file():
@@ -108,6 +117,20 @@ class Trainings:
             await asyncio.sleep(0.05)
         self.registry.add(out)
         return training
+
+    def _bounds(self) -> Bounds:
+        """What the next training may use; 409 where the earlier ones have left no room on the disk."""
+        used = sum(_size(self.folder / name) for name in self.known)
+        parent = next(path for path in (self.folder.absolute(), *self.folder.absolute().parents) if path.is_dir())
+        file = min(self.limits.max_training_disk - used, shutil.disk_usage(parent).free // 2) // FILES
+        if file < SMALLEST:
+            message = f"Trainings hold {used:,} bytes of disk, and there is no room for another."
+            do = "Delete some of them, or start the service with a larger --max-training-disk."
+            raise ApiError(409, f"{message} {do}", code="training_disk_full")
+        memory = self.limits.max_training_memory
+        if hasattr(os, "sysconf"):
+            memory = min(memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
+        return Bounds(os.getpid(), memory, file, int(SECONDS + PATIENCE) * (os.cpu_count() or 1) + 1)
 
     async def stop(self, request: Request) -> Response:
         training = self.known.get(request.path_params["name"])
@@ -141,10 +164,14 @@ def _stop(training: Training) -> None:
         training.process.send_signal(signal.SIGTERM)
 
 
-async def _said(process: asyncio.subprocess.Process, text: bytes | None) -> str:
+async def _said(process: asyncio.subprocess.Process, text: bytes | None, paths: Mapping[str, str] = {}) -> str:
+    """Its last message, with the names of what is at these paths: a client need not know where things are."""
     _, errors = await process.communicate(text)
     lines = [line for line in errors.decode("utf-8", "replace").splitlines() if line.startswith("elman: ")]
-    return lines[-1].removeprefix("elman: ").replace("standard input", "the text")[:2000] if lines else ""
+    said = lines[-1].removeprefix("elman: ").replace("standard input", "the text") if lines else ""
+    for path, name in paths.items():
+        said = said.replace(path, name)
+    return said[:2000]
 
 
 def _read(fields: Fields) -> tuple[str | None, str | None, str, list[str]]:
@@ -184,6 +211,16 @@ def _flags(fields: Fields, options: Any) -> list[str]:
 def _path_of(corpus: str) -> Path:
     where = next(row.where for row in list_corpora() if row.name == corpus)
     return where or fetch(corpus)
+
+
+def _size(folder: Path) -> int:
+    """Bytes of its files; those that go away meanwhile count for nothing."""
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += os.lstat(os.path.join(parent, name)).st_size
+    return size
 
 
 def _free(folder: Path, name: str, served: set[str]) -> Path:

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 SAVE = getattr(signal, "SIGUSR1", None)  # not on Windows
@@ -28,7 +28,8 @@ def stop_on_signals(say: Callable[[str], None] = lambda text: None) -> Iterator[
         if asked.is_set():
             os._exit(128 + number)  # what was saved is whole, so there is nothing to tidy up
         asked.set()
-        say("Stopping after this step; once more leaves at once.")
+        with suppress(OSError):  # whoever would read it may have gone: that is no reason not to save
+            say("Stopping after this step; once more leaves at once.")
 
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
