@@ -124,3 +124,10 @@ def test_a_gradient_of_zero_passes_where_the_loss_does_not_move():
     p = np.ones(3)
     assert gradcheck(lambda: 4.0, {"p": p}, {"p": np.zeros(3)}).passed
     assert not gradcheck(lambda: 4.0, {"p": p}, {"p": np.full(3, 1e-3)}).passed
+
+
+def test_the_rounding_of_a_large_loss_is_no_error():
+    p = np.linspace(-1, 1, 9)
+    for factor, right in ((2e-4, True), (4e-4, False)):
+        check = gradcheck(lambda: 1000 + 1e-4 * float((p**2).sum()), {"p": p}, {"p": factor * p})
+        assert check.passed is right

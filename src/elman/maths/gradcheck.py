@@ -19,7 +19,7 @@ from elman.maths.arrays import Array
 EVERY_ENTRY_UP_TO = 64  # entries; larger arrays are tried along DIRECTIONS random directions
 DIRECTIONS = 16
 EPSILON = 1e-5  # rounding (ROUNDING / ε) and curvature (ε²) cost about the same
-ROUNDING = 1e-16  # of a loss of about 1 in float64
+ROUNDING = 1e-15  # of a loss of about 1 in float64: a few units in the last place, for it is a sum
 TOLERANCE = 1e-6
 
 
@@ -71,6 +71,7 @@ def gradcheck(
 ) -> GradientCheck:
     """Compare gradients[name] with the numeric derivative of loss() by arrays[name], changed in place and restored."""
     rng = np.random.default_rng(0) if rng is None else rng
+    rounding = ROUNDING * max(1.0, abs(loss()))
     rows = []
     for name, array in arrays.items():
         d_array = gradients[name]
@@ -79,7 +80,7 @@ def gradcheck(
         if array.dtype != np.float64:
             raise DtypeError(name, expected="float64: finer differences need it", got=f"dtype {array.dtype}")
         # an entry far below the largest one, or below what rounding lets be seen, is not judged by its own size
-        floor = 1e-3 * float(np.abs(d_array[np.isfinite(d_array)]).max(initial=0)) + ROUNDING / (epsilon * tolerance)
+        floor = 1e-3 * float(np.abs(d_array[np.isfinite(d_array)]).max(initial=0)) + rounding / (epsilon * tolerance)
         worst = Row(name, "-", 0.0, 0.0, 0.0)
         for where, v in _directions(array, rng):
             numeric = _slope(loss, array, v, epsilon)
