@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from serve_tools import TEXT, Server
 
+from elman.serve import events as events_module
 from elman.serve.events import Follower, in_training
 from elman.training.run import Run
 
@@ -49,22 +50,63 @@ def test_the_rows_of_a_run_come_as_events(server, runs):
     assert server.http.get("/v1/elman/runs/char/events", params={"follow": "perhaps"}).status_code == 400
 
 
+def read(follower: Follower) -> list[tuple[str, Any]]:
+    return [(kind, json.loads(value)) for kind, value in follower.events()]
+
+
 def test_a_file_is_followed_as_it_grows_is_cut_and_replaced(tmp_path):
     path = tmp_path / "metrics.jsonl"
     follower = Follower(path)
-    assert follower.events() == []
+    assert read(follower) == []
     path.write_text('{"step": 1}\n{"st')
-    assert follower.events() == [("rows", [{"step": 1}])]
-    assert follower.events() == []
+    assert read(follower) == [("rows", [{"step": 1}])]
+    assert read(follower) == []
     with path.open("a") as file:
         file.write('ep": 2}\nnonsense\n{"step": NaN}\n[]\n{"step": 3}\n')
-    assert follower.events() == [("rows", [{"step": 2}, {"step": 3}])]
+    assert read(follower) == [("rows", [{"step": 2}, {"step": 3}])]
     path.write_text('{"step": 1}\n')  # as a resumed run does
-    assert follower.events() == [("reset", {}), ("rows", [{"step": 1}])]
+    assert read(follower) == [("reset", {}), ("rows", [{"step": 1}])]
     new = tmp_path / "new"
     new.write_text('{"step": 5}\n{"step": 6}\n')
     new.replace(path)
-    assert follower.events() == [("reset", {}), ("rows", [{"step": 5}, {"step": 6}])]
+    assert read(follower) == [("reset", {}), ("rows", [{"step": 5}, {"step": 6}])]
+
+
+def test_a_text_where_a_number_should_be_is_left_out(tmp_path):
+    row = {"step": 1, "loss": "<b>x", "epoch": [1], "seconds": True, "sample": 5, "gradient_norms": {"W_hh": 2.0}}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n" + '{"step": 2, "loss": 1.5, "sample": "abc"}\n')
+    nothing = dict.fromkeys(["loss", "epoch", "seconds", "sample"])
+    assert read(Follower(tmp_path / "metrics.jsonl")) == [
+        ("rows", [{**row, **nothing}, {"step": 2, "loss": 1.5, "sample": "abc"}])
+    ]
+
+
+def test_a_long_file_is_read_piece_by_piece(tmp_path):
+    path, follower, rows = tmp_path / "metrics.jsonl", Follower(tmp_path / "metrics.jsonl"), []
+    lines = [json.dumps({"step": step, "sample": "x" * 1000}) for step in range(3000)]
+    path.write_text("\n".join([*lines[:10], "y" * 600_000, *lines[10:], '{"step": 9']))
+    for _ in range(20):
+        new = follower.events()
+        assert sum(len(value) for _, value in new) <= events_module.PIECE
+        rows += [row["step"] for kind, value in new for row in json.loads(value)]
+        if not follower.more:
+            break
+    assert rows == list(range(3000))
+    assert follower.events() == []
+
+
+def test_clients_that_follow_a_long_run_take_little_memory(runs, tmp_path):
+    shutil.copytree(runs / "char", tmp_path / "long")
+    row = (tmp_path / "long" / "metrics.jsonl").read_bytes().splitlines(keepends=True)[0]
+    (tmp_path / "long" / "metrics.jsonl").write_bytes(row * (16_000_000 // len(row)))
+    server = Server(tmp_path / "long")
+    try:
+        before = server.memory()
+        with server.http.stream("GET", "/v1/elman/runs/long/events?follow=false") as answer:
+            peak = max(server.memory() for _ in answer.iter_raw(1 << 20))
+    finally:
+        server.stop()
+    assert peak - before < 40e6
 
 
 def test_whoever_trains_holds_the_lock(runs, tmp_path):
@@ -249,6 +291,7 @@ def test_a_run_without_a_model_waits_for_one(runs, tmp_path):
 
     from elman.serve.app import new_service
     from elman.serve.guard import Doors
+    from elman.serve.registry import RECENT
 
     shutil.copytree(runs / "char", tmp_path / "new", ignore=shutil.ignore_patterns("model.safetensors"))
     with TestClient(new_service([tmp_path / "new"], Doors("127.0.0.1")), base_url="http://localhost") as client:
@@ -258,10 +301,22 @@ def test_a_run_without_a_model_waits_for_one(runs, tmp_path):
         assert client.get("/v1/models").json()["data"] == []
         answer = client.post("/v1/completions", json={"max_tokens": 3, "seed": 1})
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "model_not_ready")
+        assert "still in training" not in answer.text
+        with Run(tmp_path / "new").lock():
+            assert "still in training" in client.post("/v1/completions", json={"max_tokens": 3}).text
+        (tmp_path / "new" / "model.safetensors").write_bytes(b"nonsense")
+        answer = client.post("/v1/completions", json={"max_tokens": 3})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "model_not_ready")
+        assert str(tmp_path) not in answer.text
         shutil.copy(runs / "char" / "model.safetensors", tmp_path / "new")
         first = client.post("/v1/completions", json={"max_tokens": 9, "seed": 1, "temperature": 0})
         assert first.status_code == 200
         assert [model["id"] for model in client.get("/v1/models").json()["data"]] == ["new"]
+        shutil.rmtree(tmp_path / "new")
+        time.sleep(RECENT)
+        answer = client.post("/v1/completions", json={"max_tokens": 3})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+        assert "deleted" in answer.text
 
 
 def test_a_better_model_takes_the_place_of_the_old(runs, tmp_path):

@@ -26,42 +26,54 @@ if sys.platform != "win32":
 EVERY = 0.25  # seconds from one look at the file to the next
 QUIET = 8  # looks without a row, after which it is asked whether somebody still trains
 TOGETHER = 500  # rows in an event
+PIECE = 1 << 18  # bytes that are read at a time: the file of a long run is large, and many may follow it
 
 
 class Follower:
-    """Reads what was added to a file since the last time."""
+    """Reads what was added to a file since the last time, a piece at a time."""
+
+    more = False  # whether there is another piece already
 
     def __init__(self, path: Path) -> None:
         self.path, self._at, self._file_number = path, 0, 0
 
-    def events(self) -> list[tuple[str, Any]]:
-        """Of whole lines only: the last may be half-written."""
-        told: list[tuple[str, Any]] = []
+    def events(self) -> list[tuple[str, str]]:
+        """Kinds of events and their JSON, of whole lines only: the last may be half-written."""
+        told: list[tuple[str, str]] = []
+        self.more = False
         try:
             with open_regular(self.path) as file:
                 found = os.fstat(file.fileno())
                 if self._at and (found.st_size < self._at or found.st_ino != self._file_number):
                     self._at = 0
-                    told.append(("reset", {}))
+                    told.append(("reset", "{}"))
                 self._file_number = found.st_ino
                 file.seek(self._at)
-                new = file.read()
+                new = file.read(PIECE)
         except OSError:
             return told  # not there yet
-        whole = new[: new.rfind(b"\n") + 1]
-        self._at += len(whole)
-        rows = list(filter(None, map(_row, whole.splitlines())))
-        return [*told, *(("rows", rows[i : i + TOGETHER]) for i in range(0, len(rows), TOGETHER))]
+        end = new.rfind(b"\n") + 1
+        if not end and len(new) == PIECE:  # no row is as long: it is passed over
+            end = PIECE
+        self._at += end
+        self.more = end > 0 and self._at < found.st_size
+        rows = list(filter(None, map(_row, new[:end].splitlines())))
+        return [*told, *(("rows", f"[{','.join(rows[i : i + TOGETHER])}]") for i in range(0, len(rows), TOGETHER))]
 
 
-def _row(line: bytes) -> dict[str, Any] | None:
-    """A file may hold anything; NaN is no JSON."""
+def _row(line: bytes) -> str:
+    """A row as JSON, "" if the line is none: a file may hold anything, and NaN is no JSON."""
     try:
         row = json.loads(line)
-        dumps(row)
+        return dumps({name: _cell(name, value) for name, value in row.items()}) if isinstance(row, dict) else ""
     except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
+        return ""
+
+
+def _cell(name: str, value: Any) -> Any:
+    """null where a column holds what it should not: a page that expects a number cannot show a text."""
+    kinds = str if name == "sample" else dict if name == "gradient_norms" else int | float
+    return value if isinstance(value, kinds) and not isinstance(value, bool) else None
 
 
 def in_training(path: Path) -> bool:
@@ -81,14 +93,19 @@ def in_training(path: Path) -> bool:
     return False
 
 
-async def follow(path: Path, ending: threading.Event) -> AsyncGenerator[ServerSentEvent, None]:
-    """All events of a run until the service ends; if it does already, those until now."""
+async def follow(
+    path: Path, ending: threading.Event, reading: asyncio.Semaphore
+) -> AsyncGenerator[ServerSentEvent, None]:
+    """All events of a run until the service ends; if it does already, those until now. Clients read by turns."""
     follower, training, quiet = Follower(path / "metrics.jsonl"), None, 0
     while True:
         last = ending.is_set()
-        new = await asyncio.to_thread(follower.events)
+        async with reading:
+            new = await asyncio.to_thread(follower.events)
         for kind, value in new:
-            yield ServerSentEvent(dumps(value), event=kind, sep="\n")
+            yield ServerSentEvent(value, event=kind, sep="\n")
+        if follower.more:
+            continue
         quiet = 0 if new and training else quiet + 1
         if training is None or quiet >= QUIET or last:
             quiet = 0

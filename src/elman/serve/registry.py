@@ -17,6 +17,7 @@ from elman.errors import RunError
 from elman.models.language_run import config_of, vocabulary_of
 from elman.models.loading import MODELS, load_predictor
 from elman.models.sequence_run import terms_of
+from elman.serve.events import in_training
 from elman.serve.problems import ApiError
 from elman.serve.stepper import Stepper
 from elman.training.metrics import UNITS
@@ -152,12 +153,16 @@ class Registry:
         return recent if recent is not None else await asyncio.to_thread(self._load, served)
 
     def _load(self, served: Served) -> Loaded:
+        if not served.path.is_dir():
+            raise ApiError(404, f"{served.name!r} was deleted", code="model_not_found", param="model")
         if not served.ready:
-            raise ApiError(409, f"{served.name!r} has no model yet: it is still in training", code="model_not_ready")
+            why = "it is still in training" if in_training(served.path) else "its training ended before it had one"
+            raise ApiError(409, f"{served.name!r} has no model yet: {why}", code="model_not_ready")
         try:
             return served.load()
         except (RunError, OSError) as error:
-            raise ApiError(409, f"{served.name!r} cannot be loaded: {error}", code="model_not_ready") from None
+            why = str(error).replace(str(served.path), served.name)  # a client need not know where it is
+            raise ApiError(409, f"{served.name!r} cannot be loaded: {why}", code="model_not_ready") from None
 
     async def language_model(self, name: str | None) -> tuple[LanguageModel, Stepper]:
         served = self.get(name)

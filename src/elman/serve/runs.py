@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -27,6 +28,7 @@ class Runs:
         self.registry, self.max_streams, self.streams = registry, max_streams, 0
         self.ending, self._ended = threading.Event(), threading.Event()
         self._ended.set()
+        self._reading = asyncio.Semaphore(1)
 
     async def models(self, request: Request) -> Response:
         return Json({"object": "list", "data": [_model(served) for served in self.registry if served.ready]})
@@ -52,7 +54,7 @@ class Runs:
         if self.streams >= self.max_streams:
             raise busy(f"{self.max_streams} clients follow runs already. Try again in a moment.")
         self.streams += 1  # here and not when the stream begins, or many could come in between
-        return Stream(self, follow(served.path, self.ending if on == "true" else self._ended))
+        return Stream(self, follow(served.path, self.ending if on == "true" else self._ended, self._reading))
 
     async def corpora(self, request: Request) -> Response:
         """The texts that a training may be started on, by their names."""
