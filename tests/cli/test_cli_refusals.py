@@ -105,6 +105,7 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--preset"], "--preset"),
     (["--threads", "0"], "threads: expected 1 or more"),
     (["--encoding", "utf-9"], "encoding: .*'utf-9'"),
+    (["--encoding", "undefined"], "encoding: expected a text encoding that Python knows.*, got 'undefined'"),
     (["--tokens", "letter"], "^elman: --tokens: expected one of char, byte, word, got 'letter'. elman train --help"),
     (["--hidden", "many"], "^elman: --hidden: expected a whole number, got 'many'. elman train --help tells more. $"),
     (["--hidden", "2.5"], "--hidden: expected a whole number, got '2.5'"),
@@ -140,7 +141,8 @@ def test_choices_that_make_no_sense(refused, text, words, message):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["--length", "-1"], "length: expected a whole number of tokens, 0 or more, got -1"),
+    (["--length", "-1"], r"length: expected a whole number of tokens from 0 to 2\^53, got -1"),
+    (["--length", "99999999999999999999"], r"length: .*from 0 to 2\^53, got 99999999999999999999"),
     (["--temperature", "-1"], "temperature: expected a number, 0 or more, got -1"),
     (["--temperature", "nan"], "temperature: .*nan"),
     (["--temperature", "inf"], "temperature: .*inf"),
@@ -148,7 +150,8 @@ def test_choices_that_make_no_sense(refused, text, words, message):
     (["--top-p", "0"], "top_p: .*above 0, at most 1"),
     (["--top-p", "2"], "top_p: .*above 0, at most 1"),
     (["--top-p", "nan"], "top_p: .*nan"),
-    (["--beam", "0"], "beam: .*1 or more"),
+    (["--beam", "0"], "beam: expected a whole number from 1 to 1024, got 0"),
+    (["--beam", "1" + "0" * 20], "beam: expected a whole number from 1 to 1024, got 10000"),
     (["--beam", "2", "--count", "3"], "--beam finds one text"),
     (["--count", "0"], "--count: expected 1 or more"),
     (["--seed", "-1"], "seed: .*0 or more"),
@@ -176,6 +179,7 @@ def test_samples_that_cannot_be_written(refused, run, words, message):
     (["shell.txt"], "nothing stands between its START and END lines. Take another file. $"),  # no --keep-boilerplate
     (["cat.txt", "--unknown", "replace"], "replace"),
     (["cat.txt", "--encoding", "utf-9"], "encoding"),
+    (["cat.txt", "--encoding", "undefined"], "encoding"),
 ])  # fmt: skip
 def test_texts_that_cannot_be_evaluated(refused, run, files, words, message):
     Path("zebra.txt").write_text("The Zebra sat")

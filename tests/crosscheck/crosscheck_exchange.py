@@ -133,3 +133,25 @@ def test_an_empty_or_foreign_pt_file_is_refused(tmp_path, data):
     (tmp_path / "x.pt").write_bytes(data)
     with pytest.raises(CheckpointError, match="is no file of weights alone"):
         read_torch(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_expanded_tensor_is_refused_before_it_is_multiplied_out(tmp_path, dtype):
+    """A file of a few kilobytes that asks for terabytes."""
+    state = Module(V, H, 1).to(dtype).state_dict()
+    for name in ("rnn.weight_ih_l0", "linear.weight"):
+        state[name] = torch.zeros(1, 1, dtype=dtype).expand(10**6, 10**6)
+    torch.save(state, tmp_path / "x.pt")
+    assert (tmp_path / "x.pt").stat().st_size < 10_000
+    with pytest.raises(CheckpointError, match=r"weight_ih_l0: expected \d+ bytes of numbers, got \d for shape"):
+        read_torch(tmp_path / "x.pt")
+
+
+def test_weights_that_are_shared_are_read(tmp_path):
+    """The same tensor as embedding and as nn.Linear lies in the file once."""
+    embedding = torch.randn(V, H)
+    state = {**nn.RNN(H, H).state_dict(prefix="rnn."), "emb.weight": embedding, "out.weight": embedding}
+    torch.save(state, tmp_path / "x.pt")
+    (tmp_path / "letters.json").write_text(json.dumps(list(LETTERS)))
+    model = read_torch(tmp_path / "x.pt", vocabulary=tmp_path / "letters.json")
+    assert model.parameters["layers.0.W_xh"].shape == (V, H)

@@ -274,6 +274,7 @@ REFUSED = {
         "got Affine"
     ),
     lambda m: m.head(m.rnn(m.node("Gather", m.weight(E, V), "x", axis=1), E)): "Gather of rows",
+    lambda m: m.head(m.rnn(m.node("Gather", m.weight(V + 4, E), "x"), E)): "a row for each of the 5 tokens.*, got 9",
     lambda m: m.head(m.rnn(m.node("Gather", m.weight(V, E), m.weight(value=[[1]], dtype=np.int64)), E)): (
         "an input of tokens, got a constant"
     ),
@@ -286,6 +287,60 @@ def test_what_would_be_another_model_is_refused(tmp_path, letters, make):
     path = maker.save(tmp_path / "theirs.onnx", make(maker))
     with pytest.raises(CheckpointError, match=REFUSED[make]):
         read_onnx(path, vocabulary=letters)
+
+
+def of_a_foreign_domain(model, rnn):
+    rnn.domain = "com.example"
+
+
+def with_a_direction_that_is_a_number(model, rnn):
+    rnn.domain = "com.example"
+    rnn.attribute.append(helper.make_attribute("direction", 1))
+
+
+def with_too_few_inputs(model, rnn):
+    rnn.domain = "com.example"
+    del rnn.input[1:]
+
+
+def of_the_file_s_own(model, rnn):
+    inputs, body = ["X", "W", "R", "B", "lengths", "h0"], [helper.make_node("Identity", ["X"], ["Y"])]
+    model.functions.append(helper.make_function("", "RNN", inputs, ["Y"], body, [helper.make_opsetid("", 22)]))
+
+
+def without_activations(model, rnn):
+    rnn.attribute.append(onnx.AttributeProto(name="activations", type=onnx.AttributeProto.STRINGS))
+
+
+FOREIGN = {
+    of_a_foreign_domain: r"expected operators of ONNX itself, got com\.example\.RNN",
+    with_a_direction_that_is_a_number: r"got com\.example\.RNN",
+    with_too_few_inputs: r"got com\.example\.RNN",
+    of_the_file_s_own: "expected operators of ONNX itself, got the file's own RNN",
+    without_activations: "RNN with activations, got an empty list",
+}
+
+
+@pytest.mark.parametrize("change", FOREIGN)
+def test_an_operator_that_only_looks_like_rnn_is_refused(tmp_path, letters, change):
+    """onnx.checker lets these pass."""
+    maker = Maker()
+    model = onnx.load(maker.save(tmp_path / "theirs.onnx", maker.head(maker.rnn(maker.tokens(), E))))
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    change(model, next(node for node in model.graph.node if node.op_type == "RNN"))
+    onnx.save(model, tmp_path / "theirs.onnx")
+    with pytest.raises(CheckpointError, match=FOREIGN[change]):
+        read_onnx(tmp_path / "theirs.onnx", vocabulary=letters)
+
+
+def test_a_transpose_without_axes_is_refused(tmp_path, letters):
+    maker = Maker()
+    model = onnx.load(maker.save(tmp_path / "theirs.onnx", batch_first(maker)))
+    transpose = next(node for node in model.graph.node if node.op_type == "Transpose")
+    del transpose.attribute[0].ints[:]
+    onnx.save(model, tmp_path / "theirs.onnx")
+    with pytest.raises(CheckpointError, match="Transpose with perm, got an empty list"):
+        read_onnx(tmp_path / "theirs.onnx", vocabulary=letters)
 
 
 @pytest.mark.parametrize("data", [b"", b"<html><body>" * 20, b"\x00" * 100])

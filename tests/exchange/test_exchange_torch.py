@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import types
 
@@ -235,6 +236,8 @@ REFUSED = {
     "nan": ({**foreign(), "model.out.bias": np.full(V, np.nan, np.float32)}, "NaN"),
     "whole numbers": ({**foreign(), "model.out.bias": np.ones(V, np.int32)}, "got I32"),
     "an embedding too wide": ({**foreign(), "emb.weight": np.ones((V, 9), np.float32)}, "an embedding as wide"),
+    "an embedding of more tokens": ({**foreign(embedding=True), "model.emb.weight": np.ones((9, E), np.float32)},
+                                    r"an embedding of 5 tokens, as the nn\.Linear has, got 9"),
     "other tokens": ({**foreign(), "model.rnn.weight_ih_l0": np.ones((H, 9), np.float32)}, r"W_xh: expected shape"),
 }  # fmt: skip
 
@@ -250,6 +253,14 @@ def test_what_is_no_language_model_is_refused(tmp_path, letters, case):
 def test_an_empty_or_foreign_file_is_refused(tmp_path, data):
     (tmp_path / "x.safetensors").write_bytes(data)
     with pytest.raises(CheckpointError, match="is no safetensors file"):
+        read_torch(tmp_path / "x.safetensors")
+
+
+@pytest.mark.parametrize("dtype", [[], {}, None, ["F32"]], ids=repr)
+def test_a_dtype_that_is_no_name_is_refused(tmp_path, dtype):
+    header = json.dumps({"a": {"dtype": dtype, "shape": [1], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\x00" * 4)
+    with pytest.raises(CheckpointError, match="expected numbers of F16, F32, F64, got"):
         read_torch(tmp_path / "x.safetensors")
 
 
@@ -335,18 +346,40 @@ class Sparse:
 
     layout, dtype = "torch.sparse_coo", "torch.float32"
 
-    def numpy(self, force):
-        raise TypeError("can't convert Sparse layout tensor to numpy")
+    def numel(self):
+        return 1
+
+    def element_size(self):
+        return 4
+
+    def untyped_storage(self):
+        raise NotImplementedError("Cannot access storage of SparseTensorImpl")
 
 
 def test_a_tensor_that_numpy_has_not_is_refused(tmp_path, monkeypatch):
     """In place of torch, which is not installed with the tests, stands what it answers."""
     torch = types.ModuleType("torch")
+    torch.__version__ = "2.13.0+cpu"
     torch.load = lambda *_, **__: {"out.weight": Sparse()}
     torch.is_tensor = lambda value: isinstance(value, Sparse)
     monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(CheckpointError, match=r"out\.weight: expected numbers that NumPy knows, got sparse_coo"):
         read_torch(tmp_path / "x.pt")
+
+
+@pytest.mark.parametrize("version", ["1.13.1", "2.5.1+cpu", "2.5.0a0+git1234"])
+def test_a_torch_whose_weights_only_runs_code_is_not_asked(tmp_path, monkeypatch, version):
+    """In place of the old torch, which is not installed with the tests, stands its version."""
+    (tmp_path / "torch.py").write_text(
+        f"__version__ = {version!r}\ndef load(*_, **__): open({str(tmp_path / 'opened')!r}, 'w')"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    (tmp_path / "x.pt").write_bytes(b"PK")
+    with pytest.raises(ImportError, match=rf"expected PyTorch 2\.6 or newer.*got {re.escape(version)}.*upgrade torch"):
+        read_torch(tmp_path / "x.pt")
+    assert not (tmp_path / "opened").exists()
+    del sys.modules["torch"]
 
 
 def test_a_pickle_needs_torch(tmp_path, monkeypatch):

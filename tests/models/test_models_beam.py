@@ -126,6 +126,7 @@ def test_more_candidates_than_texts_are_no_harm():
 
 
 @pytest.mark.parametrize(("options", "error"), [
+    ({"width": 10**20}, RangeError), ({"length": 10**20}, RangeError),
     ({"width": 0}, RangeError), ({"width": -1}, RangeError), ({"length": -1}, RangeError), ({"seed": -1}, RangeError),
     ({"stop": ""}, ArgumentError), ({"prompt": "X"}, VocabularyError),
 ])  # fmt: skip

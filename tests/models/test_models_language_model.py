@@ -15,6 +15,7 @@ from elman.errors import (
     ArgumentError,
     CheckpointError,
     DataError,
+    DtypeError,
     NotFittedError,
     RangeError,
     RunError,
@@ -95,6 +96,16 @@ def test_nonsense_is_refused_at_fit_not_before(options):
     model = LanguageModel(**options)
     with pytest.raises((ArgumentError, RangeError)):
         model.fit("hello " * 50)
+
+
+@pytest.mark.parametrize("use", [
+    lambda m, x: m.surprise(x), lambda m, x: m.next_distribution(x), lambda m, x: m.complete(x),
+    lambda m, x: m.sample(3, prompt=x), lambda m, x: m.sample(3, prompt=x, beam=2), lambda m, x: m.stream(x),
+])  # fmt: skip
+@pytest.mark.parametrize("nothing", [None, 3, b"ab", ["a"]])
+def test_what_is_no_text_is_refused(model, use, nothing):
+    with pytest.raises(DtypeError, match=f"(text|prompt): expected a str, got {type(nothing).__name__}"):
+        use(model, nothing)
 
 
 # -- scikit-learn's conventions ---------------------------------------------------------------------------------------

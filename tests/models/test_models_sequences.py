@@ -741,6 +741,10 @@ def test_a_temperature_next_to_zero_takes_the_likeliest():
         lambda v: v | {"targets": {"form": "labels", "classes": [["a"], ["b"]], "dtype": "|O"}},
         lambda v: v | {"inputs": {"form": "tokens", "symbols": {**v["inputs"]["symbols"], "longest": 10**15}}},
         lambda v: v | {"inputs": {"form": "tokens", "symbols": {**v["inputs"]["symbols"], "kind": "byte"}}},
+        lambda v: v | {"inputs": {"form": "numbers", "mean": [10**400], "deviation": [1]}},
+        lambda v: v | {"inputs": {"form": "numbers", "mean": [0], "deviation": [10**400]}},
+        lambda v: v | {"targets": {"form": "numbers", "mean": [10**400], "deviation": [1], "flat": True}},
+        lambda v: v | {"targets": {"form": "numbers", "mean": [0], "deviation": [10**400], "flat": True}},
         lambda v: [],
     ],
 )
@@ -749,6 +753,18 @@ def test_a_damaged_run_is_refused(tmp_path, damage):
     path.write_text(json.dumps(damage(json.loads(path.read_text()))))
     with pytest.raises(RunError):
         load_model(tmp_path / "run")
+
+
+def test_a_whole_number_beyond_float64_is_refused():
+    huge = 10**400
+    with pytest.raises(ElmanError, match=r"sequence 1: expected numbers up to .*, got a larger one"):
+        SequenceClassifier(**QUICK).fit([[1, 2], [huge, 3]] * 9, ["a", "b"] * 9)
+    with pytest.raises(ElmanError, match="y: expected numbers up to"):
+        SequenceRegressor(**QUICK).fit(["ab", "cd"] * 9, [1, huge] * 9)
+    with pytest.raises(ElmanError, match="sample_weight: expected numbers up to"):
+        SequenceClassifier(**QUICK).fit(WORDS, FIRST, sample_weight=[huge] * len(WORDS))
+    with pytest.raises(ElmanError, match="class_weight: expected a number for each class"):
+        SequenceClassifier(**QUICK, class_weight={FIRST[0]: huge}).fit(WORDS, FIRST)
 
 
 def test_a_run_with_a_class_weight_too_many_is_refused(tmp_path):

@@ -289,9 +289,12 @@ def test_half_a_line_at_the_journal_s_end_is_mended_and_other_damage_refused(tex
     again = sweep(text)
     assert again.run(3)
     assert len(told(again)) == 3
-    journal.write_bytes(b"no journal\n" + whole)
-    with pytest.raises(CheckpointError, match=r"journal\.log is damaged"):
-        sweep(text)
+    unknown = whole.replace(b'"op_code":', b'"op_code":99', 1)
+    assert unknown != whole
+    for damaged in (b"no journal\n" + whole, unknown):
+        journal.write_bytes(damaged)
+        with pytest.raises(CheckpointError, match=r"journal\.log is damaged"):
+            sweep(text)
     (s.folder / "sweep.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"sweep\.json is damaged"):
         sweep(text)

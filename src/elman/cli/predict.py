@@ -40,6 +40,7 @@ class Predict:
 
     def run(self) -> int:
         from elman.models.loading import load_predictor
+        from elman.models.sampling import check_beam
         from elman.training.run import Run
 
         if Run(self.run_folder).config.get("task") == "lm":
@@ -55,8 +56,7 @@ class Predict:
         for flag, given in (("--temperature", self.temperature), ("--seed", self.seed)):
             if given and task != "generate":
                 raise ArgumentError(flag, expected="a run to generate", got=f"one to {task}")
-        if self.beam < 1:
-            raise ArgumentError("--beam", expected="1 or more", got=self.beam)
+        check_beam(self.beam)
         if self.beam > 1 and task not in ("generate", "translate"):
             raise ArgumentError("--beam", expected="a run to translate or generate", got=f"one to {task}")
         if self.beam > 1 and self.temperature:

@@ -19,9 +19,9 @@ def codec_name(encoding: str) -> str:
     """Python's own name of a text encoding."""
     try:
         b"a".decode(encoding)  # refuses what is no text encoding, such as hex
-    except UnicodeError:
-        pass
-    except (LookupError, ValueError):
+    except UnicodeDecodeError:
+        pass  # a letter needs more bytes, as in utf-16
+    except (LookupError, ValueError):  # ValueError: the codec "undefined" refuses everything
         from encodings.aliases import aliases
 
         raise UnknownNameError(

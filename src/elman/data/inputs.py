@@ -10,7 +10,7 @@ import numpy as np
 from elman.config import SequenceDataConfig
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols, kind_of
-from elman.errors import ArgumentError, CheckpointError, DtypeError, NotFiniteError, ShapeError
+from elman.errors import ArgumentError, CheckpointError, DtypeError, NotFiniteError, RangeError, ShapeError
 from elman.maths.arrays import Array
 
 
@@ -81,13 +81,19 @@ def inputs_from_json(value: object) -> Inputs:
     if isinstance(value, Mapping) and value.get("form") == "tokens":
         return TokenInputs(Symbols.from_json(value.get("symbols")))
     if isinstance(value, Mapping) and value.get("form") == "numbers":
-        try:
-            mean, deviation = (np.asarray(value[name], np.float64) for name in ("mean", "deviation"))
-        except (KeyError, TypeError, ValueError):
-            raise CheckpointError("the inputs of a run are damaged") from None
-        if mean.ndim == 1 and mean.shape == deviation.shape and np.isfinite(mean).all() and (deviation > 0).all():
-            return NumberInputs(mean, deviation)
+        return NumberInputs(*scale_from_json(value, "inputs"))
     raise CheckpointError("the inputs of a run are damaged")
+
+
+def scale_from_json(value: Mapping[str, Any], what: str) -> tuple[Array, Array]:
+    """Mean and deviation of numbers, each (X,)."""
+    try:
+        mean, deviation = (np.asarray(value[name], np.float64) for name in ("mean", "deviation"))
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise CheckpointError(f"the {what} of a run are damaged") from None
+    if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all() or not (deviation > 0).all():
+        raise CheckpointError(f"the {what} of a run are damaged")
+    return mean, deviation
 
 
 def form_of(sequences: Any) -> str:
@@ -110,6 +116,10 @@ def form_of(sequences: Any) -> str:
     return "tokens" if len(sequences) else "nothing"
 
 
+def too_large(what: str) -> RangeError:
+    return RangeError(what, expected="numbers up to 1.8e308", got="a larger one")
+
+
 def number_sequences(sequences: Any) -> list[Array]:
     """Each sequence as (T_i, X): a plain list of numbers has one a step."""
     arrays = []
@@ -120,6 +130,8 @@ def number_sequences(sequences: Any) -> list[Array]:
             raise DtypeError(
                 f"sequence {i}", expected="numbers, as in the sequences before it", got=few(sequence)
             ) from None
+        except OverflowError:  # a whole number of Python's may have any size
+            raise too_large(f"sequence {i}") from None
         if array.ndim not in (1, 2):
             raise ShapeError(f"sequence {i}", expected="(T,) or (T, X) numbers", got=f"{array.ndim} dimensions")
         if not np.isfinite(array).all():

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from elman.data.decoding import codec_name
 from elman.data.sources import PACKED
 from elman.errors import DataError, EncodingError
 
@@ -64,15 +65,16 @@ def lines_of(source: str, encoding: str) -> Iterator[tuple[int, str]]:
         ) from None
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror}") from None
+    codec_name(encoding)
     try:
         text = raw.decode(encoding)
-    except LookupError as error:
-        raise EncodingError(f"{source} is not {encoding}: {error}", do="Name its --encoding.") from None
     except UnicodeDecodeError as error:
         place = f"{source}, line {raw[: error.start].count(NEWLINE) + 1}"
         got, other = f"the byte {raw[error.start]:#04x}", "utf-8" if encoding == "latin-1" else "latin-1"
         do = f"Name its encoding (--encoding {other}, say)."
         raise EncodingError(place, expected=f"text in {encoding}", got=got, do=do) from None
+    except UnicodeError as error:  # from the few codecs that do not say where
+        raise EncodingError(f"{source} is not {encoding}: {error}", do="Name its --encoding.") from None
     return enumerate(_cut(text), 1)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elman.data.checks import did_you_mean
-from elman.data.inputs import check_tokens
+from elman.data.inputs import check_tokens, scale_from_json, too_large
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
 from elman.errors import ArgumentError, CheckpointError, DtypeError, NotFiniteError, ShapeError, VocabularyError
@@ -89,14 +89,9 @@ class Numbers:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Numbers:
-        try:
-            mean, deviation = (np.asarray(value[name], np.float64) for name in ("mean", "deviation"))
-            flat = bool(value["flat"])
-        except (KeyError, TypeError, ValueError):
-            raise CheckpointError("the numbers of a run are damaged") from None
-        if mean.ndim != 1 or mean.shape != deviation.shape or not (deviation > 0).all():
-            raise CheckpointError("the numbers of a run are damaged")
-        return cls(mean, deviation, flat)
+        if not isinstance(value.get("flat"), bool):
+            raise CheckpointError("the targets of a run are damaged")
+        return cls(*scale_from_json(value, "targets"), value["flat"])
 
 
 class Written:
@@ -131,6 +126,8 @@ def as_rows(values: Any) -> Array:
         rows = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         raise ArgumentError("numbers", expected="one or more in each row", got=few(values)) from None
+    except OverflowError:
+        raise too_large("targets") from None
     if rows.ndim not in (1, 2):
         raise ShapeError("numbers", expected="(n,) or (n, Y)", got=rows.shape)
     if not np.isfinite(rows).all():

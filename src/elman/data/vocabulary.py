@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elman.data.checks import few, one_of
-from elman.errors import RangeError, VocabularyError
+from elman.errors import DtypeError, RangeError, VocabularyError
 from elman.maths.arrays import Array
 
 Unknown = Literal["error", "skip", "replace"]  # what to do with a token that the vocabulary does not hold
@@ -64,6 +64,8 @@ class Vocabulary(ABC):
 
     def encode(self, text: str, *, unknown: Unknown = "error") -> Array:
         """The ids of a text."""
+        if not isinstance(text, str):
+            raise DtypeError("text", expected="a str", got=type(text).__name__)
         return self._encode(text, unknown).ids
 
     def encode_chunks(self, chunks: Iterable[str], unknown: Unknown) -> Iterator[Encoded]:

@@ -142,7 +142,8 @@ def _data(run: Run) -> str:
     if not facts:
         return "## Data\n\nWhat it learned from is not recorded."
     parts = _part(run, "data")
-    held = {f"held out for {name}": f"{parts[name]:.0%}" for name in ("validation", "test") if parts.get(name)}
+    shares = {name: parts[name] for name in ("validation", "test") if is_number(parts.get(name)) and parts[name]}
+    held = {f"held out for {name}": f"{share:.0%}" for name, share in shares.items()}
     note = "No licence is stated here: it depends on the data."
     return f"## Data\n\n{table({**facts, **held})}\n\n{note}"
 

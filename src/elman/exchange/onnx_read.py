@@ -25,6 +25,8 @@ LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}
 STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # a part of them: how a layer gets its own state
 AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}
 PARTS = {"RNN", "MatMul", "Gemm", "Add", "OneHot"}  # each of these must be on the way
+STANDARD = ("", "ai.onnx")  # domains
+NEVER_EMPTY = ("activations", "perm")
 NAMES = {theirs: ours for ours, theirs in ACTIVATIONS.items()}
 
 
@@ -35,6 +37,7 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
         model = onnx.load_from_string(data)
         if any(weight.data_location == weight.EXTERNAL for weight in _tensors(model.graph)):
             raise CheckpointError(f"{path} keeps its weights in another file", do="Save it as one file.")
+        _refuse_foreign(path, model)
         onnx.checker.check_model(model)
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
         walk = Walk(path, model.graph, onnx, _widths(inferred))
@@ -70,6 +73,14 @@ def _tensors(graph: Any) -> Iterator[Any]:
             yield from _tensors(inner)
 
 
+def _refuse_foreign(path: Path, model: Any) -> None:
+    """Operators that may do anything, whatever their names, and that onnx.checker does not look at."""
+    foreign = {f"{node.domain}.{node.op_type}" for node in model.graph.node if node.domain not in STANDARD}
+    foreign |= {f"the file's own {function.name}" for function in model.functions if function.domain in STANDARD}
+    if foreign:
+        raise CheckpointError(f"{path}", expected="operators of ONNX itself", got=", ".join(sorted(foreign)))
+
+
 def _widths(graph: Any) -> dict[str, int]:
     """The size of the last axis of each value, where the graph says it."""
     shapes = {v.name: v.type.tensor_type.shape.dim for v in (*graph.input, *graph.value_info, *graph.output)}
@@ -85,6 +96,10 @@ class Walk:
         self.attributes = {
             node.output[0]: {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} for node in graph.node
         }
+        for node in graph.node:
+            for name, value in self.attributes[node.output[0]].items():
+                if name in NEVER_EMPTY and not len(value):
+                    raise self._refused(f"{node.op_type} with {name}", "an empty list")
         self.constants: dict[str, Array] = {w.name: onnx.numpy_helper.to_array(w) for w in graph.initializer}
         for node in graph.node:
             if node.op_type == "Constant" and "value" in self.attributes[node.output[0]]:
@@ -116,6 +131,8 @@ class Walk:
         if table is not None:  # a token's row, times W_xh, is its row of the W_xh that we keep
             if table.shape[1:] != layers[-1]["W_xh"].shape[:1]:
                 raise self._refused("rows as wide as the first layer's input", table.shape)
+            if len(table) != len(b_y):  # checked before the product, which could be of any size
+                raise self._refused(f"a row for each of the {len(b_y)} tokens of the output", len(table))
             layers[-1]["W_xh"] = table @ layers[-1]["W_xh"]
         if unused := [node for node in self.graph.node if node.op_type in PARTS and node not in self.passed]:
             raise self._refused("one way from the tokens to the logits", f"{unused[0].op_type} beside it")

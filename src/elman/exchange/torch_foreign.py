@@ -49,6 +49,8 @@ def from_foreign(path: Path, state: Mapping[str, Array]) -> dict[str, Array]:
         if embedding.shape[1:] != p["layers.0.W_xh"].shape[:1]:
             shapes = f"{embedding.shape} before {p['layers.0.W_xh'].shape}"
             raise _refused(path, "an embedding as wide as the first layer's input", shapes)
+        if len(embedding) != len(W_hy):  # checked before the product, which could be of any size
+            raise _refused(path, f"an embedding of {len(W_hy)} tokens, as the nn.Linear has", str(len(embedding)))
         p["layers.0.W_xh"] = embedding @ p["layers.0.W_xh"]  # (V, H)
     return p
 

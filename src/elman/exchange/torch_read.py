@@ -44,9 +44,9 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Array], str | None]:
     if not isinstance(header, dict):
         raise CheckpointError(f"{path} is no safetensors file", do="A file of torch.save must be named .pt or .pth.")
     metadata = header.pop("__metadata__", None)
-    kinds = {entry.get("dtype") if isinstance(entry, dict) else None for entry in header.values()}
-    if strange := kinds - FLOATS:
+    kinds = {str(entry.get("dtype")) if isinstance(entry, dict) else "none" for entry in header.values()}
+    if strange := sorted(kinds - FLOATS):
         expected, do = f"numbers of {', '.join(sorted(FLOATS))}", "Save model.float().state_dict() instead."
-        raise CheckpointError(f"{path}", expected=expected, got=", ".join(map(str, strange)), do=do)
+        raise CheckpointError(f"{path}", expected=expected, got=", ".join(strange), do=do)
     facts = metadata.get(KEY) if isinstance(metadata, dict) else None
     return read_arrays(path, most_header=MOST_HEADER), facts if isinstance(facts, str) else None

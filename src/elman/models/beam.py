@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from elman.config import is_whole
-from elman.errors import RangeError
 from elman.maths.loss import softmax
-from elman.models.sampling import Writer, check_request
+from elman.models.sampling import Writer, check_beam, check_request
 
 
 def beam_search(
@@ -25,8 +23,7 @@ def beam_search(
     A candidate that has written the stop text is set aside with its probability, without the stop text; the search
     ends when no candidate that goes on can overtake the best one set aside.
     """
-    if not is_whole(width) or width < 1:
-        raise RangeError("beam", expected="a whole number, 1 or more", got=width)
+    check_beam(width)
     check_request(length, stop, seed)
     ids, begun = writer.prompt(prompt, np.random.default_rng([seed, 0]), unknown)
     begun = begun[:length]

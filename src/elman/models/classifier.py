@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_y, column_or_1d
 
 from elman.config import SequenceConfig
 from elman.data.examples import Examples
-from elman.data.inputs import learn_inputs
+from elman.data.inputs import learn_inputs, too_large
 from elman.data.ragged import Ragged
 from elman.data.targets import Labels, Numbers, check_one_kind
 from elman.errors import ArgumentError
@@ -120,7 +120,10 @@ class SequenceRegressor(RegressorMixin, ManyToOne, NumberPredictor):  # type: ig
         if y is None:
             raise no_targets("the numbers of each sequence")
         X = self._sequences(X, reset=reset)
-        y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
+        try:
+            y = _check_y(y, multi_output=True, y_numeric=True, estimator=self)
+        except OverflowError:
+            raise too_large("y") from None
         same_number(X, y)
         return X, column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y
 

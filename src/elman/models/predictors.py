@@ -23,6 +23,7 @@ from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
 from elman.models.decoding import beam_write, limit_of, write
+from elman.models.sampling import check_beam
 from elman.models.sequence_run import Fitted
 from elman.models.sequence_task import by_length, mean_loss
 from elman.models.sequence_terms import Terms
@@ -192,7 +193,8 @@ class Writing(Predictor):
     def _likeliest(self, states: list[Array], beam: int, limit: int | None) -> list[list[int]]:
         """The likeliest token each time, or the best that a beam of that width finds, from states (n, H) a layer."""
         network, p, limit = self._network(), self._is_fitted().parameters, self._limit(limit)
-        if beam <= 1:
+        check_beam(beam)
+        if beam == 1:
             return write(network, p, states, limit=limit)
         apart = [[h[i : i + 1] for h in states] for i in range(len(states[0]))]
         return [beam_write(network, p, one, limit=limit, width=beam) for one in apart]

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import is_real, is_whole
+from elman.config import LARGEST, is_real, is_whole
 from elman.data import Vocabulary
-from elman.errors import ArgumentError, RangeError
+from elman.errors import ArgumentError, DtypeError, RangeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.network import Network, Parameters, State, new_speaker
 
 AHEAD = 32  # tokens that are written in one call of compiled code
+WIDEST_BEAM = 1024  # beyond it a search takes forever and finds nothing likelier
 
 
 @dataclass(frozen=True)
@@ -78,12 +79,17 @@ def pick(y_hat: Array, u: float) -> int:
 
 def check_request(length: int, stop: str | None, seed: int) -> None:
     """What drawing and beam search are asked for alike."""
-    if not is_whole(length) or length < 0:
-        raise RangeError("length", expected="a whole number of tokens, 0 or more", got=length)
+    if not is_whole(length) or not 0 <= length <= LARGEST:
+        raise RangeError("length", expected="a whole number of tokens from 0 to 2^53", got=length)
     if stop == "":
         raise ArgumentError("stop", expected="a text that is not empty", got="''")
     if not is_whole(seed) or seed < 0:
         raise RangeError("seed", expected="a whole number, 0 or more", got=seed)
+
+
+def check_beam(width: int) -> None:
+    if not is_whole(width) or not 1 <= width <= WIDEST_BEAM:
+        raise RangeError("beam", expected=f"a whole number from 1 to {WIDEST_BEAM}", got=width)
 
 
 class Writer:
@@ -108,6 +114,8 @@ class Writer:
 
         Without a prompt a new line is read, which nobody sees; where the vocabulary has none, a token is drawn.
         """
+        if not isinstance(text, str):
+            raise DtypeError("prompt", expected="a str", got=type(text).__name__)
         if text:
             ids = self.vocabulary.encode(text, unknown=unknown)  # type: ignore[arg-type]
             if len(ids):

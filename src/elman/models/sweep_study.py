@@ -92,7 +92,9 @@ class Study:
             return o.create_study(
                 storage=storage, study_name=name, direction="minimize", pruner=pruner, load_if_exists=True
             )
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except OSError:
+            raise
+        except Exception:  # of many kinds: a file may hold anything
             raise CheckpointError(f"{path} is damaged, or is no journal of a sweep") from None
 
     def _distribution(self, dimension: Dimension) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.data.inputs import few
+from elman.data.inputs import few, too_large
 from elman.errors import ArgumentError, CheckpointError, RangeError, ShapeError
 from elman.maths.arrays import Array
 
@@ -16,7 +16,10 @@ def as_weights(sample_weight: Any, n: int) -> Array:
     """(n,) numbers, 0 or more; 1 each where none are given."""
     if sample_weight is None:
         return np.ones(n)
-    weights = np.asarray(sample_weight, np.float64)
+    try:
+        weights = np.asarray(sample_weight, np.float64)
+    except OverflowError:  # a whole number of Python's may have any size
+        raise too_large("sample_weight") from None
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
@@ -38,7 +41,7 @@ def class_weights(class_weight: Any, classes: Array, seen: Array) -> Array:
             raise ArgumentError("class_weight", expected=f"classes of {few(labels)}", got=repr(strange.pop()))
         try:
             given = {label: float(weight) for label, weight in class_weight.items()}
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ArgumentError("class_weight", expected="a number for each class", got=few(class_weight)) from None
         if not all(0 <= weight < np.inf for weight in given.values()):
             raise RangeError("class_weight", expected="finite numbers, 0 or more", got=few(class_weight))
