@@ -1,4 +1,5 @@
-# Sourced by the scripts beside it: use_venv DIR SPEC makes an environment, or mends it, and installs Elman into it.
+# Sourced by the scripts beside it: make_venv DIR makes an environment, or repairs it; use_venv DIR SPEC makes one and
+# installs Elman into it.
 # Works with bash 3.2, which is what macOS ships.
 
 # What is installed is compiled when it is first imported, and most of it never is: half a minute less. That is to be
@@ -22,8 +23,8 @@ find_python() {
   return 1
 }
 
-use_venv() {
-  local dir=$1 spec=$2 python stamp wanted
+make_venv() {
+  local dir=$1 python
   if ! "$dir/bin/python" -m pip --version >/dev/null 2>&1; then
     python=$(find_python) || stop "Elman needs Python 3.11 or newer, and none was found.
 Install it (https://www.python.org/downloads, or: apt-get install python3 python3-venv), or name one: PYTHON=/path/to/python3.12 bash $0"
@@ -34,6 +35,11 @@ Install it (https://www.python.org/downloads, or: apt-get install python3 python
       stop "Python could not make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv. Then run this again."
     }
   fi
+}
+
+use_venv() {
+  local dir=$1 spec=$2 stamp wanted
+  make_venv "$dir"
   # install again only when what is installed could differ: the stamp is the project file and the spec
   stamp="$dir/elman-installed"
   wanted="$spec $(cksum <pyproject.toml)"

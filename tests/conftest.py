@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -35,7 +36,15 @@ def pytest_collection_modifyitems(items):
     if not os.environ.get("ELMAN_TEST_ALL"):
         for item in items:
             if item.get_closest_marker("nightly"):
-                item.add_marker(pytest.mark.skip(reason="for scripts/nightly: ELMAN_TEST_ALL=1"))
+                item.add_marker(pytest.mark.skip(reason="nightly: bash scripts/nightly"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line on what was skipped; the reasons say how to run it."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    if reasons:
+        parts = (f"{count} × {reason.removeprefix('Skipped: ')}" for reason, count in reasons.most_common())
+        terminalreporter.write_line(f"Skipped: {'; '.join(parts)}")
 
 
 class Watched:

