@@ -368,6 +368,8 @@ def test_an_engine_that_does_not_exist():
 
 @pytest.mark.parametrize("width", [16, *(pytest.param(width, marks=pytest.mark.nightly) for width in (32, 64))])
 def test_vectors_of_any_width(width):
+    """The narrowest without fused multiply-add: a row's bits must not depend on its neighbors there either."""
     code = (HERE / "kernels_width_check.py").read_text(encoding="utf-8")
-    environment = {"ELMAN_VECTOR_BYTES": width, "PYTHONPATH": HERE}
-    assert output_of(code, width, **environment).splitlines()[-1] == "fine"
+    plain = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "ELMAN_VECTOR_BYTES": None}
+    environment = plain if width == 16 else {"ELMAN_VECTOR_BYTES": width}
+    assert output_of(code, width, PYTHONPATH=HERE, **environment).splitlines()[-1] == "fine"
