@@ -5,7 +5,7 @@
     │   ├── ShapeError                  an array of the wrong shape
     │   ├── DtypeError    (TypeError)   an array of the wrong kind of numbers
     │   ├── RangeError                  a number outside its bounds
-    │   ├── NotFiniteError              NaN in an input
+    │   ├── NotFiniteError              NaN or infinity, in an input or in what a model says
     │   └── UnknownNameError            a name that is not in the table
     ├── DataError         (ValueError)  a text that cannot be used
     │   ├── EncodingError               bytes that are not text in the encoding named
@@ -57,7 +57,7 @@ class RangeError(ArgumentError):
 
 
 class NotFiniteError(ArgumentError):
-    """NaN in an input."""
+    """NaN or infinity, in an input or in what a model says."""
 
 
 class UnknownNameError(ArgumentError):

@@ -1,8 +1,10 @@
 """The cache of encoded texts: used once written, never half-written, and not for ever."""
 
+import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ def test_a_text_is_encoded_once_and_anew_when_anything_changes(file: Path, encod
     for field in ("vocabulary", "name", "source", "sha256", "characters", "unknown", "notes"):
         assert getattr(first, field) == getattr(second, field)
     assert np.array_equal(first.ids, second.ids)
-    assert isinstance(second.ids, np.memmap)
+    assert not second.ids.flags.writeable
 
     changes = [
         {"keep_boilerplate": True},
@@ -78,6 +80,77 @@ def test_a_damaged_cache_entry_is_written_anew(file: Path, cache: Path, encoding
     assert len(encodings) == 2
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"notes": None},
+        {"notes": [1]},
+        {"count": -1},
+        {"count": 10**30},
+        {"count": "9"},
+        {"characters": -1},
+        {"unknown": "none"},
+        {"dtype": "float64"},
+        {"dtype": "O"},
+        {"vocabulary": {"kind": "char", "tokens": "ab"}},
+        {"sha256": "0" * 64},
+        *({"without": name} for name in ("notes", "count", "dtype", "vocabulary", "characters", "unknown", "sha256")),
+    ],
+    ids=str,
+)
+def test_an_entry_with_odd_facts_is_written_anew(
+    file: Path, cache: Path, encodings: list[str], change: dict[str, Any]
+) -> None:
+    open_corpus(file)
+    (facts,) = cache.glob("encoded/*.json")
+    known = json.loads(facts.read_bytes()) | change
+    known.pop(change.get("without"), None)
+    facts.write_text(json.dumps(known))
+    again = open_corpus(file)
+    assert again.vocabulary.decode(again.ids) == TEXT
+    assert len(encodings) == 2
+
+
+def test_ids_that_were_changed_on_disk_are_written_anew(file: Path, cache: Path, encodings: list[str]) -> None:
+    open_corpus(file)
+    (ids,) = cache.glob("encoded/*.ids")
+    ids.write_bytes(ids.read_bytes()[::-1])
+    again = open_corpus(file)
+    assert again.vocabulary.decode(again.ids) == TEXT
+    assert len(encodings) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and pipes")
+def test_an_entry_that_is_a_link_or_a_pipe_is_written_anew(file: Path, cache: Path, encodings: list[str]) -> None:
+    open_corpus(file)
+    (ids,) = cache.glob("encoded/*.ids")
+    ids.unlink()
+    ids.symlink_to("/dev/zero")
+    open_corpus(file)
+    facts = ids.with_suffix(".json")
+    facts.unlink()
+    os.mkfifo(facts)
+    open_corpus(file)
+    assert len(encodings) == 3
+    assert facts.is_file()
+    assert not ids.is_symlink()
+
+
+def test_a_process_survives_ids_that_another_one_cuts(file: Path, cache: Path) -> None:
+    read = open_corpus(file)
+    (ids,) = cache.glob("encoded/*.ids")
+    os.truncate(ids, 0)  # a mapped file would end this process with SIGBUS
+    assert read.vocabulary.decode(read.ids) == TEXT
+
+
+def test_large_ids_are_mapped(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "MOST_READ", 10)
+    for _ in range(2):
+        read = open_corpus(file)
+        assert isinstance(read.ids, np.memmap)
+        assert read.vocabulary.decode(read.ids) == TEXT
+
+
 def test_an_interrupted_encoding_leaves_nothing(file: Path, cache: Path) -> None:
     def stop(what: str, done: int, total: int) -> None:
         if what == "encoding":
@@ -93,7 +166,6 @@ def test_without_a_cache_there_is_a_temporary_file(
 ) -> None:
     monkeypatch.setenv("ELMAN_CACHE", str(file / "no-folder"))  # below a file: not even root can write there
     read = open_corpus(file)
-    assert isinstance(read.ids, np.memmap)
     assert read.vocabulary.decode(read.ids) == TEXT
     assert len(encodings) == 1
     monkeypatch.setattr(cache_module.tempfile, "TemporaryFile", tmp_path.open)

@@ -74,8 +74,8 @@ def test_a_mistyped_encoding_is_recognised() -> None:
         codec_name("lattin_1")
 
 
-def test_codecs_that_do_not_say_where_still_give_an_encoding_error() -> None:
-    with pytest.raises(EncodingError, match="undefined"):
+def test_the_codec_that_refuses_everything_is_no_encoding() -> None:
+    with pytest.raises(UnknownNameError, match="undefined"):
         read(b"a", encoding="undefined")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -166,6 +167,11 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     exec(blocks(body, "python")[0], {})
     assert "SequenceClassifier" in capsys.readouterr().out
+    config = json.loads((run / "config.json").read_text())
+    config["config"]["data"] |= {"validation": "x", "test": 10**400}
+    (run / "config.json").write_text(json.dumps(config))
+    assert command("card", run) == 0
+    assert "held out" not in read(run)[1]
 
 
 @pytest.mark.parametrize(

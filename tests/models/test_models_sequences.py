@@ -4,6 +4,7 @@ import functools
 import hashlib
 import io
 import json
+import math
 import pickle
 from copy import deepcopy
 
@@ -24,7 +25,7 @@ from elman import (
     SequenceTagger,
     load_model,
 )
-from elman.errors import CheckpointError, ElmanError, RunError, ShapeError, VocabularyError
+from elman.errors import CheckpointError, ElmanError, NotFiniteError, RunError, ShapeError, VocabularyError
 from elman.models import sequence_run, sequence_task
 from elman.network.pool import set_threads
 from elman.training.arrays import read_arrays, to_bytes
@@ -767,6 +768,22 @@ def test_a_whole_number_beyond_float64_is_refused():
         SequenceClassifier(**QUICK, class_weight={FIRST[0]: huge}).fit(WORDS, FIRST)
 
 
+SERIES = [np.linspace(0, 1, 3 + i % 3)[:, np.newaxis] * [1, -1] for i in range(12)]  # (T_i, 2)
+THREE = np.arange(12.0)[:, np.newaxis] * [1, 2, 3]  # (12, 3)
+
+
+@pytest.mark.parametrize("moment", ["mean", "deviation"])
+@pytest.mark.parametrize("side", ["inputs", "targets"])
+@pytest.mark.parametrize("value", [10**400, "x", None, [1], math.inf])
+def test_moments_that_are_no_numbers_are_refused(tmp_path, side, moment, value):
+    path = SequenceRegressor(**QUICK | {"epochs": 1}).fit(SERIES, THREE).save(tmp_path / "run") / "vocabulary.json"
+    facts = json.loads(path.read_text())
+    facts[side][moment][0] = value
+    path.write_text(json.dumps(facts))
+    with pytest.raises(CheckpointError, match="damaged"):
+        load_model(tmp_path / "run")
+
+
 def test_a_run_with_a_class_weight_too_many_is_refused(tmp_path):
     run = tmp_path / "run"
     SequenceTagger(**QUICK | {"epochs": 1}, class_weight={"A": 2.0}).fit(WORDS, TAGS, out=run)
@@ -778,6 +795,69 @@ def test_a_run_with_a_class_weight_too_many_is_refused(tmp_path):
     (run / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="class_weights"):
         sequence_run.resume(run)
+
+
+RUNS = {
+    "classify": lambda run: SequenceClassifier(**QUICK | {"epochs": 1}).fit(WORDS, FIRST, out=run),
+    "regress": lambda run: SequenceRegressor(**QUICK | {"epochs": 1}).fit(SERIES, THREE, out=run),
+    "tag": lambda run: SequenceTagger(**QUICK | {"epochs": 1}).fit(WORDS, TAGS, out=run),
+    "generate": lambda run: SequenceGenerator(**QUICK | {"epochs": 1}).fit(FIRST, WORDS, out=run),
+    "translate": lambda run: Seq2Seq(**QUICK | {"epochs": 1}).fit(WORDS, WORDS, out=run),
+}
+ODD = {
+    "another rank": lambda a: a[..., np.newaxis],
+    "one number": lambda a: a.ravel()[:1].reshape(()),
+    "wider": lambda a: np.concatenate([a, a], axis=-1),
+    "shorter": lambda a: a[:-1],
+    "floats": lambda a: a.astype(np.float32) + 0.5,
+    "integers": lambda a: a.astype(np.int8),
+    "too large": lambda a: a + 10**6,
+    "negative": lambda a: a * 0 - 1,
+    "overflowing": lambda a: np.concatenate([a[:-2], [2**62, -(2**62) + a[-2:].sum()]]).astype(a.dtype),
+    "as bools": lambda a: a.astype(bool),
+}
+
+
+@pytest.mark.parametrize("task", RUNS)
+def test_examples_of_odd_shapes_are_refused_or_harmless_even_if_their_hash_fits(task, tmp_path):
+    RUNS[task](tmp_path / "run")
+    file, config = tmp_path / "run" / "examples.safetensors", tmp_path / "run" / "config.json"
+    good, facts = read_arrays(file), json.loads(config.read_text())
+    refused = 0
+    for name, array in good.items():
+        for odd in (None, *ODD.values()):
+            arrays = dict(good)
+            arrays.pop(name)
+            if odd is not None:
+                try:
+                    arrays[name] = odd(array)
+                except ValueError:
+                    continue
+            file.write_bytes(to_bytes(arrays))
+            facts["data"]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+            config.write_text(json.dumps(facts))
+            try:
+                sequence_run.resume(tmp_path / "run")
+            except CheckpointError:
+                refused += 1
+    assert refused >= 5 * len(good)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ask"),
+    [
+        (SequenceClassifier, "predict"),
+        (SequenceClassifier, "predict_proba"),
+        (SequenceClassifier, "predict_log_proba"),
+        (SequenceTagger, "predict"),
+        (SequenceTagger, "predict_proba"),
+    ],
+)
+def test_weights_so_large_that_probabilities_are_nan_are_an_error_and_no_class(kind, ask):
+    model = kind(**QUICK | {"epochs": 1, "both_ways": False}).fit(WORDS, FIRST if kind is SequenceClassifier else TAGS)
+    model.fitted_.parameters.buffer[:] = 3e38
+    with pytest.raises(NotFiniteError, match=r"what the model says of sequence \d+: expected finite numbers"):
+        getattr(model, ask)(WORDS)
 
 
 def test_a_network_too_large_for_any_machine_is_refused():

@@ -295,6 +295,10 @@ def test_half_a_line_at_the_journal_s_end_is_mended_and_other_damage_refused(tex
         journal.write_bytes(damaged)
         with pytest.raises(CheckpointError, match=r"journal\.log is damaged"):
             sweep(text)
+    journal.unlink()
+    journal.symlink_to("/dev/zero")
+    with pytest.raises(CheckpointError, match="not a regular file"):
+        sweep(text)
     (s.folder / "sweep.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"sweep\.json is damaged"):
         sweep(text)

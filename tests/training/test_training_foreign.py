@@ -232,6 +232,18 @@ def test_a_card_does_not_read_a_device(run: Path, cache: Path) -> None:
     assert (done.returncode, "was not made by elman card" in done.stderr) == (2, True)
 
 
+def test_resuming_with_other_kernels_is_said_in_one_line(run: Path, cache: Path) -> None:
+    """Rounding differs from the first step on, so the model does too."""
+    config = json.loads((run / "config.json").read_bytes())
+    config["environment"] |= {"kernels": "compiled", "vector_bytes": 64}
+    (run / "config.json").write_text(json.dumps(config))
+    done = elman("train", "--resume", run, "--steps", "8", cache=cache)
+    assert done.returncode == 0
+    (note,) = [line for line in done.stderr.splitlines() if line.startswith("Note:")]
+    assert "kernels was compiled and is reference" in note
+    assert "the model will differ" in note
+
+
 # -- temporary files --------------------------------------------------------------------------------------------------
 
 

@@ -129,7 +129,7 @@ class TrainSequences:
 
     def _resume(self, path: Path) -> int:
         from elman.models import sequence_run
-        from elman.training.environment import differences
+        from elman.training.environment import resume_note
         from elman.training.run import Run
         from elman.training.signals import stop_on_signals
 
@@ -137,8 +137,8 @@ class TrainSequences:
             raise only_the_budget(self.source)
         budget = {name: getattr(self.training, name) for name in BUDGET}
         run = Run(path)
-        for difference in differences(run.config.get("environment")):
-            errors.print(f"Note: {difference}; the result may differ in its last bits.", style="yellow")
+        if note := resume_note(run.config.get("environment")):
+            errors.print(note, markup=False, style="yellow")
         report = TrainingReport(self.training.epochs)
         with stop_on_signals(errors.print) as stopping, report, watched(self.watch) as page:
             fitted = sequence_run.resume(

@@ -1,12 +1,14 @@
 """Encoded texts on disk, so that a text is encoded once.
 
 An entry is two files: KEY.ids, the token ids as they lie in memory, and KEY.json, which is written last and holds the
-facts about them. Both get other names until they are whole. Entries that nobody used for a month are deleted.
+facts about them, their hash among them. Both get other names until they are whole. Entries that nobody used for a month
+are deleted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import sys
@@ -18,13 +20,17 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
+from elman.data.vocabulary_json import vocabulary_from_json
 from elman.errors import DataError
+from elman.files import create, open_regular, read_regular, temporary_name
 from elman.maths.arrays import Array
 
 if sys.platform != "win32":
     import fcntl
 
 MONTH = 30 * 24 * 3600.0  # seconds
+MOST_FACTS = 1 << 26  # bytes
+MOST_READ = 1 << 26  # bytes of ids; larger ones are mapped, and a process that maps a file dies if another one cuts it
 
 Facts = dict[str, Any]  # JSON; "dtype" and "count" are those of the ids
 Result = TypeVar("Result")
@@ -42,15 +48,15 @@ def cache_folder() -> Path:
 def write_atomically(path: Path, write: Callable[[BinaryIO], Result]) -> Result:
     """The file appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix="tmp-")
+    name = temporary_name(path)
     try:
-        with open(handle, "wb") as file:
+        with create(name) as file:
             result = write(file)
             file.flush()
             os.fsync(file.fileno())  # else a power cut may leave the name without the content
         os.replace(name, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         raise
     return result
 
@@ -60,9 +66,14 @@ def load(key: str) -> tuple[Array, Facts] | None:
     folder = cache_folder() / "encoded"
     ids, facts = folder / f"{key}.ids", folder / f"{key}.json"
     try:
-        known = json.loads(facts.read_bytes())
-        found = _mapped(ids, known), known
-    except (OSError, ValueError, KeyError, TypeError):
+        known = json.loads(read_regular(facts, MOST_FACTS))
+        if not _is_whole(known):
+            return None
+        with open_regular(ids) as file:
+            found = _opened(file, known), known
+        if known["sha256"] != hashlib.sha256(found[0].data).hexdigest():
+            return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     for path in (ids, facts):
         with contextlib.suppress(OSError):  # a cache that only others may write to
@@ -85,16 +96,19 @@ def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
     folder = cache_folder() / "encoded"
     try:
         facts = write_atomically(folder / f"{key}.ids", write)
+        with open_regular(folder / f"{key}.ids") as file:
+            ids = _opened(file, facts)
+        facts["sha256"] = hashlib.sha256(ids.data).hexdigest()
         write_atomically(folder / f"{key}.json", lambda file: file.write(json.dumps(facts).encode()))
         prune(folder)
-        return _mapped(folder / f"{key}.ids", facts), facts
+        return ids, facts
     except OSError:
         pass
     try:
         with tempfile.TemporaryFile() as file:
             facts = write(file)
             file.flush()
-            return _mapped(file, facts), facts
+            return _opened(file, facts), facts
     except OSError as error:
         raise DataError(
             f"the encoded text can be written neither to {str(folder)!r} nor to {tempfile.gettempdir()!r}:"
@@ -111,8 +125,25 @@ def prune(folder: Path, age: float = MONTH) -> None:
                 path.unlink()
 
 
-def _mapped(file: Path | BinaryIO, facts: Facts) -> Array:
-    return np.memmap(file, np.dtype(facts["dtype"]), mode="r", shape=(facts["count"],))  # an error if cut off
+def _opened(file: BinaryIO, facts: Facts) -> Array:
+    """The ids, read-only; ValueError if the file has another size."""
+    dtype, size = np.dtype(facts["dtype"]), os.fstat(file.fileno()).st_size
+    if size != facts["count"] * dtype.itemsize:
+        raise ValueError(f"{size} bytes")
+    if size > MOST_READ:
+        return np.memmap(file, dtype, mode="r")
+    file.seek(0)
+    return np.frombuffer(file.read(size), dtype)
+
+
+def _is_whole(facts: Facts) -> bool:
+    """Whether nothing is missing that a corpus is made from."""
+    counts, notes = (facts["characters"], facts["unknown"]), facts["notes"]
+    if not all(isinstance(count, int) and count >= 0 for count in counts):
+        return False
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        return False
+    return vocabulary_from_json(facts["vocabulary"]).dtype.name == str(facts["dtype"])
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ class Examples:
                     lengths.ndim != 1
                     or lengths.dtype != np.int64
                     or lengths.sum() != len(values)
-                    or (lengths < 0).any()
+                    or ((lengths < 0) | (lengths > len(values))).any()  # whose sum may overflow
                 ):
                     raise ValueError(name)
                 parts[name] = Ragged(values, lengths)

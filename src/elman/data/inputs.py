@@ -91,7 +91,8 @@ def scale_from_json(value: Mapping[str, Any], what: str) -> tuple[Array, Array]:
         mean, deviation = (np.asarray(value[name], np.float64) for name in ("mean", "deviation"))
     except (KeyError, TypeError, ValueError, OverflowError):
         raise CheckpointError(f"the {what} of a run are damaged") from None
-    if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all() or not (deviation > 0).all():
+    finite = np.isfinite(mean).all() and np.isfinite(deviation).all()
+    if mean.ndim != 1 or mean.shape != deviation.shape or not finite or not (deviation > 0).all():
         raise CheckpointError(f"the {what} of a run are damaged")
     return mean, deviation
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from elman.errors import DataError, MissingExtraError
 
-PIECE = 1 << 12  # compressed bytes at a time: the most evil of them unpacks to 128 MB
+PIECE = 1 << 8  # compressed bytes at a time: they unpack to 8 MB at most, 64 repeated blocks of 128 KB in a .zst
 WHOLE = 1 << 20  # bytes, from where on a chunk is handed out
 
 

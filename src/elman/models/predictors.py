@@ -18,7 +18,7 @@ from elman.data.inputs import form_of, number_sequences
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
 from elman.data.targets import Labels, Numbers, Written
-from elman.errors import ArgumentError, RunError, ShapeError
+from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
@@ -80,7 +80,16 @@ class Predictor:
         for rows in by_length(Examples(x, nothing, nothing)):
             padded = x.padded(rows)
             padded = padded.astype(dtype if padded.dtype.kind == "f" else np.int64)
-            for row, value in zip(rows, judge(padded, x.lengths[rows]), strict=True):
+            with np.errstate(over="ignore", invalid="ignore"):  # an error says it
+                judged = judge(padded, x.lengths[rows])
+            for row, value in zip(rows, judged, strict=True):
+                if not np.isfinite(value).all():
+                    raise NotFiniteError(
+                        f"what the model says of sequence {row}",
+                        expected="finite numbers",
+                        got="NaN or infinity",
+                        do="Its weights, or the numbers that it reads, are too large.",
+                    )
                 found[row] = value
         return found
 

@@ -248,7 +248,8 @@ def examples_of(run: Run) -> Examples:
     arrays = read_arrays(run.path / EXAMPLES)
     if not isinstance(recorded, Mapping) or recorded.get("sha256") != sha256_of(run.path / EXAMPLES):
         raise CheckpointError(f"{run.path / EXAMPLES} is not as it was written")
-    return Examples.from_arrays(arrays, classes=terms_of(run).targets.width)
+    terms = terms_of(run)
+    return terms.check(Examples.from_arrays(arrays, classes=terms.targets.width))
 
 
 def config_json(fitted: Fitted) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from elman.errors import CheckpointError, MissingExtraError
+from elman.errors import CheckpointError, MissingExtraError, RunError
+from elman.files import open_regular
 from elman.models.sweep_space import Dimension
 
 if sys.platform != "win32":
@@ -41,7 +42,7 @@ class Lock:
         self._file: BinaryIO | None = None
 
     def acquire(self, *, wait: bool = True) -> bool:
-        file = self.path.open("ab")
+        file = open_regular(self.path, write=True)
         try:
             if sys.platform != "win32":
                 fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -92,7 +93,7 @@ class Study:
             return o.create_study(
                 storage=storage, study_name=name, direction="minimize", pruner=pruner, load_if_exists=True
             )
-        except OSError:
+        except (RunError, OSError):
             raise
         except Exception:  # of many kinds: a file may hold anything
             raise CheckpointError(f"{path} is damaged, or is no journal of a sweep") from None
@@ -181,10 +182,10 @@ def loss_of(trial: Any) -> float:
 
 def _mend(path: Path) -> None:
     """A full disk may have left half a line at the end: it goes."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return
     try:
-        with path.open("r+b") as file:
+        with open_regular(path, write=True) as file:
             data = file.read()
             if data and not data.endswith(b"\n"):
                 file.truncate(data.rfind(b"\n") + 1)

@@ -1,4 +1,4 @@
-"""What a run was made with: where any of it differs, the last bits of a resumed run may differ too."""
+"""What a run was made with: where any of it differs, sums round differently and a resumed run ends in another model."""
 
 from __future__ import annotations
 
@@ -36,11 +36,14 @@ def _cpu() -> tuple[str, str, int | None]:
     return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), None
 
 
-def differences(recorded: object) -> list[str]:
-    """What is different now, in words."""
-    recorded = recorded if isinstance(recorded, dict) else {}
-    return [
-        f"{name} was {recorded.get(name)} and is {now}" if name != "features" else "the CPU has other features"
-        for name, now in environment().items()
-        if recorded.get(name) != now
+def resume_note(recorded: object) -> str:
+    """One line on what is different from when the run began; empty if nothing is."""
+    recorded, now = recorded if isinstance(recorded, dict) else {}, environment()
+    changed = [name for name, value in now.items() if recorded.get(name) != value]
+    if "kernels" in changed and "vector_bytes" in changed:
+        changed.remove("vector_bytes")  # follows from the kernels
+    said = [
+        "the CPU has other features" if name == "features" else f"{name} was {recorded.get(name)} and is {now[name]}"
+        for name in changed
     ]
+    return f"Note: {', '.join(said)}: the model will differ from that of an uninterrupted run." if said else ""
