@@ -90,9 +90,12 @@ class Study:
             storage = journal.JournalStorage(journal.JournalFileBackend(str(path), lock))
             # a journal that lies elsewhere may hold the sweeps of several folders
             name = "sweep" if path.parent == self._locks.parent else f"sweep in {self._locks.parent.resolve()}"
-            return o.create_study(
+            study = o.create_study(
                 storage=storage, study_name=name, direction="minimize", pruner=pruner, load_if_exists=True
             )
+            if not all(isinstance(loss_of(trial), int | float) for trial in study.get_trials(deepcopy=False)):
+                raise TypeError("a loss that is no number")
+            return study
         except (RunError, OSError):
             raise
         except Exception:  # of many kinds: a file may hold anything
