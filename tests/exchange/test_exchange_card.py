@@ -192,14 +192,6 @@ def test_what_cannot_have_a_card_is_refused_and_nothing_is_written(facts, files,
     assert sorted(run.iterdir()) == before
 
 
-def test_a_share_that_is_no_number_is_left_out(tmp_path):
-    network = {"layers": 1, "hidden": 2, "activation": "tanh"}
-    facts = {"task": "tag", "data": {"name": "x"}, "config": {"network": network, "data": {"validation": "x"}}}
-    run = Run.create(tmp_path / "run", facts, {"model.safetensors": to_bytes({})}).path
-    assert command("card", run) == 0
-    assert "held out for" not in read(run)[1]
-
-
 TEXTS = st.text().map(lambda text: "".join(c for c in text if c.isprintable()))
 NAMES = st.from_regex(r"[a-z][a-z_-]{0,8}", fullmatch=True).filter(
     lambda name: name not in {"y", "n", "yes", "no", "on"}
