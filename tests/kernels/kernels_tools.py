@@ -167,7 +167,7 @@ class Guard:
         return result
 
 
-def python(code: str, *arguments: object, timeout: float = 200, **environment: object) -> subprocess.CompletedProcess:
+def python(code: str, *arguments: object, timeout: float = 280, **environment: object) -> subprocess.CompletedProcess:
     """Run code in a Python of its own; None takes a variable out of the environment."""
     changed = {**os.environ, **{name: str(value) for name, value in environment.items()}}
     for name, value in environment.items():
