@@ -11,14 +11,15 @@ import pytest
 
 from elman import errors
 
-CLASSES = {name: c for name, c in vars(errors).items() if inspect.isclass(c) and issubclass(c, Exception)}
+EVERY = {name: c for name, c in vars(errors).items() if inspect.isclass(c) and issubclass(c, Exception)}
+CLASSES = {name: c for name, c in EVERY.items() if not issubclass(c, Warning)}
 
 
 def drawn():
     """(name, parent, builtin bases) of each line of the tree in the docstring."""
     above: list[str] = []
     for line in errors.__doc__.splitlines():
-        if match := re.match(r"^    ((?:│   |    )*(?:[├└]── )?)(\w+Error)\s*(?:\(([\w, ]+)\))?", line):
+        if match := re.match(r"^    ((?:│   |    )*(?:[├└]── )?)(\w+(?:Error|Warning))\s*(?:\(([\w, ]+)\))?", line):
             depth = len(match[1]) // 4
             above[depth:] = [match[2]]
             yield match[2], above[depth - 1] if depth else "Exception", (match[3] or "").replace(" ", "").split(",")
@@ -26,16 +27,22 @@ def drawn():
 
 def test_the_docstring_draws_every_class_once():
     names = [name for name, _, _ in drawn()]
-    assert sorted(names) == sorted(CLASSES)
+    assert sorted(names) == sorted(EVERY)
 
 
-@pytest.mark.parametrize(("name", "parent", "conventions"), list(drawn()))
+@pytest.mark.parametrize(("name", "parent", "conventions"), [row for row in drawn() if row[0] in CLASSES])
 def test_each_class_has_the_bases_that_are_drawn(name, parent, conventions):
     bases = CLASSES[name].__bases__
     assert bases[0].__name__ == parent
     assert bases[1:] == tuple(getattr(builtins, base) for base in conventions if base)
     assert issubclass(CLASSES[name], errors.ElmanError)
     assert CLASSES[name].__doc__
+
+
+def test_each_warning_is_a_user_warning_below_the_one_that_is_drawn_first():
+    warned = [name for name, _, _ in drawn() if name not in CLASSES]
+    assert issubclass(EVERY[warned[0]], UserWarning)
+    assert all(issubclass(EVERY[name], EVERY[warned[0]]) and EVERY[name].__doc__ for name in warned)
 
 
 @pytest.mark.parametrize(("parts", "message"), [

@@ -19,6 +19,10 @@
     ├── GradientError     (AssertionError)   a gradient disagrees with the numbers
     └── MissingExtraError (ImportError)      an optional dependency is not installed
 
+    ElmanWarning          (UserWarning)  catch or filter this for them all
+    ├── CostWarning                      a training that takes much memory or time
+    └── InterruptedWarning               Ctrl-C ended fit; the model is the best so far
+
 Each says what it is about and, where it applies, what was expected, what came, and what to do.
 """
 
@@ -106,3 +110,15 @@ class GradientError(ElmanError, AssertionError):
 
 class MissingExtraError(ElmanError, ImportError):
     """An optional dependency is not installed."""
+
+
+class ElmanWarning(UserWarning):
+    """All warnings of Elman."""
+
+
+class CostWarning(ElmanWarning):
+    """A training that takes much memory or time."""
+
+
+class InterruptedWarning(ElmanWarning):
+    """Ctrl-C ended fit; the model is the best so far."""

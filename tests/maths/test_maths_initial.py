@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from elman.maths import INITIALISERS, glorot, identity, normal, orthogonal, uniform
+from elman.maths import INITIALISERS, glorot, identity, initial, normal, orthogonal, uniform
 
 SHAPES = [(40, 40), (60, 25), (25, 60), (1, 7)]
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
@@ -73,3 +73,18 @@ def test_dtype_is_what_was_asked_for(name, dtype, gain):
     W = INITIALISERS[name](rng(), (4, 3), gain=gain, dtype=dtype)
     assert W.dtype == dtype
     np.testing.assert_allclose(W.astype(float), INITIALISERS[name](rng(), (4, 3), gain=0.5), rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(2049, 2049), (2100, 30), (30, 2100)])
+def test_a_large_orthogonal_draw_is_orthogonal_too(shape):
+    W = orthogonal(rng(), shape, gain=2, dtype=np.float32)
+    assert (W.shape, W.dtype, W.flags.c_contiguous) == (shape, np.float32, True)
+    wide = W if shape[0] <= shape[1] else W.T
+    np.testing.assert_allclose(wide @ wide.T, 4 * np.eye(len(wide)), atol=1e-4)
+    assert W.std() == pytest.approx(2 / np.sqrt(max(shape)), rel=0.01)
+    assert np.abs(W).max() < 8 * W.std()  # as of normal numbers: no unit is fed by few others
+
+
+def test_the_eigenvalues_of_a_large_orthogonal_draw_are_spread_over_the_unit_circle():
+    angles = np.sort(np.angle(np.linalg.eigvals(initial._mixed(rng(), 300))))
+    np.testing.assert_allclose(angles, np.linspace(-np.pi, np.pi, 300), atol=0.15)

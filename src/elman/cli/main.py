@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from elman.cli.say import errors, reason
-from elman.errors import ElmanError
+from elman.errors import ElmanError, ElmanWarning
 
 #            command: where it is, what it does
 COMMANDS = {
@@ -50,7 +51,10 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
 def attempt(words: list[str]) -> int:
     """The status with which the command ends, whatever happens to it."""
     try:
-        return run(words)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", ElmanWarning)
+            warnings.showwarning = _note
+            return run(words)
     except SystemExit as leave:  # tyro has shown the help
         return leave.code if isinstance(leave.code, int) else 0
     except KeyboardInterrupt:
@@ -59,6 +63,14 @@ def attempt(words: list[str]) -> int:
         raise
     except (ElmanError, OSError, MemoryError) as error:
         return refuse(reason(error))
+
+
+def _note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Our own warnings are notes for whoever typed the command; others are shown as Python shows them."""
+    if issubclass(category, ElmanWarning):
+        errors.print(f"Note: {message}", markup=False, style="yellow")
+    else:
+        errors.print(warnings.formatwarning(message, category, *place[:2]).rstrip(), markup=False)
 
 
 def refuse(why: str) -> int:

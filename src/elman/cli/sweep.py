@@ -91,7 +91,10 @@ class Sweep:
         begin = f"Going on after trial {before}" if before else f"{self.trials} trials"
         console.print(f"{begin} in {out}. Each can be repeated with the command that is shown.", markup=False)
         with stop_on_signals(errors.print) as stopping, TrialReport(self._source(), self.trials) as report:
-            done = sweep.run(self.trials, report, stopping)
+            try:
+                done = sweep.run(self.trials, report, stopping)
+            except KeyboardInterrupt:  # before the first step
+                done = False
         return farewell(sweep, out, done)
 
     def _refuse_examples(self) -> None:

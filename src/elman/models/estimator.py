@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -30,6 +31,7 @@ from elman.models.sequence_run import Fitted
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import from_pairs, to_pairs
 from elman.training.events import Listener
+from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.trainer import Trainer
 
 # options of other tasks, of files and of the loop's bookkeeping; the seed comes from random_state
@@ -80,17 +82,22 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         force: bool = False,
         source: dict[str, Any] | None = None,
         listeners: Sequence[Listener] = (),
-        stopping: Callable[[], bool] = lambda: False,
+        stopping: Callable[[], bool] | None = None,  # None: Ctrl-C
     ) -> Self:
-        for name in ("_memory", "_steps", "_passes"):  # of partial_fit: this is a new beginning
-            self.__dict__.pop(name, None)
+        sequence_run.check_size(terms, config, examples)
         fitted = sequence_run.new_fitted(terms, config)
         fitted.told = self._told(config)
-        sequence_run.start(
-            fitted, examples, out=Path(out) if out else None, force=force, source=source,
-            listeners=listeners, stopping=stopping,
-        )  # fmt: skip
-        return self._take(fitted)
+        with stop_on_interrupt() if stopping is None else nullcontext(stopping) as asked:
+            sequence_run.start(
+                fitted, examples, out=Path(out) if out else None, force=force, source=source,
+                listeners=listeners, stopping=asked,
+            )  # fmt: skip
+        for name in ("_memory", "_steps", "_passes"):  # of partial_fit: this is a new beginning
+            self.__dict__.pop(name, None)
+        self._take(fitted)
+        if stopping is None and fitted.finished is not None:
+            raise_if_interrupted(fitted.finished)
+        return self
 
     def _learn_more(self, terms: Terms, examples: Examples, config: SequenceConfig) -> Self:
         """One pass over the examples, from where the last one ended, at the full rate.

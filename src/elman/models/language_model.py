@@ -25,6 +25,7 @@ from elman.training.arrays import to_bytes
 from elman.training.events import Finished, Listener
 from elman.training.line import ProgressLine
 from elman.training.run import Run
+from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.storage import as_json
 
 
@@ -69,16 +70,20 @@ class LanguageModel:
         """Train from the beginning on a text (a str), or on a file (a Path); with `out`, into a run folder.
 
         On a terminal or in a notebook a line shows how it gets on, unless there are listeners, or none: listeners=[].
+        Ctrl-C ends it after the step; the model is then the best so far.
         """
-        self.config_ = config = Config().with_options(**self.options)
+        config = Config().with_options(**self.options)
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
             corpus = language_run.corpus_from(text, config, **reading)
             prepared = language_run.prepare(corpus, config)
             heard = [line] if listeners is None else listeners
-            trained = language_run.start(prepared, out=Path(out) if out else None, listeners=heard)
+            with stop_on_interrupt() as stopping:
+                where = Path(out) if out else None
+                trained = language_run.start(prepared, out=where, listeners=heard, stopping=stopping)
         self._take(trained.network, trained.parameters, trained.vocabulary, trained.finished)
-        self.corpus_, self.run_ = corpus, None
+        self.config_, self.corpus_, self.run_ = config, corpus, None
+        raise_if_interrupted(trained.finished)
         return self
 
     def _take(

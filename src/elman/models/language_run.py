@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,13 +16,15 @@ from elman.data import Corpus, Split, Vocabulary, corpus_from_text, fitting_batc
 from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError
 from elman.files import sha256_of
 from elman.maths.arrays import Array
+from elman.models.evaluation import mean_loss
 from elman.models.language_task import LanguageTask, new_network, new_parameters
 from elman.models.sampling import Writer
 from elman.network import Network, Parameters
 from elman.training.arrays import read_arrays, to_bytes
+from elman.training.cost import Cost, allowed_share, check_cost, estimate, say_judged, step_seconds, timed
 from elman.training.distributed import world
 from elman.training.environment import environment, versions
-from elman.training.events import Finished, Listener, Stepped
+from elman.training.events import Finished, Listener
 from elman.training.run import Run
 from elman.training.storage import as_json, read_json, write_file
 from elman.training.trainer import Trainer
@@ -32,6 +32,7 @@ from elman.training.trainer import Trainer
 DEFAULT_EPOCHS = 15
 SAMPLE_LENGTH = 200
 MOST_JUDGED = 200_000  # tokens: some seconds each time
+FEW_STEPS, FEW_TOKENS = 4, 64  # whose time says how long a step and a validation take
 CORPUS = "corpus.safetensors"  # the ids of a text that cannot be read again
 
 
@@ -49,11 +50,12 @@ class Preparation(NamedTuple):
     split: Split
     batch: int  # lanes: fewer than asked for where the text is short
     config: Config
+    most_judged: int = MOST_JUDGED
 
     @property
     def judged(self) -> Array:
         """What training is judged by: of a large held-out part its beginning; elman eval judges all of a text."""
-        return self.split.validation[:MOST_JUDGED]
+        return self.split.validation[: self.most_judged]
 
     def facts(self) -> dict[str, object]:
         """What must be the same on all ranks that train together."""
@@ -104,7 +106,16 @@ def start(
     """Train from the beginning; with `out` into a run folder that can be resumed."""
     corpus, config, here = prepared.corpus, prepared.config, world()
     here.agree(prepared.facts())
+    check_cost(cost(prepared), config.training.seconds)
     task = prepared.task()
+    facts = {"batch": prepared.batch}
+    if config.training.seconds is not None:
+        whole = len(prepared.judged)
+        share = allowed_share(validation_seconds(task), config.training.seconds)
+        prepared = prepared._replace(most_judged=max(2, int(share * whole)))
+        task.validation = prepared.judged
+        facts["judged"] = prepared.most_judged
+        say_judged(len(prepared.judged), whole, "tokens")
     steps = budget(prepared, task)
     # made before the folder: what does not fit into memory replaces no run
     trainer = Trainer(task, config.training, steps=steps, listeners=listeners, stopping=stopping)
@@ -112,11 +123,11 @@ def start(
         finished = trainer.train()
     else:
         files = {"vocabulary.json": as_json(corpus.vocabulary.to_json())}
-        facts = config_json(config, corpus, steps=steps, batch=prepared.batch)
+        written = config_json(config, corpus, steps=steps, **facts)
         if not corpus.files:  # standard input, a pipe or a text in memory: it cannot be read again
             files[CORPUS] = to_bytes({"ids": np.asarray(corpus.ids)})
-            facts["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
-        with Run.create_locked(out, facts, files, force=force) as trainer.run:
+            written["corpus_sha256"] = hashlib.sha256(files[CORPUS]).hexdigest()
+        with Run.create_locked(out, written, files, force=force) as trainer.run:
             finished = trainer.train()
     return Trained(task.network, task.parameters, corpus.vocabulary, finished)
 
@@ -134,6 +145,7 @@ def resume(
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
     asked = {f"--{name} of this command": value for name, value in given.items()}
     here.agree(prepared.facts() | {"the number of steps": steps} | asked)
+    check_cost(cost(prepared), given.get("seconds"))
     task = prepared.task()
     with run.lock() if here.rank == 0 else nullcontext():
         if given:
@@ -154,14 +166,16 @@ def resume(
 def reopen(run: Run) -> tuple[Preparation, int]:
     """The corpus and config of a run, checked against what it was started with; and its number of steps."""
     config = config_of(run)
-    steps, batch = run.config.get("steps"), run.config.get("batch")
+    steps, batch, judged = (run.config.get(name) for name in ("steps", "batch", "judged"))
     if steps is None and run.newest() is None:
         raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
     corpus = corpus_of(run)
     prepared = prepare(corpus, config)
     if not isinstance(steps, int) or steps < 1 or batch != prepared.batch:
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: steps {steps!r}, batch {batch!r}")
-    return prepared, steps
+    if judged is not None and not (isinstance(judged, int) and judged > 1):
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: judged {judged!r}")
+    return prepared._replace(most_judged=judged or MOST_JUDGED), steps
 
 
 def config_of(run: Run) -> Config:
@@ -235,27 +249,34 @@ def budget(prepared: Preparation, task: LanguageTask) -> int:
 
 
 def seconds_a_step(prepared: Preparation, measured: float = 1.5) -> float:
-    """Measured on a copy that is thrown away: the median of many steps, and validation's share."""
-    c = dataclasses.replace(prepared.config.training, sample_every=None, validate_every=1 << 40, log_every=1 << 40)
-    task = prepared._replace(config=dataclasses.replace(prepared.config, training=c)).task()
-    task.add_gradients(task.parameters.zeros(), 0)  # the first step and the first validation may have to compile
-    task.validate()
-    began = time.perf_counter()
-    task.validate()
-    validation = time.perf_counter() - began
-    times: list[float] = []
-    last = time.perf_counter()
+    """Measured on a copy that is thrown away, with validation's share."""
+    task, c = prepared.task(), prepared.config.training
+    x, y, _ = task.stream.next()
+    x, y = x[:FEW_STEPS], y[:FEW_STEPS]
 
-    def tick(event: object) -> None:
-        nonlocal last
-        if isinstance(event, Stepped):
-            times.append(time.perf_counter() - last)
-        last = time.perf_counter()
+    def part() -> object:
+        return task.network.loss_and_gradients(
+            task.parameters, x, y, task.carried, task.parameters.zeros(), normaliser=y.size
+        )
 
-    enough = lambda: sum(times) > measured or len(times) > 1000  # noqa: E731
-    Trainer(task, c, steps=1 << 40, listeners=[tick], stopping=enough).train()
-    step = sorted(times)[len(times) // 2] if times else 0.0  # only rank 0 is told of the steps
-    return world().first(step + validation / prepared.config.training.validate_every)
+    step = step_seconds(task, c, part, c.window / len(y) * c.accumulate, measured)
+    return step + world().first(validation_seconds(task)) / c.validate_every
+
+
+def validation_seconds(task: LanguageTask) -> float:
+    """How long a validation takes, from what a few tokens take; the first time may have to compile."""
+    few = task.validation[: FEW_TOKENS + 1]
+    if len(few) < 2:
+        return 0.0
+    times = [timed(lambda: mean_loss(task.network, task.parameters, few)) for _ in range(4)]
+    return min(times[1:]) * (len(task.validation) - 1) / (len(few) - 1)
+
+
+def cost(prepared: Preparation) -> Cost:
+    c, itemsize = prepared.config, np.dtype(prepared.config.network.precision).itemsize
+    shapes = new_network(c.network, len(prepared.corpus.vocabulary)).shapes
+    steps, judged = c.training.window, len(prepared.judged)
+    return estimate(shapes, c.training, itemsize, batch=prepared.batch, steps=steps, judged=judged)
 
 
 def config_json(config: Config, corpus: Corpus | None, **facts: int) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -25,7 +23,7 @@ from elman.files import sha256_of
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
 from elman.models.decoding import show
-from elman.models.sequence_task import SequenceTask, without_values
+from elman.models.sequence_task import ROWS_AT_ONCE, SequenceTask, validation, without_values
 from elman.models.sequence_terms import SHAPES, Terms
 from elman.network import Parameters
 from elman.network.encoder import Encoder
@@ -33,9 +31,10 @@ from elman.network.reader import Reader
 from elman.network.shape import Dropout, Shape
 from elman.network.teller import Teller
 from elman.training.arrays import read_arrays, to_bytes
+from elman.training.cost import allowed_share, check_cost, estimate, say_judged, step_seconds, timed
 from elman.training.distributed import world
 from elman.training.environment import environment, versions
-from elman.training.events import Finished, Listener, Stepped
+from elman.training.events import Finished, Listener
 from elman.training.run import Run
 from elman.training.storage import as_json, read_json, write_file
 from elman.training.task import generator
@@ -43,6 +42,7 @@ from elman.training.trainer import Trainer
 
 EXAMPLES = "examples.safetensors"  # what a run learns from: encoded, so that it can go on when the file has changed
 MOST_PARAMETERS = 1 << 31
+FEW = 16  # examples, or parts of a batch, whose time says how long all take
 
 
 @dataclass
@@ -53,6 +53,7 @@ class Fitted:
     parameters: Parameters
     finished: Finished | None = None
     before: int = 0  # steps, of a training before this one
+    judged: int | None = None  # of the held-out examples, the number that judge; None: all
     told: dict[str, Any] = field(default_factory=dict)  # by whoever fits it, beside the config: class_weight …
 
     @property
@@ -104,6 +105,7 @@ def trained_on(config: SequenceConfig, n: int) -> Array:
 def new_task(fitted: Fitted, examples: Examples) -> SequenceTask:
     config, terms = fitted.config, fitted.terms
     train, held = examples.split(config.data.validation, generator(config.training.seed, "validation"))
+    held = held.take(np.arange(len(held))[: fitted.judged])
     if not fitted.network.units(without_values(train)):
         raise DataError(
             "the part to train on",
@@ -145,6 +147,13 @@ def start(
     here = world()
     here.agree(shared_facts(fitted, examples))
     task = new_task(fitted, examples)
+    facts: dict[str, Any] = {}
+    if (seconds := fitted.config.training.seconds) is not None:
+        whole = len(task.held_out)
+        fitted.judged = max(1, int(allowed_share(validation_seconds(task), seconds) * whole))
+        task = new_task(fitted, examples)
+        facts["judged"] = fitted.judged
+        say_judged(len(task.held_out), whole, "examples")
     steps = budget(fitted, examples, task)
     # made before the folder: what does not fit into memory replaces no run
     trainer = Trainer(task, task.paced, steps=steps, listeners=listeners, stopping=stopping)
@@ -153,7 +162,7 @@ def start(
     else:
         files = {"vocabulary.json": as_json(fitted.terms.to_json()), EXAMPLES: to_bytes(examples.arrays())}
         sha256 = hashlib.sha256(files[EXAMPLES]).hexdigest()
-        facts = {**config_json(fitted), "steps": steps, "data": {**(source or {}), "sha256": sha256}}
+        facts |= {**config_json(fitted), "steps": steps, "data": {**(source or {}), "sha256": sha256}}
         with Run.create_locked(out, facts, files, force=force) as trainer.run:
             fitted.finished = trainer.train()
     return fitted
@@ -171,8 +180,12 @@ def resume(
     steps, config = run.config.get("steps"), config_of(run)
     if not isinstance(steps, int) or steps < 1:
         raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
-    fitted, examples = new_fitted(terms_of(run), config), examples_of(run)
-    fitted.told = told_of(run)
+    examples, judged = examples_of(run), run.config.get("judged")
+    if judged is not None and not (isinstance(judged, int) and judged > 0):
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: judged {judged!r}")
+    check_size(terms_of(run), config, examples)
+    fitted = new_fitted(terms_of(run), config)
+    fitted.told, fitted.judged = told_of(run), judged
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
     here.agree({f"--{name}": value for name, value in given.items()})
     with run.lock() if here.rank == 0 else nullcontext():
@@ -268,24 +281,34 @@ def budget(fitted: Fitted, examples: Examples, task: SequenceTask) -> int:
 
 
 def seconds_a_step(fitted: Fitted, examples: Examples, measured: float = 1.5) -> float:
-    """Measured on a copy that is thrown away, and validation's share."""
-    quiet = dataclasses.replace(fitted.config.training, sample_every=None, validate_every=1 << 40, log_every=1 << 40)
-    copy = new_fitted(fitted.terms, dataclasses.replace(fitted.config, training=quiet))
+    """Measured on a copy that is thrown away, with validation's share."""
+    copy = new_fitted(fitted.terms, fitted.config)
+    copy.judged = fitted.judged
     task = new_task(copy, examples)
-    task.add_gradients(copy.parameters.zeros(), 0)  # the first step and the first validation may have to compile
-    task.validate()
-    began = time.perf_counter()
-    task.validate()
-    validation = time.perf_counter() - began
-    steps, began = 0, time.perf_counter()
+    batch = task.batch_of(0)
+    few = batch.rows(slice(0, max(1, len(batch.weights) // FEW)))
 
-    def tick(event: object) -> None:
-        nonlocal steps
-        steps += isinstance(event, Stepped)
+    def part() -> object:
+        return copy.network.loss_and_gradients(copy.parameters, few, copy.parameters.zeros(), normaliser=1.0)
 
-    def enough() -> bool:
-        return time.perf_counter() - began > measured or steps > 1000
+    parts = len(batch.weights) / len(few.weights) * fitted.config.training.accumulate
+    step = step_seconds(task, fitted.config.training, part, parts, measured)
+    return step + world().first(validation_seconds(task)) / task.paced.validate_every
 
-    Trainer(task, quiet, steps=1 << 40, listeners=[tick], stopping=enough).train()
-    step = (time.perf_counter() - began) / max(steps, 1)
-    return world().first(step + validation / new_task(fitted, examples).paced.validate_every)
+
+def validation_seconds(task: SequenceTask) -> float:
+    """How long a validation takes, from what a few examples take; the first time may have to compile."""
+    few = task.held_out.take(np.arange(len(task.held_out))[:FEW])
+    if not task.is_judged or not few.lengths().sum():
+        return 0.0
+    times = [timed(lambda: validation(task.network, task.parameters, few)) for _ in range(4)]
+    return min(times[1:]) * float(task.held_out.lengths().sum() / few.lengths().sum())
+
+
+def check_size(terms: Terms, config: SequenceConfig, examples: Examples) -> None:
+    """Before the parameters are made: whether this training fits into memory, and how long it will take."""
+    c, lengths = config.training, examples.lengths()
+    itemsize, steps = np.dtype(config.network.precision).itemsize, float(np.maximum(lengths, 1).mean())
+    judged = config.data.validation * float(lengths.sum()) / ROWS_AT_ONCE  # weights are read once for many rows
+    shapes, batch = new_shape(terms, config).shapes, min(c.batch, len(lengths))
+    check_cost(estimate(shapes, c, itemsize, batch=batch, steps=steps, judged=judged), c.seconds)

@@ -71,7 +71,7 @@ class SequenceTask:
 
     def add_gradients(self, gradients: Parameters, step: int) -> float:
         numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
-        drawn = [(number, self._batch(number)) for number in numbers]
+        drawn = [(number, self.batch_of(number)) for number in numbers]
         # by the mean weight of all examples, not of these: a batch of heavy ones pulls harder
         sizes = [self.network.units(unweighted(batch)) for _, batch in drawn]
         normaliser = sum(sizes) * self.mean_weight
@@ -87,7 +87,7 @@ class SequenceTask:
                 )
         return loss
 
-    def _batch(self, number: int) -> Batch:
+    def batch_of(self, number: int) -> Batch:
         epoch, place = divmod(number - self.numbered, self.batches)
         epoch += self.passes
         if self._plan[0] != epoch:

@@ -24,6 +24,7 @@ from elman.training.events import Event, Failed, Finished, Listener, RolledBack,
 from elman.training.metrics import MetricsFile, row
 from elman.training.run import Checkpoint, Run
 from elman.training.schedule import rate_factor
+from elman.training.signals import Stopping
 from elman.training.state import State
 from elman.training.task import Task
 
@@ -140,6 +141,8 @@ class Trainer:
         rates = Rates(rate, p.step + 1, c.momentum, c.second_moment, c.epsilon, c.weight_decay)
         update(c.optimiser, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.state.memory.values()))
         p.step += 1
+        if isinstance(self.stopping, Stopping):
+            self.stopping.begun = True
         self._count(time.perf_counter() - began)
         p.loss_sum, p.loss_count = p.loss_sum + loss, p.loss_count + 1
         self._after_update(loss, norm, norms, rate)
@@ -223,7 +226,7 @@ class Trainer:
 
     def _finish(self, why: str) -> Finished:
         p = self.state.progress
-        if why != "interrupted" and p.best_loss is not None:
+        if p.best_loss is not None:
             self.task.parameters.buffer[:] = self.state.best
         event = Finished(p.step, why, p.best_loss, p.best_step, self._seconds())
         self._emit(event)

@@ -1,0 +1,156 @@
+"""What a training costs: memory and time, estimated before it begins and measured where it has so many seconds."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.config import TrainingConfig
+from elman.errors import CostWarning, RangeError
+from elman.maths.optimise import OPTIMISERS
+from elman.network.parameters import Shapes
+from elman.network.pool import run, thread_count
+from elman.network.stack import batch_slices
+from elman.training.distributed import world
+from elman.training.events import Stepped
+from elman.training.task import Task
+from elman.training.trainer import Trainer
+
+BYTES_A_SECOND = 8e9  # of weights that are read for one row: a validation of a large network does little else
+LONG = 300.0  # seconds of one step, or of one validation, that nobody should wait for without having been told
+GROUP = Path("/sys/fs/cgroup")
+CONTAINERS = [  # of version 2 and 1: where a control group says what it may use, what it uses, and for what
+    ("memory.max", "memory.current", "memory.stat", ""),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
+]
+SMALLER = "Take a smaller --hidden, --batch or --window."
+
+
+class Cost(NamedTuple):
+    memory: float  # bytes
+    step: float  # seconds
+    validation: float  # seconds
+
+
+def estimate(shapes: Shapes, config: TrainingConfig, itemsize: int, *, batch: int, steps: float, judged: float) -> Cost:
+    """Before anything is allocated: batches of `batch` rows of `steps` time steps, and `judged` tokens to validate."""
+    batch = -(-batch // world().size)
+    sizes = [int(np.prod(shape, dtype=float)) for shape in shapes.values()]
+    matrices = [(size, shape[1]) for size, shape in zip(sizes, shapes.values(), strict=True) if len(shape) == 2]
+    weights, kept = (sum(column) for column in zip(*matrices, strict=True))  # kept: of a time step, to go back
+    # parameters, best and what the optimizer remembers: in use, to roll back to, and in a copy that is saved; besides
+    # them gradients, of all and of each slice, and packed weights
+    copies = 3 * (2 + len(OPTIMISERS[config.optimiser].memory)) + len(batch_slices(batch)) + 3
+    memory = itemsize * (copies * float(sum(sizes)) + kept * batch * steps)
+    operations = 6.0 * weights * batch * steps * config.accumulate
+    step = operations / (_operations_a_second(itemsize) * min(thread_count(), len(batch_slices(batch))))
+    return Cost(memory, step, float(judged) * weights * itemsize / BYTES_A_SECOND)
+
+
+def check_cost(cost: Cost, seconds: float | None) -> None:
+    """Refuse what does not fit into memory; warn of what fits barely, and of what takes long."""
+    free = free_memory()
+    if free is not None and cost.memory > free:
+        needs = f"at most {_size(free)} of memory, which is free"
+        raise RangeError("this network and its training", expected=needs, got=f"about {_size(cost.memory)}", do=SMALLER)
+    if free is not None and cost.memory > free / 2:
+        _warn(f"This training needs about {_size(cost.memory)} of the {_size(free)} of memory that are free.")
+    validation = 0.0 if seconds else cost.validation  # with a budget in seconds it is cut to fit
+    if max(cost.step, validation) > LONG + (seconds or 0):
+        also = f" and a validation about {validation / 60:,.0f}" if validation > LONG else ""
+        _warn(f"On this machine a step takes about {cost.step / 60:,.0f} minutes{also}. {SMALLER}")
+
+
+def free_memory() -> int | None:
+    """Bytes that this process may still take: of the machine, its container and its own limit; None if unknown."""
+    known = []
+    with contextlib.suppress(OSError, ValueError, KeyError):  # not Linux
+        machine = _facts(Path("/proc/meminfo"))
+        known.append(1024 * (machine["MemAvailable"] + machine["SwapFree"]))
+    for most, used, facts, kind in CONTAINERS:
+        with contextlib.suppress(OSError, ValueError, KeyError):  # no container, or one without a limit
+            group, cached = _facts(GROUP / facts), ("inactive_file", "active_file")  # cached files make way
+            left = int((GROUP / most).read_text("ascii")) - int((GROUP / used).read_text("ascii"))
+            known.append(left + sum(group[kind + name] for name in cached))
+    with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limits
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            known.append(limit - int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize())
+    return max(0, min(known)) if known else None
+
+
+def _facts(path: Path) -> dict[str, int]:
+    """Lines of a name and a number."""
+    words = [line.replace(":", " ").split() for line in path.read_text("ascii").splitlines()]
+    return {name: int(number) for name, number, *_ in words}
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that it takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def step_seconds(
+    task: Task, config: TrainingConfig, part: Callable[[], object], parts: float, measured: float
+) -> float:
+    """How long a step takes, measured on a task that is thrown away: the median of many.
+
+    `parts` calls of `part` are about one step. Where they say that one step alone is over config.seconds, or that the
+    first one did not compile, that is enough: a large network is not run for longer than it was asked to.
+    """
+    part()  # it may have to compile
+    about = world().first(timed(part) * parts)
+    if config.seconds is not None and about > config.seconds:
+        return about
+    first = world().first(timed(lambda: task.add_gradients(task.parameters.zeros(), 0)))
+    if measured < first < 2 * about:
+        return first
+    quiet = dataclasses.replace(config, sample_every=None, validate_every=1 << 40, log_every=1 << 40)
+    times: list[float] = []
+    last = time.perf_counter()
+
+    def tick(event: object) -> None:
+        nonlocal last
+        if isinstance(event, Stepped):
+            times.append(time.perf_counter() - last)
+        last = time.perf_counter()
+
+    enough = lambda: sum(times) > measured or len(times) > 1000  # noqa: E731
+    Trainer(task, quiet, steps=1 << 40, listeners=[tick], stopping=enough).train()
+    return world().first(sorted(times)[len(times) // 2] if times else 0.0)  # only rank 0 is told of the steps
+
+
+def allowed_share(validation: float, seconds: float) -> float:
+    """Of the held-out part, the share that a training of so many seconds can be judged by."""
+    return world().first(min(1.0, max(1.0, seconds / 10) / max(validation, 1e-9)))
+
+
+def say_judged(judged: int, held: int, what: str) -> None:
+    if judged < held:
+        _warn(f"--seconds leaves time to validate on {judged:,} of {held:,} {what}.")
+
+
+def _operations_a_second(itemsize: int) -> float:
+    """Of one thread, half of what a product of two matrices reaches here: a step is not made of products alone."""
+    a = np.ones((256, 256), np.float32 if itemsize == 4 else np.float64)
+    return 0.5 * 2 * 256**3 / min(run([partial(timed, lambda: a @ a)] * 5))
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e9:,.1f} GB"
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, CostWarning, stacklevel=2)

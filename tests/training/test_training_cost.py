@@ -1,0 +1,174 @@
+"""What a training costs: said before it begins, refused where it cannot fit; a budget in seconds holds."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_training_commands import running
+from test_training_force import contents
+from test_training_signals import end
+from training_tools import command, elman, environment, small_config, small_text, start
+
+from elman import SequenceClassifier
+from elman.errors import CostWarning, RangeError
+from elman.models import language_run, sequence_run
+from elman.training import Run, Stepped, cost
+
+
+def test_a_network_that_cannot_fit_into_memory_is_refused_and_replaces_nothing(
+    text: Path, tmp_path: Path, cache: Path
+) -> None:
+    (tmp_path / "examples.tsv").write_text("ab\tx\ncd\ty\n" * 8)
+    start(text, tmp_path / "run", steps=2)
+    before = contents(tmp_path / "run")
+    most = 8 << 30
+    for source in (text, tmp_path / "examples.tsv"):
+        done = subprocess.run(
+            command("train", source, "--out", tmp_path / "run", "--force", "--hidden", "15000", "--steps", "1"),
+            env=environment(cache), capture_output=True, text=True, timeout=120, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert "this network and its training: expected at most" in done.stderr
+        assert "GB. Take a smaller --hidden, --batch or --window." in done.stderr
+        assert contents(tmp_path / "run") == before
+
+
+def test_a_training_that_needs_more_than_half_of_the_memory_says_so(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_config()
+    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
+    needed = language_run.cost(prepared).memory
+    for factor in (0.9, 1.5):
+        monkeypatch.setattr(cost, "free_memory", lambda f=factor: int(f * needed))
+        if factor < 1:
+            with pytest.raises(RangeError, match="of memory, which is free"):
+                start(text, None)
+            with pytest.raises(RangeError, match="of memory, which is free"):
+                SequenceClassifier(hidden=1000).fit(["ab", "cd"] * 8, [0, 1] * 8)
+        else:
+            with pytest.warns(CostWarning, match="This training needs about"):
+                start(text, None)
+    monkeypatch.setattr(cost, "free_memory", lambda: int(3 * needed))
+    start(text, None)  # without a warning
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
+def test_the_estimate_of_memory_is_what_a_training_takes(tmp_path: Path, cache: Path) -> None:
+    """Between half and twice, without what Python and its libraries take."""
+    script = """
+import re, sys
+from pathlib import Path
+from elman.config import Config
+from elman.models import language_run
+def taken():
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+def start(hidden, out):
+    config = Config().with_options(hidden=hidden, initial="identity", steps=1, window=4, batch=16)
+    prepared = language_run.prepare(language_run.corpus_from("abcdefgh " * 200, config), config)
+    language_run.start(prepared, out=out)
+    return language_run.cost(prepared).memory
+start(8, Path(sys.argv[1]) / "small")
+before = taken()
+needed = start(1500, Path(sys.argv[1]) / "large")
+print((taken() - before) / needed)
+"""
+    done = subprocess.run(
+        [*command()[:1], "-c", script, tmp_path], env=environment(cache), capture_output=True, text=True, check=True
+    )
+    assert 0.5 < float(done.stdout) < 2
+
+
+def test_free_memory_is_that_of_the_machine_and_of_the_process() -> None:
+    free = cost.free_memory()
+    assert free is None or 0 < free < 1 << 50
+    script = """
+import resource
+from elman.training.cost import free_memory
+limit = 4 << 30
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+assert 0 < free_memory() < limit
+"""
+    subprocess.run([*command()[:1], "-c", script], check=True, timeout=120)
+
+
+def test_a_step_that_takes_minutes_is_said_before_it_begins(tmp_path: Path, cache: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text(small_text(50_000), encoding="utf-8")
+    words = ["--hidden", "1000", "--accumulate", "100000", "--seconds", "5"]
+    with running("train", text, "--out", tmp_path / "run", *words, cache=cache) as process:
+        said = process.stderr.readline()
+        end(process, signal.SIGTERM)
+    assert said.startswith("Note: On this machine a step takes about")
+    assert "minutes. Take a smaller --hidden, --batch or --window." in said
+    assert process.returncode == 143
+
+
+def test_a_budget_in_seconds_holds_for_a_large_network(tmp_path: Path, cache: Path) -> None:
+    """A validation of the whole held-out part takes ten seconds at least, and there were three before the end."""
+    text, run = tmp_path / "text.txt", tmp_path / "run"
+    text.write_text(small_text(4000) * 100, encoding="utf-8")
+    began = time.monotonic()
+    done = elman(
+        "train", text, "--out", run, "--hidden", "1000", "--initial", "identity", "--seconds", "1", cache=cache
+    )
+    took = time.monotonic() - began
+    assert done.returncode == 0
+    config = json.loads((run / "config.json").read_text())
+    assert config["steps"] <= 20
+    assert config["judged"] < 20_000
+    assert "Note: --seconds leaves time to validate on" in done.stderr
+    assert took < 100  # on a machine with other work to do
+
+
+@pytest.mark.parametrize("task", ["lm", "classify"])
+def test_a_run_that_is_judged_by_a_part_goes_on_being_judged_by_it(
+    task: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, losses = tmp_path / "run", list[float]()
+
+    def listen(event: object) -> None:
+        if isinstance(event, Stepped) and event.validation_loss is not None:
+            losses.append(event.validation_loss)
+
+    module = language_run if task == "lm" else sequence_run
+    monkeypatch.setattr(module, "validation_seconds", lambda task: 10.0)  # ten times what is allowed
+    monkeypatch.setattr(module, "seconds_a_step", lambda *_: 0.1)
+
+    def train() -> None:
+        if task == "lm":
+            start(text, run, [listen], steps=None, seconds=0.5, validate_every=5)
+        else:
+            X, y = [f"{i % 7}{i % 3}" for i in range(400)], [i % 2 for i in range(400)]
+            SequenceClassifier(hidden=4, seconds=0.5, validation=0.5).fit(X, y, out=run, listeners=[listen])
+
+    with pytest.warns(CostWarning, match="leaves time to validate on"):
+        train()
+    judged = json.loads((run / "config.json").read_text())["judged"]
+    assert judged == (30 if task == "lm" else 20)
+    if task == "lm":
+        assert len(language_run.reopen(Run(run))[0].judged) == judged
+        model = language_run.load(run)[1:3]
+        loss = language_run.mean_loss(*model, language_run.corpus_of(Run(run)).ids[-300:][:judged])
+    else:
+        fitted = sequence_run.load(run)[1]
+        held = sequence_run.examples_of(Run(run)).split(
+            0.5, sequence_run.generator(fitted.config.training.seed, "validation")
+        )
+        loss = sequence_run.validation(fitted.network, fitted.parameters, held[1].take(np.arange(judged))).loss
+    assert min(losses) == pytest.approx(loss, rel=1e-5)
+    count = len(losses)
+    module.resume(run, budget_options={"steps": 10}, listeners=[listen])
+    assert len(losses) > count
+    damaged = json.loads((run / "config.json").read_text()) | {"judged": "x"}
+    (run / "config.json").write_text(json.dumps(damaged))
+    with pytest.raises(Exception, match="judged 'x'"):
+        module.resume(run)
