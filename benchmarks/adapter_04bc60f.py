@@ -57,12 +57,13 @@ def sampler(problem: Any, n: int) -> Callable[[], float]:
 
 
 def task_step(problem: Any, hyper: Any) -> Callable[[], float]:
-    from elman.kernels import Rates, clip_by_norm, update
-    from elman.network import Parameters
     from elman.network.encoder import Encoder
     from elman.network.reader import Reader
     from elman.network.shape import Batch
     from elman.network.teller import Teller
+
+    from elman.kernels import Rates, clip_by_norm, update
+    from elman.network import Parameters
 
     task = problem.task
 

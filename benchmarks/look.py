@@ -13,8 +13,9 @@ import numpy as np
 
 from elman.config import Config
 from elman.data import CharVocabulary
-from elman.kernels import rnn_backward, rnn_forward
+from elman.kernels import cell_backward, cell_forward
 from elman.look import gradient_flow, rank_units, read_text
+from elman.maths.recurrence import CellTrace
 from elman.models import LanguageModel
 from elman.models.language_task import new_network, new_parameters
 
@@ -43,13 +44,13 @@ def drawn_model(text: str) -> LanguageModel:
 
 def one_backward_a_loss(model: LanguageModel, x: np.ndarray) -> None:
     """What gradient_flow spares: T backward passes, and they would still give no norms along the way."""
-    p = model.parameters_
-    W_xh, W_hh, b_h = (p[f"layers.0.{name}"].astype(np.float64) for name in ("W_xh", "W_hh", "b_h"))
-    h = rnn_forward(x[:, np.newaxis], None, W_xh, W_hh, b_h)
+    cell, x = model.network_.stack.cell, x[:, np.newaxis]
+    p = {name: array.astype(np.float64) for name, array in model.parameters_.part("layers.0").items()}
+    s = cell_forward(cell, x, None, p).s
     for t in range(len(x)):
         direct = np.zeros((t + 1, 1, H))
         direct[t] = 1
-        rnn_backward(direct, x[: t + 1, np.newaxis], h[: t + 2], W_xh, W_hh)
+        cell_backward(cell, direct, CellTrace(s[:, : t + 2]), x[: t + 1], p)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from elman.config import TrainingConfig
 from elman.models.language_task import LanguageTask
-from elman.network import Network
+from elman.network import language_network
 from elman.network.pool import set_threads
 from elman.training import Event, Started, Stepped, Trainer
 from elman.training.distributed import join, world
@@ -48,8 +48,8 @@ NETWORKS = {
 def new_task(size: Sequence[int]) -> LanguageTask:
     B, T, H, V = size
     ids = np.random.default_rng(0).integers(0, V, B * T * 40 + 1).astype(np.uint8)
-    network = Network(V, H, 1, V)
-    options: dict[str, Any] = {"recurrent": "orthogonal", "gain": 1.0, "input_gain": 0.3, "dtype": np.dtype("float32")}
+    network = language_network(V, H)
+    options: dict[str, Any] = {"recurrent": "orthogonal", "gain": 1.0, "token_scale": 0.3, "dtype": np.dtype("float32")}
     p = network.initial(np.random.default_rng(1), **options)
     config = TrainingConfig(batch=B, window=T, validate_every=1 << 40, save_every=1 << 40, log_every=1 << 40)
     return LanguageTask(network, p, ids, ids[:0], batch=B, dropout=0.0, config=config)

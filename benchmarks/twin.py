@@ -17,11 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elman.models.sequence_run import Fitted, new_fitted, new_task
 from elman.models.sequence_task import SequenceTask
-from elman.network import Parameters
-from elman.network.encoder import Encoder
-from elman.network.reader import Reader
-from elman.network.shape import Batch
-from elman.network.teller import Teller
+from elman.network import Batch, EncoderDecoder, HeadNetwork, Parameters, Stack
 from elman.training.events import Stepped
 from elman.training.schedule import rate_factor
 from elman.training.task import generator
@@ -37,35 +33,35 @@ class Link(NamedTuple):
 
 
 class Cells(nn.Module):
-    """An encoder: tokens or numbers go in, the states of all steps and the last ones come out."""
+    """A stack: tokens or numbers go in, the states of all steps and the last ones come out."""
 
-    def __init__(self, shape: Encoder, inputs_dropped: float, layers_dropped: float) -> None:
+    def __init__(self, stack: Stack, inputs_dropped: float, layers_dropped: float) -> None:
         super().__init__()
-        if shape.learned_state:
+        if stack.learned_state:
             raise ValueError("nn.RNN learns no initial state")
-        self.shape = shape
-        self.embedding = nn.Embedding(shape.inputs, shape.embedding) if shape.embedding else None
+        self.stack = stack
+        self.embedding = nn.Embedding(stack.inputs, stack.embedding) if stack.embedding else None
         self.drop = nn.Dropout(inputs_dropped)
-        one_hot = shape.tokens and not shape.embedding
+        one_hot = stack.tokens and not stack.embedding
         self.rnn = nn.RNN(
-            shape.embedding or (shape.width if one_hot else shape.inputs), shape.hidden, shape.layers,
-            nonlinearity=str(shape.activation), bidirectional=len(shape.directions) > 1,
-            dropout=layers_dropped if shape.layers > 1 else 0.0,
+            stack.embedding or (stack.width if one_hot else stack.inputs), stack.hidden, stack.layers,
+            nonlinearity=str(stack.cell.activation), bidirectional=len(stack.directions) > 1,
+            dropout=layers_dropped if stack.layers > 1 else 0.0,
         )  # fmt: skip
         self.rows = self._rows() if one_hot else None
 
     def _rows(self) -> nn.ModuleList:
         """W_xh of one-hot tokens as tables, one for each direction: nn.RNN knows no token ids, and a product with all
         words of a language takes minutes. What nn.RNN multiplies the looked-up rows with is 1, and stays so."""
-        bound = self.shape.hidden**-0.5
+        bound = self.stack.hidden**-0.5
         tables = nn.ModuleList()
-        for side, reverse in enumerate(self.shape.directions):
+        for side, reverse in enumerate(self.stack.directions):
             W = getattr(self.rnn, f"weight_ih_l0{'_reverse' if reverse else ''}")
             with torch.no_grad():
                 W.zero_()
-                W[:, side * self.shape.hidden : (side + 1) * self.shape.hidden] = torch.eye(self.shape.hidden)
+                W[:, side * self.stack.hidden : (side + 1) * self.stack.hidden] = torch.eye(self.stack.hidden)
             W.requires_grad_(False)
-            tables.append(nn.Embedding(self.shape.inputs, self.shape.hidden))
+            tables.append(nn.Embedding(self.stack.inputs, self.stack.hidden))
             nn.init.uniform_(tables[-1].weight, -bound, bound)  # as nn.RNN starts
         return tables
 
@@ -81,11 +77,13 @@ class Cells(nn.Module):
 
     def links(self) -> Iterator[Link]:
         if self.embedding is not None:
-            yield Link(f"{self.shape.prefix}embedding.W", [self.embedding.weight], False)
-        for layer, reverse in self.shape.cells:
-            name, end = self.shape.name(layer, reverse), f"_l{layer}{'_reverse' if reverse else ''}"
+            yield Link(f"{self.stack.prefix}embedding.W", [self.embedding.weight], False)
+        D = len(self.stack.directions)
+        for number, name in enumerate(self.stack.names):
+            layer, side = divmod(number, D)
+            end = f"_l{layer}{'_reverse' if self.stack.directions[side] else ''}"
             if self.rows is not None and layer == 0:
-                yield Link(f"{name}.W_xh", [self.rows[int(reverse)].weight], False)
+                yield Link(f"{name}.W_xh", [self.rows[side].weight], False)
             else:
                 yield Link(f"{name}.W_xh", [getattr(self.rnn, f"weight_ih{end}")], True)
             yield Link(f"{name}.W_hh", [getattr(self.rnn, f"weight_hh{end}")], True)
@@ -95,17 +93,18 @@ class Cells(nn.Module):
 class Twin(nn.Module):
     def __init__(self, fitted: Fitted) -> None:
         super().__init__()
-        self.fitted, self.shape, c = fitted, fitted.network, fitted.config.network
-        assert isinstance(self.shape, Reader | Teller)
+        self.fitted, self.network, c = fitted, fitted.network, fitted.config.network
+        assert isinstance(self.network, HeadNetwork | EncoderDecoder)
         dropped = c.input_dropout, c.dropout
-        self.encoder = Cells(self.shape.encoder, *dropped) if self.shape.encoder else None
+        reads = self.network.stack if isinstance(self.network, HeadNetwork) else self.network.encoder
+        self.encoder = Cells(reads, *dropped) if reads else None
         self.bridge = self.decoder = None
-        if isinstance(self.shape, Teller):
-            self.decoder = Cells(self.shape.decoder, *dropped)
-            if self.shape.bridged:
-                self.bridge = nn.Linear(*self.shape.shapes["bridge.W_ch"])
+        if isinstance(self.network, EncoderDecoder):
+            self.decoder = Cells(self.network.decoder, *dropped)
+            if self.network.bridged:
+                self.bridge = nn.Linear(*self.network.shapes["bridge.W_ch"])
         self.drop = nn.Dropout(c.dropout)
-        self.head = nn.Linear(*self.shape.shapes["head.W_hy"])
+        self.head = nn.Linear(*self.network.shapes["head.W_hy"])
         self.to(getattr(torch, c.precision))
 
     # -- numbers there and back ---------------------------------------------------------------------------------------
@@ -145,38 +144,40 @@ class Twin(nn.Module):
         """The mean over all that the batch is judged by."""
         x, y = torch.from_numpy(batch.x), torch.from_numpy(batch.y)
         x_lengths = None if batch.x_lengths is None else torch.from_numpy(batch.x_lengths)
-        return self._read(x, x_lengths, y) if isinstance(self.shape, Reader) else self._tell(x, x_lengths, y, batch)
+        if isinstance(self.network, HeadNetwork):
+            return self._read(x, x_lengths, y)
+        return self._tell(x, x_lengths, y, batch)
 
     def _read(self, x: Tensor, lengths: Tensor | None, y: Tensor) -> Tensor:
         assert self.encoder is not None
-        assert isinstance(self.shape, Reader)
+        assert isinstance(self.network, HeadNetwork)
         outputs, h_n = self.encoder(x, lengths)
         inside = (torch.arange(len(x))[:, None] < lengths)[..., None]  # (T, B, 1)
-        if self.shape.pooling == "none":
+        if self.network.pooling == "none":
             o = self.head(self.drop(outputs))
             return F.cross_entropy(o[inside[..., 0]], y[inside[..., 0]])
-        if self.shape.pooling == "last":
-            vector = torch.cat(list(h_n[-len(self.shape.encoder.directions) :]), dim=1)
-        elif self.shape.pooling == "mean":
+        if self.network.pooling == "last":
+            vector = torch.cat(list(h_n[-len(self.network.stack.directions) :]), dim=1)
+        elif self.network.pooling == "mean":
             vector = (outputs * inside).sum(dim=0) / lengths[:, None]
         else:
             vector = outputs.masked_fill(~inside, -torch.inf).max(dim=0).values
         o = self.head(self.drop(vector))
-        return F.mse_loss(o, y) if self.shape.loss_name == "squared" else F.cross_entropy(o, y)
+        return F.mse_loss(o, y) if self.network.loss_name == "squared" else F.cross_entropy(o, y)
 
     def _tell(self, x: Tensor, x_lengths: Tensor | None, y: Tensor, batch: Batch) -> Tensor:
-        assert isinstance(self.shape, Teller)
+        assert isinstance(self.network, EncoderDecoder)
         if self.encoder is None:
-            c = F.one_hot(x, self.shape.conditions).to(self.head.weight.dtype) if x.ndim == 1 else x
+            c = F.one_hot(x, self.network.conditions).to(self.head.weight.dtype) if x.ndim == 1 else x
         else:
             c = self.encoder(x, x_lengths)[1]  # (L·D, B, H)
         if self.bridge is not None:
             flat = c if c.ndim == 2 else torch.cat(list(c), dim=1)
-            c = torch.stack(self.bridge(flat).split(self.shape.decoder.hidden, dim=1))  # (L, B, H)
-        edge = torch.full((1, y.shape[1]), self.shape.edge)
+            c = torch.stack(self.bridge(flat).split(self.network.decoder.hidden, dim=1))  # (L, B, H)
+        edge = torch.full((1, y.shape[1]), self.network.edge)
         lengths = torch.from_numpy(batch.y_lengths) + 1
         told, wanted = torch.cat([edge, y]), torch.cat([y, edge])
-        wanted[lengths - 1, torch.arange(y.shape[1])] = self.shape.edge
+        wanted[lengths - 1, torch.arange(y.shape[1])] = self.network.edge
         outputs, _ = self.decoder(told, lengths, c.contiguous())
         inside = torch.arange(len(told))[:, None] < lengths
         return F.cross_entropy(self.head(self.drop(outputs[inside])), wanted[inside])
@@ -196,7 +197,7 @@ def train(twin: Twin, task: SequenceTask, steps: int, *, usual: bool = False) ->
     twin.train()
     for step in range(steps):
         batch = task._batch(step)
-        batch = batch._replace(x=task._hidden(batch, generator(c.seed, "dropout", step)))
+        batch = batch._replace(x=task._hidden(batch, generator(c.seed, "unknown", step)))
         adam.zero_grad()
         loss = twin.loss(batch)
         loss.backward()

@@ -76,7 +76,7 @@ def test_the_rooms_as_they_are_keep_the_order(copy):
 
 
 @pytest.mark.parametrize(("module", "line"), [
-    ("maths/cell.py", "from elman.kernels import update"),
+    ("maths/cells/rnn.py", "from elman.kernels import update"),
     ("errors.py", "import elman.config"),
     ("training/events.py", "def late():\n    from elman.models import LanguageModel"),
 ])  # fmt: skip

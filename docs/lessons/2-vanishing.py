@@ -6,7 +6,7 @@ import numpy as np
 from lesson import BLUE, GREEN, RED, Curve, Told, chart, tell
 
 from elman.look import gradient_flow, verdict
-from elman.network import Network
+from elman.network import language_network
 
 H, V, T = 32, 8, 60
 GAINS = {0.5: BLUE, 1.0: GREEN, 1.5: RED}
@@ -17,9 +17,9 @@ def lesson(quick: bool = False) -> Told:
     lines, curves, explained = [f"{'':13}what is left 10 steps back   50 steps back   verdict"], [], []
     for gain, colour in GAINS.items():
         for activation, dash in ACTIVATIONS.items():
-            network = Network(V, H, 1, V, activation=activation)
+            network = language_network(V, H, activation=activation)
             rng = np.random.default_rng(0)
-            p = network.initial(rng, recurrent="orthogonal", gain=gain, input_gain=0.3, dtype=np.dtype(np.float64))
+            p = network.initial(rng, recurrent="orthogonal", gain=gain, token_scale=0.3, dtype=np.dtype(np.float64))
             x, y = rng.integers(V, size=(2, T))
             flow = gradient_flow(network, p, x, y)
             left, judged = flow.by_lag(), verdict(flow)

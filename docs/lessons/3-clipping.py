@@ -7,7 +7,7 @@ from lesson import GREEN, RED, Curve, Told, chart, tell
 
 from elman import maths
 from elman.kernels import clip_by_norm
-from elman.network import Network, Parameters
+from elman.network import Batch, HeadNetwork, Parameters, language_network
 
 TEXT = "the cat sat on the mat. the dog sat on the log. a hen met ten men. " * 4
 LETTERS = sorted(set(TEXT))
@@ -18,16 +18,16 @@ AT_THE_END[-1] = 1  # weights: only the last loss counts
 H, RATE, CLIP = 32, 1.0, 1.0
 
 
-def drawn(gain: float) -> tuple[Network, Parameters]:
-    network, rng = Network(len(LETTERS), H, 1, len(LETTERS)), np.random.default_rng(0)
-    return network, network.initial(rng, recurrent="orthogonal", gain=gain, input_gain=0.3, dtype=X_HOT.dtype)
+def drawn(gain: float) -> tuple[HeadNetwork, Parameters]:
+    network, rng = language_network(len(LETTERS), H), np.random.default_rng(0)
+    return network, network.initial(rng, recurrent="orthogonal", gain=gain, token_scale=0.3, dtype=X_HOT.dtype)
 
 
 def train(gain: float, clip: float, steps: int) -> tuple[list[float], list[float]]:
     (network, p), losses, norms = drawn(gain), [], []
     for _ in range(steps):
         d = p.zeros()
-        losses.append(network.loss_and_gradients(p, X, Y, network.zero_state(6, X_HOT.dtype), d, normaliser=Y.size))
+        losses.append(network.loss_and_gradients(p, Batch(X, Y), d, normaliser=Y.size))
         norms.append(clip_by_norm(d.buffer, clip))
         p.buffer -= RATE * d.buffer
     return losses, norms

@@ -7,7 +7,7 @@ from lesson import BLUE, GREEN, GREY, RED, Curve, Told, chart, tell
 
 from elman import LanguageModel, maths
 from elman.look import gradient_flow, memory_horizon
-from elman.network import Network
+from elman.network import language_network
 
 H, V, T, DELAY, SEEDS = 64, 8, 60, 12, 3
 STARTS = {"orthogonal 1.0": BLUE, "orthogonal 1.2": GREEN, "glorot 1.0": RED, "uniform 1.0": GREY}
@@ -32,8 +32,8 @@ def lesson(quick: bool = False) -> Told:
         W_hh = maths.INITIALISERS[initial](np.random.default_rng(0), (H, H), gain=gain)
         values = np.linalg.svd(W_hh, compute_uv=False)
         after = np.linalg.svd(np.linalg.matrix_power(W_hh, 30), compute_uv=False)  # the Jacobian of 30 linear steps
-        network, rng = Network(V, H, 1, V), np.random.default_rng(0)
-        p = network.initial(rng, recurrent=initial, gain=gain, input_gain=0.3, dtype=np.dtype(np.float64))
+        network, rng = language_network(V, H), np.random.default_rng(0)
+        p = network.initial(rng, recurrent=initial, gain=gain, token_scale=0.3, dtype=np.dtype(np.float64))
         flow = gradient_flow(network, p, *rng.integers(V, size=(2, T)))
         left = f"{(after > 0.01).sum()} of {H}"
         span = f"{values[0]:.2f}, {values[-1]:.3f}"

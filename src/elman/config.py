@@ -37,6 +37,7 @@ class DataConfig:
 class NetworkConfig:
     hidden: int = 256  # units in each recurrent layer
     layers: int = 1  # recurrent layers, one above the other
+    cell: str = "rnn"  # kind of recurrent cell
     activation: Activation = "tanh"  # h = f(a)
     dropout: float = 0.0  # share of each layer's output that is dropped in training
     initial: Initial = "orthogonal"  # W_hh at the start
@@ -108,6 +109,7 @@ class SequenceNetworkConfig:
     embedding: int = 0  # width of a token's vector; 0: a token is its one-hot row
     learned_state: bool = False  # learn the state at the start instead of taking zeros
     reverse_source: bool = True  # translate: read the source from its end
+    cell: str = "rnn"  # kind of recurrent cell
     activation: Activation = "tanh"  # h = f(a)
     dropout: float = 0.0  # share of each layer's output that is dropped in training
     input_dropout: float = 0.0  # share of the inputs; one-hot tokens become unknown

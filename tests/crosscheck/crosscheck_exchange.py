@@ -1,12 +1,18 @@
 """PyTorch as the judge of what we write for it and read from it. Run by scripts/crosscheck."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+
+sys.path.append(str(Path(__file__).parents[1] / "exchange"))
+
+from exchange_gated import know_gated_cells
 
 from elman.config import Config
 from elman.data import CharVocabulary
@@ -16,9 +22,7 @@ from elman.exchange.portable import Portable
 from elman.exchange.torch_names import to_torch
 from elman.models import LanguageModel
 from elman.models.language_task import new_network
-from elman.network.encoder import Encoder
-from elman.network.parameters import Parameters
-from elman.network.reader import Reader
+from elman.network import HeadNetwork, Parameters, Stack
 
 LETTERS = "abcdefg\n"
 V, H, T, B = len(LETTERS), 6, 9, 3
@@ -60,15 +64,15 @@ def test_torch_loads_it_strictly_and_computes_the_same(tmp_path, activation, lay
     with torch.no_grad():
         logits, h_n = module(torch.tensor(x), torch.tensor(h0))
     model = LanguageModel.load(run)
-    o, state = model.network_.forward(model.parameters_, x, list(h0))
+    network = model.network_
+    o, state = network.read(network.pack(model.parameters_), x, h0[:, np.newaxis])
     np.testing.assert_allclose(logits.numpy(), o, rtol=TOLERANCE, atol=TOLERANCE)
-    np.testing.assert_allclose(h_n.numpy(), np.stack(state), rtol=TOLERANCE, atol=TOLERANCE)
+    np.testing.assert_allclose(h_n.numpy(), state[:, 0], rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def test_both_directions_and_an_embedding():
     """A tagger: the parts embedding, rnn and linear."""
-    encoder = Encoder(V, H, 2, both_ways=True, embedding=3)
-    network = Reader(encoder, 4, pooling="none")
+    network = HeadNetwork(Stack(V, H, 2, bidirectional=True, embedding=3), 4)
     p = Parameters(network.shapes, np.float32)
     p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
     module = nn.ModuleDict({
@@ -76,12 +80,30 @@ def test_both_directions_and_an_embedding():
         "rnn": nn.RNN(3, H, 2, bidirectional=True),
         "linear": nn.Linear(2 * H, 4),
     })  # fmt: skip
-    state = to_torch(p, "tanh")
+    state = to_torch(network, p)
     module.load_state_dict({name: torch.tensor(np.ascontiguousarray(array)) for name, array in state.items()})
     x = np.random.default_rng(1).integers(V, size=(T, B))
     with torch.no_grad():
         theirs = module["linear"](module["rnn"](module["embedding"](torch.tensor(x)))[0])
-    np.testing.assert_allclose(theirs.numpy(), network.forward(p, x), rtol=TOLERANCE, atol=TOLERANCE)
+    ours = network.outputs_of(network.pack(p), x)
+    np.testing.assert_allclose(theirs.numpy(), ours, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_gates_are_in_torch_s_order(monkeypatch, cell):
+    know_gated_cells(monkeypatch)
+    network = HeadNetwork(Stack(V, H, 2, cell=cell, bidirectional=True, tokens=False), 4)
+    p = Parameters(network.shapes, np.float32)
+    p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
+    kind = {"gru": nn.GRU, "lstm": nn.LSTM}[cell]
+    module = nn.ModuleDict({"rnn": kind(V, H, 2, bidirectional=True), "linear": nn.Linear(2 * H, 4)})
+    state = to_torch(network, p)
+    module.load_state_dict({name: torch.tensor(np.ascontiguousarray(array)) for name, array in state.items()})
+    x = np.random.default_rng(1).standard_normal((T, B, V)).astype(np.float32)
+    with torch.no_grad():
+        theirs = module["linear"](module["rnn"](torch.tensor(x))[0])
+    ours = network.outputs_of(network.pack(p), x)
+    np.testing.assert_allclose(theirs.numpy(), ours, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("wrap", [lambda s: s, lambda s: {"epoch": 3, "model": s}], ids=["alone", "wrapped"])

@@ -1,6 +1,6 @@
 """docs/lessons: every script runs, and its page quotes what it prints.
 
-    python tests/docs/test_docs_lessons.py --fix      after an edit of the code: aim the links anew
+    python tests/docs/test_docs_lessons.py --fix      after an edit of the code: quote it again
 
 Scripts run on quick settings: what takes long training ("trained …", and all of the lesson on the novel) is then
 compared by its words, everything else by its numbers too.
@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from test_docs_maths import LINK, TO_CODE, aimed, wrong_links
+from test_docs_maths import LINK, TO_CODE, fixed, stale_links
 
 from elman import kernels  # noqa: F401 - before a test has a cache of its own, which holds no compiled kernels
 from elman.data import find_source
@@ -101,7 +101,7 @@ def test_a_page_shows_its_figure_and_links_what_is_there(page):
     for target in re.findall(r"\]\(([^)\s#]+)", text):
         assert (LESSONS / target).exists(), target
     assert len(TO_CODE.findall(text)) == len(LINK.findall(text))
-    assert not wrong_links(text, LESSONS), "run python tests/docs/test_docs_lessons.py --fix"
+    assert not stale_links(text, LESSONS), "run python tests/docs/test_docs_lessons.py --fix"
 
 
 def test_the_index_names_every_lesson():
@@ -114,5 +114,5 @@ def test_the_index_names_every_lesson():
 
 if __name__ == "__main__" and "--fix" in sys.argv:
     for document in PAGES:
-        document.write_text(aimed(document.read_text("utf-8"), LESSONS), encoding="utf-8")
-        print("\n".join([document.name, *wrong_links(document.read_text("utf-8"), LESSONS)]))
+        document.write_text(fixed(document.read_text("utf-8"), LESSONS), encoding="utf-8")
+        print("\n".join([document.name, *stale_links(document.read_text("utf-8"), LESSONS)]))

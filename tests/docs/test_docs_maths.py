@@ -1,26 +1,27 @@
 """docs/*.md quote the line of code that they link to, and the numbers that docs/mistakes.py prints.
 
-    python tests/docs/test_docs_maths.py --fix      after an edit of the code: aim the links anew
+    python tests/docs/test_docs_maths.py --fix      after an edit of the code: quote it again
 
-A link is [`code of the line`](path#L57 "function"): the line has this code and lies within this function.
+A link is [`code of the line`](path#L57 "function marker"). The function and the marker, which ends the comment of the
+line, say which line it is: code and line number are written by --fix.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from elman.look.source import Marked, marked_lines
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 sys.path.insert(0, str(DOCS))
 import mistakes  # noqa: E402
 
 TO_CODE = re.compile(r"\.py#L\d+")
-LINK = re.compile(r"\[`(?P<code>[^`]+)`\]\((?P<path>[^)\s#]+\.py)#L(?P<line>\d+) \"(?P<name>[\w.]+)\"\)")
+LINK = re.compile(r"\[`(?P<code>[^`]+)`\]\((?P<path>[^)\s#]+\.py)#L(?P<line>\d+) \"(?P<name>[\w.]+ \w+)\"\)")
 BOUND = re.compile(r"(?P<number>[\d.e-]+)<!-- (?P<id>(?:below|above):[\w.-]+) -->")
 LISTED = {
     "000": "minus softmax-minus n dropped-p b_o diag x W_xh past",
@@ -31,63 +32,48 @@ LISTED = {
 }
 
 
-@cache
-def places(path: Path) -> dict[str, range]:
-    """The lines of each function, class and table of a module, by qualified name."""
-    found = {}
-
-    def visit(node: ast.AST, prefix: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            name = getattr(child, "name", None)
-            if isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
-                name = child.targets[0].id
-            if name is not None and isinstance(child, ast.stmt):
-                found[prefix + name] = range(child.lineno, (child.end_lineno or child.lineno) + 1)
-                visit(child, f"{prefix}{name}.")
-
-    visit(ast.parse(path.read_text("utf-8")), "")
-    return found
+def line_of(link: re.Match[str], folder: Path) -> Marked | None:
+    """The line that a link names, if there is one."""
+    path = folder / link["path"]
+    return marked_lines(path.resolve()).get(link["name"]) if path.is_file() else None
 
 
-def lines_with(code: str, path: Path, name: str) -> list[int]:
-    lines = path.read_text("utf-8").splitlines()
-    return [n for n in places(path).get(name, ()) if lines[n - 1].split("  #")[0].strip() == code]
-
-
-def wrong_links(text: str, folder: Path = DOCS) -> list[str]:
+def stale_links(text: str, folder: Path = DOCS) -> list[str]:
     wrong = []
     for link in LINK.finditer(text):
-        path = folder / link["path"]
-        found = lines_with(link["code"], path, link["name"]) if path.is_file() else []
-        if int(link["line"]) not in found:
-            wrong.append(f"{link[0]}: that code is at {found or 'no line'} of {link['name']}")
+        found = line_of(link, folder)
+        if found is None or (link["code"], int(link["line"])) != (found.code, found.first):
+            wrong.append(f"{link[0]}: {'no line has that marker' if found is None else found}")
     return wrong
 
 
-def aimed(text: str, folder: Path = DOCS) -> str:
-    def aim(link: re.Match[str]) -> str:
-        found = lines_with(link["code"], folder / link["path"], link["name"]) or [int(link["line"])]
-        nearest = min(found, key=lambda n: abs(n - int(link["line"])))
-        return link[0].replace(f"#L{link['line']} ", f"#L{nearest} ")
+def fixed(text: str, folder: Path = DOCS) -> str:
+    """The text with the code and the line number of every link as the source has them."""
 
-    return LINK.sub(aim, text)
+    def fix(link: re.Match[str]) -> str:
+        found = line_of(link, folder)
+        return f'[`{found.code}`]({link["path"]}#L{found.first} "{link["name"]}")' if found else link[0]
+
+    return LINK.sub(fix, text)
 
 
 @pytest.mark.parametrize("document", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
 def test_links_quote_their_lines(document: Path) -> None:
     text = document.read_text("utf-8")
-    assert len(TO_CODE.findall(text)) == len(LINK.findall(text)), "a link to a line without its code or its function"
-    assert not wrong_links(text), "run python tests/docs/test_docs_maths.py --fix"
+    assert len(TO_CODE.findall(text)) == len(LINK.findall(text)), "a link to a line without its code or its marker"
+    assert not stale_links(text), "run python tests/docs/test_docs_maths.py --fix"
 
 
-def test_a_wrong_link_is_found_and_mended() -> None:
-    text = '[`d_h_next = d_a[t] @ W_hh.T`](../src/elman/maths/cell.py#L1 "rnn_backward")'
-    assert len(wrong_links(text)) == 1
-    assert not wrong_links(aimed(text))
-    for other in (text.replace("rnn_backward", "rnn_forward"), text.replace(".T`", "`"), text.replace("cell", "none")):
-        assert len(wrong_links(other)) == 1
-    elsewhere = aimed(text).replace("rnn_backward", "rnn_forward")
-    assert len(wrong_links(elsewhere)) == 1
+def test_a_stale_link_is_found_and_fixed() -> None:
+    right = fixed('[`?`](../src/elman/maths/recurrence.py#L1 "cell_backward d_h_next")')
+    assert right.startswith("[`d_h_next = step.d_r @ W_hh.T`](../src/elman/maths/recurrence.py#L")
+    assert not stale_links(right)
+    for stale in (right.replace(".T`", "`"), re.sub(r"#L(\d+)", r"#L1\1", right)):
+        assert len(stale_links(stale)) == 1
+        assert fixed(stale) == right
+    for lost in (right.replace('d_h_next"', 'nothing"'), right.replace("recurrence", "none")):
+        assert len(stale_links(lost)) == 1
+        assert fixed(lost) == lost
 
 
 @pytest.fixture(scope="module")
@@ -133,5 +119,5 @@ def test_what_the_table_claims(numbers: dict[str, float]) -> None:
 
 if __name__ == "__main__" and "--fix" in sys.argv:
     for document in sorted(DOCS.glob("*.md")):
-        document.write_text(aimed(document.read_text("utf-8")), encoding="utf-8")
-        print("\n".join([document.name, *wrong_links(document.read_text("utf-8"))]))
+        document.write_text(fixed(document.read_text("utf-8")), encoding="utf-8")
+        print("\n".join([document.name, *stale_links(document.read_text("utf-8"))]))

@@ -27,7 +27,7 @@ def random_model(kind="char", **options) -> Portable:
     network = new_network(config.network, len(vocabulary))
     dtype = np.dtype(config.network.precision)
     rng = np.random.default_rng(0)
-    p = network.initial(rng, recurrent="orthogonal", gain=0.9, input_gain=1.0, dtype=dtype)
+    p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=1.0, dtype=dtype)
     for name in p:
         if p[name].ndim == 1:
             p[name][...] = 0.3 * rng.standard_normal(p[name].shape)

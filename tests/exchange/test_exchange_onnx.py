@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 
 from elman.errors import ArgumentError, RangeError, RunError
 from elman.exchange import onnx_graph, read_onnx, to_run, write_onnx
-from elman.exchange.onnx_models import reader_graph, start_graph, text_graph
+from elman.exchange.onnx_models import head_graph, start_graph, text_graph
+from elman.maths.cells import make_cell
 from elman.models import LanguageModel
-from elman.models.language_task import new_network
-from elman.network.encoder import Encoder
-from elman.network.parameters import Parameters
-from elman.network.reader import Reader
-from elman.network.teller import Teller
+from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Parameters, Stack
 
 TOLERANCE = 1e-5  # absolute, and relative to the largest entry where that is above 1
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "sample_onnx.py"
@@ -56,21 +53,21 @@ def agree(theirs, ours):
 )
 def test_text_equals_ours_with_any_state(layers, activation, T, B, hidden, kind):
     model = random_model(kind, layers=layers, activation=activation, hidden=hidden)
-    data = text_graph(model.parameters, activation).to_bytes({})
+    network = model.network
+    data = text_graph(network, model.parameters).to_bytes({})
     check_onnx(data)
     rng = np.random.default_rng(T)
     x = rng.integers(len(model.terms), size=(T, B))
     h0 = rng.standard_normal((layers, B, hidden)).astype(np.float32)
     logits, h_n = session(data).run(None, {"x": x, "h0": h0})
-    network = new_network(model.config.network, len(model.terms))
-    o, state = network.forward(model.parameters, x, list(h0))
+    o, state = network.read(network.pack(model.parameters), x, h0[:, np.newaxis])
     agree(logits, o)
-    agree(h_n, np.stack(state))
+    agree(h_n, state[:, 0])
 
 
 def test_steps_with_carried_state_are_the_whole_text():
     model = random_model()
-    run = session(text_graph(model.parameters, "tanh").to_bytes({})).run
+    run = session(text_graph(model.network, model.parameters).to_bytes({})).run
     x = np.random.default_rng(0).integers(len(model.terms), size=(7, 2))
     whole, last = run(None, {"x": x, "h0": np.zeros((2, 2, 12), np.float32)})
     h = np.zeros((2, 2, 12), np.float32)
@@ -166,37 +163,41 @@ def test_numbers_too_large_for_float32_are_refused(tmp_path):
 
 
 def test_more_than_protobuf_holds_is_refused(monkeypatch):
+    model = random_model()
     monkeypatch.setattr(onnx_graph, "MOST_BYTES", 1000)
     with pytest.raises(RangeError, match="at most 2 GB"):
-        text_graph(random_model().parameters, "tanh").to_bytes({})
+        text_graph(model.network, model.parameters).to_bytes({})
 
 
 @pytest.mark.parametrize("activation", [(np.tan, np.cos), "softsign"])
 def test_an_activation_that_onnx_does_not_know_is_refused(activation):
+    model = random_model()
+    network = model.network
+    network.stack.cell.activation = activation  # a name that is not one of ours comes no further than this
     with pytest.raises(ArgumentError, match="ONNX's RNN does not know this activation"):
-        text_graph(random_model().parameters, activation)
+        text_graph(network, model.parameters)
 
 
 # -- sequences --------------------------------------------------------------------------------------------------------
 
-encoders = st.fixed_dictionaries({
+stacks = st.fixed_dictionaries({
     "inputs": st.integers(1, 6),
     "hidden": st.integers(1, 9),
     "layers": st.integers(1, 2),
-    "both_ways": st.booleans(),
+    "bidirectional": st.booleans(),
     "embedding": st.sampled_from([0, 3]),
     "learned_state": st.booleans(),
-    "activation": st.sampled_from(["tanh", "relu", "sigmoid", "identity"]),
+    "cell": st.sampled_from(["tanh", "relu", "sigmoid", "identity"]).map(lambda name: make_cell("rnn", name)),
     "tokens": st.booleans(),
 })  # fmt: skip
 
 
-def sequences(encoder, rng, T, B):
+def sequences(stack, rng, T, B):
     """Rows of any length; what stands past it must not matter, and is huge."""
     lengths = rng.integers(0, T + 1, B)
-    x = rng.integers(encoder.inputs, size=(T, B)) if encoder.tokens else rng.standard_normal((T, B, encoder.inputs))
+    x = rng.integers(stack.inputs, size=(T, B)) if stack.tokens else rng.standard_normal((T, B, stack.inputs))
     past = np.arange(T)[:, np.newaxis] >= lengths
-    x[past] = 0 if encoder.tokens else 1e3
+    x[past] = 0 if stack.tokens else 1e3
     return x, lengths
 
 
@@ -204,23 +205,23 @@ def single(x):
     return x.astype(np.float32) if x.dtype.kind == "f" else x
 
 
-def drawn_encoder(options, **more):
+def drawn_stack(options, **more):
     embedding = options["embedding"] if options["tokens"] else 0
-    return Encoder(**{**options, "embedding": embedding, **more})
+    return Stack(**{**options, "embedding": embedding, **more})
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max", "none"])
 @settings(max_examples=20, deadline=None)
-@given(encoders, st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_readers_equal_ours(pooling, options, T, B, seed):
+@given(stacks, st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_outputs_of_sequences_equal_ours(pooling, options, T, B, seed):
     rng = np.random.default_rng(seed)
-    network = Reader(drawn_encoder(options), 3, pooling=pooling)
+    network = HeadNetwork(drawn_stack(options), 3, pooling=pooling)
     p = filled(network, rng)
-    x, lengths = sequences(network.encoder, rng, T, B)
-    data = reader_graph(network, p).to_bytes({})
+    x, lengths = sequences(network.stack, rng, T, B)
+    data = head_graph(network, p).to_bytes({})
     check_onnx(data)
     (logits,) = session(data).run(None, {"x": x, "lengths": lengths})
-    ours = network.forward(p, single(x), lengths)
+    ours = network.outputs_of(network.pack(p), single(x), lengths)
     if pooling == "none":
         own = np.arange(T)[:, np.newaxis] < lengths
         logits, ours = logits[own], ours[own]
@@ -228,57 +229,58 @@ def test_readers_equal_ours(pooling, options, T, B, seed):
 
 
 @settings(max_examples=20, deadline=None)
-@given(encoders, st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans())
+@given(stacks, st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans())
 def test_a_source_gives_the_state_with_which_text_begins(options, T, B, seed, reverse):
     rng = np.random.default_rng(seed)
-    encoder = drawn_encoder(options, prefix="encoder.")
-    decoder = Encoder(5, options["hidden"], options["layers"], embedding=options["embedding"], prefix="decoder.")
-    network = Teller(encoder, decoder, 5, edge=1)
+    encoder = drawn_stack(options, prefix="encoder.")
+    decoder = Stack(5, options["hidden"], options["layers"], embedding=options["embedding"], prefix="decoder.")
+    network = EncoderDecoder(encoder, decoder, 5, edge=1)
     p = filled(network, rng)
     x, lengths = sequences(encoder, rng, T, B)
-    data, step = start_graph(network, p, reverse=reverse).to_bytes({}), text_graph(p, "tanh", "decoder.").to_bytes({})
+    data, step = start_graph(network, p, reverse=reverse).to_bytes({}), text_graph(network, p).to_bytes({})
     check_onnx(data)
     (h0,) = session(data).run(None, {"x": x, "lengths": lengths})
     turned = x.copy()
     for row, length in enumerate(lengths if reverse else ()):
         turned[:length, row] = x[:length, row][::-1]
-    states, _, _ = network.start(p, single(turned), lengths)
-    agree(h0, np.stack(states))
+    packed = network.pack(p)
+    state = network.start(packed, single(turned), lengths).state
+    agree(h0, state[:, 0])
     ids = rng.integers(5, size=(1, B))
     logits, h_n = session(step).run(None, {"x": ids, "h0": h0})
-    o, states = network.step(p, ids[0], states)
+    o, after = network.next_logits(packed, ids[0], DecoderState(state))
     agree(logits[0], o)
-    agree(h_n, np.stack(states))
+    agree(h_n, after.state[:, 0])
 
 
 @pytest.mark.parametrize("labels", [True, False])
 def test_a_condition_gives_the_state_with_which_text_begins(labels):
     rng = np.random.default_rng(0)
-    network = Teller(4, Encoder(5, 6, 2, prefix="decoder."), 5, edge=1)
+    network = EncoderDecoder(4, Stack(5, 6, 2, prefix="decoder."), 5, edge=1)
     p = filled(network, rng)
     x = rng.integers(4, size=3) if labels else rng.standard_normal((3, 4))
     data = start_graph(network, p, labels=labels).to_bytes({})
     check_onnx(data)
     (h0,) = session(data).run(None, {"x": x})
-    agree(h0, np.stack(network.start(p, single(x))[0]))
+    agree(h0, network.start(network.pack(p), single(x)).state[:, 0])
 
 
 def test_raw_numbers_are_scaled_in_the_file():
     """Also those of which float32 could not tell one from the other."""
     rng = np.random.default_rng(0)
-    network = Reader(Encoder(3, 4, tokens=False), 2, pooling="mean")
+    network = HeadNetwork(Stack(3, 4, tokens=False), 2, pooling="mean")
     p, x, lengths = filled(network, rng), 1.7e9 + 9 * rng.standard_normal((5, 2, 3)), np.array([5, 3])
     mean, deviation = np.full(3, 1.7e9), np.full(3, 9.0)
     told = np.array([1e9, -4.0]), np.array([2.0, 3.0])
-    data = reader_graph(network, p, scale=(mean, deviation), told=told).to_bytes({})
+    data = head_graph(network, p, scale=(mean, deviation), told=told).to_bytes({})
     check_onnx(data)
     (y,) = session(data).run(["y"], {"x": x, "lengths": lengths})
-    o = network.forward(p, single((x - mean) / deviation), lengths)
+    o = network.outputs_of(network.pack(p), single((x - mean) / deviation), lengths)
     np.testing.assert_allclose(y, o * told[1] + told[0], rtol=0, atol=1e-5)
 
 
 def test_a_file_says_what_it_is():
     model = random_model("word")
-    proto = onnx.load_from_string(text_graph(model.parameters, "tanh").to_bytes({"elman": model.facts()}))
+    proto = onnx.load_from_string(text_graph(model.network, model.parameters).to_bytes({"elman": model.facts()}))
     assert {entry.key: entry.value for entry in proto.metadata_props} == {"elman": model.facts()}
     assert {node.op_type for node in proto.graph.node} >= {"RNN", "MatMul"}

@@ -124,7 +124,8 @@ def test_a_plain_file_of_another_maker_computes_the_same_here(tmp_path, letters,
     fed = {batch_first: ids.T, numbers: np.eye(V, dtype=np.float32)[ids]}.get(make, ids)
     (theirs,) = session(path).run(None, {"x": fed})
     model = LanguageModel.load(run.path)
-    ours, _ = model.network_.forward(model.parameters_, ids, model.network_.zero_state(1, np.dtype(np.float32)))
+    network = model.network_
+    ours, _ = network.read(network.pack(model.parameters_), ids, network.stack.zero_state(1, np.dtype(np.float32)))
     np.testing.assert_allclose(ours.reshape(T, V), theirs.reshape(T, V), rtol=1e-5, atol=1e-5)
 
 

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from elman.errors import RunError
 from elman.exchange.quantise import quantise, store
-from elman.network import Network, Parameters
+from elman.network import Parameters, language_network
 
 numbers = st.floats(-1e3, 1e3, width=32).filter(lambda value: value == 0 or abs(value) > 1e-30)
 
@@ -28,7 +28,7 @@ def test_an_entry_in_int8_is_off_by_half_a_scale_at_most(W):
 
 
 def parameters(rng: np.random.Generator, dtype: str = "float32") -> Parameters:
-    p = Parameters(Network(5, 4, 2, 5).shapes, dtype)
+    p = Parameters(language_network(5, 4, 2).shapes, dtype)
     p.buffer[:] = rng.normal(size=p.buffer.size)
     return p
 

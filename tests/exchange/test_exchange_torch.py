@@ -18,10 +18,9 @@ from safetensors.numpy import load_file, save_file
 from elman.data import CharVocabulary
 from elman.errors import ArgumentError, CheckpointError, VocabularyError
 from elman.exchange import read_torch, to_run, write_npz, write_torch
-from elman.exchange.torch_names import from_torch, to_torch, torch_shapes
+from elman.exchange.torch_names import from_torch, to_torch
 from elman.models import LanguageModel
-from elman.network.encoder import Encoder
-from elman.network.parameters import Parameters
+from elman.network import HeadNetwork, Parameters, Stack, language_network
 
 H, V, E = 4, 5, 3
 
@@ -62,9 +61,9 @@ def letters(tmp_path):
 
 
 def test_names_and_shapes_are_those_of_nn_rnn_and_nn_linear():
-    encoder = Encoder(5, 4, 2, both_ways=True, embedding=3)
-    p = Parameters(encoder.shapes | {"head.W_hy": (8, 6), "head.b_y": (6,)}, np.float32)
-    shapes = {name: array.shape for name, array in to_torch(p, "tanh").items()}
+    network = HeadNetwork(Stack(5, 4, 2, bidirectional=True, embedding=3), 6)
+    p = Parameters(network.shapes, np.float32)
+    shapes = {name: array.shape for name, array in to_torch(network, p).items()}
     ends = {f"_l{layer}{end}": layer for layer in (0, 1) for end in ("", "_reverse")}
     expected = {"embedding.weight": (5, 3), "linear.weight": (6, 8), "linear.bias": (6,)}
     for end, layer in ends.items():
@@ -112,8 +111,9 @@ def test_an_activation_that_torch_does_not_know_is_refused(tmp_path, activation)
 
 
 def test_a_function_of_your_own_is_refused():
+    network = language_network(5, 4, activation=(np.sin, np.cos))
     with pytest.raises(ArgumentError, match="a function of your own"):
-        to_torch(random_model().parameters, (np.sin, np.cos))
+        to_torch(network, Parameters(network.shapes, np.float32))
 
 
 def test_a_vocabulary_of_many_long_words_fits(tmp_path):
@@ -203,8 +203,9 @@ def test_half_precision_becomes_single(tmp_path, letters):
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 4), st.booleans())
 def test_names_come_back(layers, relu):
-    p = random_model(layers=layers).parameters
-    back = from_torch("file", to_torch(p, "relu" if relu else "tanh"), p.shapes)
+    model = random_model(layers=layers, activation="relu" if relu else "tanh")
+    network, p = model.network, model.parameters
+    back = from_torch("file", to_torch(network, p), network)
     assert set(back) == set(p)
     assert all(np.array_equal(back[name], p[name]) for name in p)
 
@@ -317,7 +318,8 @@ def test_damaged_facts_are_refused(tmp_path, facts, why):
 
 
 def test_facts_of_another_network_are_refused(tmp_path):
-    state = to_torch(random_model(layers=1).parameters, "tanh")
+    model = random_model(layers=1)
+    state = to_torch(model.network, model.parameters)
     for facts, why in (
         (random_model(layers=2).facts(), "expected 10 tensors, got a difference in"),
         (random_model(layers=1, hidden=9).facts(), r"rnn\.weight_ih_l0: expected shape \(9, 12\), got \(12, 12\)"),
@@ -327,18 +329,21 @@ def test_facts_of_another_network_are_refused(tmp_path):
 
 
 def test_sizes_that_a_file_claims_are_compared_and_not_allocated(tmp_path):
-    p, H = random_model(layers=1).parameters, 10**9
-    shapes = {name: tuple(H if size == 12 else size for size in array.shape) for name, array in p.items()}
+    model, H = random_model(layers=1), 10**9
     with pytest.raises(CheckpointError, match=r"rnn\.weight_ih_l0: expected shape \(1000000000, 1000000000\)"):
-        from_torch(tmp_path, to_torch(p, "tanh"), shapes)
+        from_torch(tmp_path, to_torch(model.network, model.parameters), language_network(H, H))
 
 
-@pytest.mark.parametrize("make", [
-    lambda: Encoder(5, 3, 2, both_ways=True, learned_state=True), lambda: Encoder(5, 3, 1, embedding=2),
-])  # fmt: skip
-def test_the_shapes_are_those_of_the_state_dict(make):
-    p = Parameters(make().shapes, np.float32)
-    assert torch_shapes(p.shapes) == {name: array.shape for name, array in to_torch(p, "tanh").items()}
+@pytest.mark.parametrize(
+    "options", [{"layers": 2, "bidirectional": True, "learned_state": True}, {"embedding": 2}, {"tokens": False}]
+)
+def test_any_stack_comes_back_from_its_state_dict(tmp_path, options):
+    network = HeadNetwork(Stack(5, 3, **options), 4)
+    p = Parameters(network.shapes, np.float32)
+    p.buffer[:] = np.random.default_rng(0).standard_normal(p.buffer.size)
+    back = from_torch(tmp_path, to_torch(network, p), network)
+    assert set(back) == set(p)
+    assert all(np.array_equal(back[name], array) for name, array in p.items())
 
 
 class Sparse:

@@ -8,11 +8,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+
+from elman.kernels import recurrence
+from elman.maths import truncation
+from elman.maths.cells import rnn
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOATS = (np.float32, np.float64)
@@ -24,6 +29,12 @@ IDS = (np.int64, np.int32, np.uint8, np.uint16, np.intp)
 # largest partial sum, and up to five steps that may double what came in, 2e-4 of the largest entry is a bound with
 # little air in it.
 TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 2e-4}
+
+
+# the functions of maths with the compiled time loop
+rnn_forward = partial(rnn.rnn_forward, forward=recurrence.cell_forward)
+rnn_backward = partial(rnn.rnn_backward, backward=recurrence.cell_backward)
+truncated_backward = partial(truncation.truncated_backward, backward=recurrence.cell_backward)
 
 
 def assert_close(ours: Any, theirs: Any, dtype: Any, what: str = "") -> None:
@@ -148,6 +159,12 @@ class Guard:
         for name, arg in zip(self.names, args, strict=True):
             if not isinstance(arg, np.ndarray):
                 inside.append(arg)
+                continue
+            # an array within another one, as a vanilla cell's pre-activations are within its states, stays there
+            outer = next(((a, v) for _, a, _, v in checks if arg.size and np.shares_memory(a, arg)), None)
+            if outer is not None:
+                start = (arg.ctypes.data - outer[0].ctypes.data) // arg.itemsize
+                inside.append(outer[1].reshape(-1)[start : start + arg.size].reshape(arg.shape))
                 continue
             kind = arg.dtype.str[1:]
             whole = np.full(arg.size + 2 * self.PAD, CANARY[kind], f"u{kind[1:]}")

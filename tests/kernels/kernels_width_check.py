@@ -5,13 +5,13 @@ Run in a process of its own by test_kernels_cache.py: the width is fixed when el
 
 import sys
 
+import kernels_tools as cell
 import numpy as np
 from kernels_tools import Guard, assert_close, make, same_bits
 
-from elman.kernels import cell
 from elman.kernels.compile import VECTOR_BYTES
 from elman.kernels.product import packed_forward, packed_size, panel_width, product
-from elman.maths.cell import rnn_backward, rnn_forward
+from elman.maths.cells.rnn import rnn_backward, rnn_forward
 
 assert int(sys.argv[1]) == VECTOR_BYTES
 assert panel_width(4) == 2 * VECTOR_BYTES // 4

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from kernels_tools import output_of, python
 
-from elman.kernels import cell, layers
 from elman.kernels import compile as compiling
+from elman.kernels import layers
+from elman.kernels.cells import rnn
 
 HERE = Path(__file__).parent
 PACKAGE = Path(compiling.__file__).parent
@@ -48,7 +49,7 @@ def test_an_edit_in_any_source_changes_the_key(name, sources):
 
 def test_a_source_in_a_subfolder_changes_the_key(sources):
     key = compiling.cache_key()
-    (sources / "cells").mkdir()
+    (sources / "cells").mkdir(exist_ok=True)
     (sources / "cells" / "one.py").write_text("a = 1\n")
     with_one = compiling.cache_key()
     (sources / "cells" / "one.py").write_text("a = 2\n")
@@ -306,7 +307,7 @@ def test_a_folder_that_can_only_be_read_is_read(tiny, kept):
 
 @pytest.mark.skipif(bool(compiling.UNUSED), reason="nothing can be kept on this machine")
 def test_our_own_kernels_are_kept_in_that_folder():
-    assert all(made.stats.cache_path == str(compiling.FOLDER) for made in (cell._forward, layers.scatter))
+    assert all(made.stats.cache_path == str(compiling.FOLDER) for made in (rnn.forward, layers.scatter))
 
 
 SCATTER = """
@@ -336,22 +337,22 @@ REFERENCE = """
 import sys
 import numpy as np
 import elman, elman.kernels, elman.network, elman.models, elman.training
-from elman.network import Network
-n = Network(5, 7, 2, 5)
-p = n.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1, input_gain=1, dtype=np.float32)
+from elman.network import Batch, language_network
+n = language_network(5, 7, 2)
+p = n.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1, token_scale=1, dtype=np.float32)
 x = np.zeros((3, 4), int)
-n.loss_and_gradients(p, x, x, n.zero_state(4, np.float32), p.zeros(), normaliser=1)
-n.forward(p, x, n.zero_state(4, np.float32))
-print(elman.kernels.KERNELS, elman.kernels.rnn_forward.__module__, "numba" in sys.modules, "llvmlite" in sys.modules)
+n.loss_and_gradients(p, Batch(x, x), p.zeros(), normaliser=1)
+n.read(n.pack(p), x, n.stack.zero_state(4, np.float32))
+print(elman.kernels.KERNELS, elman.kernels.cell_forward.__module__, "numba" in sys.modules, "llvmlite" in sys.modules)
 """
 
 
 def test_the_reference_never_imports_numba():
-    assert output_of(REFERENCE, ELMAN_KERNELS="reference") == "reference elman.maths.cell False False"
+    assert output_of(REFERENCE, ELMAN_KERNELS="reference") == "reference elman.maths.recurrence False False"
 
 
 def test_the_compiled_engine_is_compiled():
-    assert output_of(REFERENCE, ELMAN_KERNELS="compiled") == "compiled elman.kernels.cell True True"
+    assert output_of(REFERENCE, ELMAN_KERNELS="compiled") == "compiled elman.kernels.recurrence True True"
 
 
 def test_an_engine_that_does_not_exist():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unittest
 
+import kernels_tools as cell
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,13 @@ from kernels_tools import FLOATS, IDS, LAYOUTS, Guard, assert_close, laid_out, m
 from onnx_backend import names_of, node_tests
 
 from elman import maths
-from elman.kernels import cell, layers, loss
+from elman.kernels import layers, loss, recurrence
+from elman.kernels.cells import rnn as compiled
+from elman.maths import recurrence as reference
 from elman.maths.cases import CHECKED, Functions, all_cases, check_case, check_losses
-from elman.maths.cell import RNNGradients
-from elman.maths.cell import rnn_backward as exact_backward
-from elman.maths.cell import rnn_forward as exact_forward
+from elman.maths.cells.rnn import RNNGradients
+from elman.maths.cells.rnn import rnn_backward as exact_backward
+from elman.maths.cells.rnn import rnn_forward as exact_forward
 from elman.maths.truncation import truncated_backward as exact_truncated
 
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity")
@@ -181,7 +184,8 @@ def test_ids_of_any_integer_type(ids):
 def test_no_steps_or_no_rows_touch_nothing(T, B, monkeypatch):
     """With no id to tell them from dense inputs, the kernel packed W_xh into an array of no size."""
     trial = make(8, T, B, 6, 33, ids=np.int64)
-    monkeypatch.setattr(cell, "_forward", Guard(cell._forward, "packed packed_x edge scratch"))
+    guard = Guard(compiled.forward, "kept r scratch edge")
+    monkeypatch.setattr(compiled, "KERNELS", compiled.KERNELS._replace(forward=guard))
     h = cell.rnn_forward(*trial.arguments)
     assert same_bits(h, exact_forward(*trial.arguments))
     ours = cell.rnn_backward(*backward_arguments(trial, h))
@@ -233,7 +237,7 @@ def test_infinity_saturates_or_becomes_nan_as_in_maths():
 
 @pytest.mark.parametrize("activation", CHECKED)
 def test_gradients_agree_with_central_differences(activation, monkeypatch):
-    monkeypatch.setattr(cell, "_said", {CHECKED["own pair"]})
+    monkeypatch.setattr(recurrence, "_warned", {CHECKED["own pair"]})
     for case in (case for case in all_cases() if case.activation == activation):
         assert check_case(case, COMPILED).passed, f"{case}\n{check_case(case, COMPILED)}"
 
@@ -252,12 +256,14 @@ def test_arguments_are_checked_at_the_edge_of_maths_and_names_are_the_same():
     """Whatever maths takes, the kernels take: no third signature."""
     import inspect
 
-    compiled = {
-        cell: ("rnn_forward", "rnn_backward"),
+    compiled_functions = {
         layers: ("output_forward", "embedding_backward"),
         loss: ("cross_entropy", "mean_squared_error", "softmax", "softmax_backward"),
     }
-    for module, names in compiled.items():
+    for name in ("cell_forward", "cell_backward"):
+        ours, theirs = (inspect.signature(getattr(of, name)).parameters for of in (recurrence, reference))
+        assert list(ours)[:-1] == list(theirs)[: len(ours) - 1]  # and the same options
+    for module, names in compiled_functions.items():
         for name in names:
             ours, theirs = (inspect.signature(getattr(of, name)).parameters.keys() for of in (module, maths))
             assert ours == theirs

@@ -6,25 +6,20 @@ import ast
 import json
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from kernels_tools import FLOATS, ROOT, assert_close, output_of, same_bits
 
-from elman.kernels import cell, layers, loss
-from elman.maths import cell as exact_cell
-from elman.maths import layers as exact_layers
-from elman.maths import loss as exact_loss
-from elman.network import Network, pool, stack
-from elman.network.stack import Reach, batch_slices
+from elman.kernels import layers, recurrence, reference
+from elman.maths.cells import make_cell
+from elman.maths.truncation import Truncation
+from elman.network import Batch, Draw, Dropout, HeadNetwork, Stack, pool, stack
+from elman.network import network as network_module
 
-FUNCTIONS = ("rnn_forward", "rnn_backward", "output_forward", "output_backward", "cross_entropy")
 ENGINES = {
-    "compiled": SimpleNamespace(**{**vars(loss), **vars(layers), **vars(cell)}),
-    "reference": SimpleNamespace(
-        **{**vars(exact_loss), **vars(exact_layers), **vars(exact_cell)}, compiled_for=lambda *_: False
-    ),
+    "compiled": (recurrence.make_layer, layers.make_output),
+    "reference": (reference.make_layer, reference.make_output),
 }
 
 
@@ -39,9 +34,9 @@ def engine(monkeypatch):
     """Choose an engine, whatever ELMAN_KERNELS says."""
 
     def choose(name):
-        monkeypatch.setattr(stack, "KERNELS", name)
-        for function in (*FUNCTIONS, "compiled_for"):
-            monkeypatch.setattr(stack, function, getattr(ENGINES[name], function))
+        make_layer, make_output = ENGINES[name]
+        monkeypatch.setattr(stack, "make_layer", make_layer)
+        monkeypatch.setattr(network_module, "make_output", make_output)
 
     return choose
 
@@ -52,36 +47,41 @@ class Window:
     def __init__(self, T=4, B=5, H=33, V=9, L=2, dtype=np.float64, *, activation="tanh", masked=False, Y=None, seed=0):
         rng = np.random.default_rng([T, B, H, V, L, seed])
         Y = V if Y is None else Y
-        self.make = lambda: Network(V, H, L, Y, activation=activation)
-        self.p = self.make().initial(rng, recurrent="orthogonal", gain=0.9, input_gain=0.8, dtype=np.float64)
+        self.make = lambda: HeadNetwork(Stack(V, H, L, cell=make_cell("rnn", activation)), Y)
+        self.p = self.make().initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.8, dtype=np.float64)
         self.p.buffer += 0.1 * rng.standard_normal(self.p.buffer.size)
         self.x, self.y = rng.integers(V, size=(T, B)), rng.integers(Y, size=(T, B))
-        self.state = [0.5 * rng.standard_normal((B, H)) for _ in range(L)]
+        self.state = 0.5 * rng.standard_normal((L, 1, B, H))
         self.begun = rng.standard_normal(self.p.buffer.size)
-        self.masks = [rng.integers(2, size=(T, B, H)) / 0.5 for _ in range(L)] if masked else None
+        self.draw = Draw(Dropout(layers=0.5, states=0.3), seed, 7) if masked else None
         self.normaliser, self.dtype = 0.7 * T * B, dtype
 
-    def run(self, *, reach=None, dtype=None, network=None):
-        """The loss, all gradients and the states after, and what was there before them is added to."""
+    def run(self, *, truncation=None, dtype=None, network=None):
+        """The loss, all gradients and the state after; what the gradients held before is added to."""
         dtype = self.dtype if dtype is None else dtype
         network = self.make() if network is None else network
         p = type(self.p)(self.p.shapes, dtype)
         p.buffer[:] = self.p.buffer.astype(self.dtype)
         d = p.zeros()
         d.buffer[:] = self.begun.astype(self.dtype)
-        state = [s.astype(self.dtype).astype(dtype) for s in self.state]
-        masks = None if self.masks is None else [m.astype(dtype) for m in self.masks]
+        state = self.state.astype(self.dtype).astype(dtype)
         loss = network.loss_and_gradients(
-            p, self.x, self.y, state, d, normaliser=self.normaliser, masks=masks, reach=reach
+            p,
+            Batch(self.x, self.y, state=state),
+            d,
+            normaliser=self.normaliser,
+            draw=self.draw,
+            truncation=truncation,
+            add=True,
         )
-        return [np.float64(loss), d.buffer, *state]
+        return [np.float64(loss), d.buffer, state]
 
 
-def assert_same_windows(window, engine, reach=None):
+def assert_same_windows(window, engine, truncation=None):
     engine("compiled")
-    ours = window.run(reach=reach)
+    ours = window.run(truncation=truncation)
     engine("reference")
-    theirs = window.run(reach=reach, dtype=np.float64)
+    theirs = window.run(truncation=truncation, dtype=np.float64)
     for a, b in zip(ours, theirs, strict=True):
         assert_close(a, b, window.dtype)
 
@@ -111,14 +111,17 @@ def test_as_many_inputs_as_wanted_and_as_many_outputs(V, Y, L, engine):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("reach", [Reach(1, 1), Reach(1, 3), Reach(2, 3), Reach(3, 4), Reach(2, 9)])
-def test_a_truncated_window_is_that_of_the_reference(reach, masked, dtype, engine):
+@pytest.mark.parametrize(
+    "truncation", [Truncation(1, 1), Truncation(1, 3), Truncation(2, 3), Truncation(3, 4), Truncation(2, 9)]
+)
+def test_a_truncated_window_is_that_of_the_reference(truncation, masked, dtype, engine):
     for L, B in ((1, 3), (2, 17), (3, 2)):
-        assert_same_windows(Window(T=5, B=B, H=17, L=L, dtype=dtype, masked=masked), engine, reach)
+        assert_same_windows(Window(T=5, B=B, H=17, L=L, dtype=dtype, masked=masked), engine, truncation)
 
 
 def test_there_are_several_slices_in_these_tests():
-    assert [len(batch_slices(B)) for B in (1, 15, 16, 37, 130)] == [1, 1, 2, 2, 3]
+    ids = np.zeros((1, 130), np.int64)
+    assert [len(Batch(ids[:, :B], ids[:, :B]).slices()) for B in (1, 15, 16, 37, 130)] == [1, 1, 2, 2, 3]
 
 
 def test_ids_of_any_integer_type_and_layout(engine):
@@ -155,20 +158,20 @@ def test_nan_in_a_weight_or_a_state_is_seen_in_the_loss(engine):
         assert np.isnan(window.run()[0]), name
     for layer in range(2):
         window = Window()
-        window.state[layer][2, 3] = np.nan
+        window.state[layer, 0, 2, 3] = np.nan
         assert np.isnan(window.run()[0])
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("reach", [None, Reach(2, 3)])
+@pytest.mark.parametrize("truncation", [None, Truncation(2, 3)])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_the_same_bits_for_any_number_of_threads(dtype, reach, masked, engine):
+def test_the_same_bits_for_any_number_of_threads(dtype, truncation, masked, engine):
     engine("compiled")
     window = Window(T=6, B=133, H=49, V=31, dtype=dtype, masked=masked)
     results = []
     for threads in (1, 2, 3, 8, 8):
         pool.set_threads(threads)
-        results.append(window.run(reach=reach))
+        results.append(window.run(truncation=truncation))
     assert all(same_bits(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
 
 
@@ -177,14 +180,12 @@ def train(seed, steps=12):
     window = Window(T=5, B=40, H=20 + seed, V=9, L=1 + seed % 3, dtype=np.float32, masked=seed % 2 == 1, seed=seed)
     network, p = window.make(), type(window.p)(window.p.shapes, np.float32)
     p.buffer[:] = window.p.buffer
-    state = [s.astype(np.float32) for s in window.state]
-    masks = None if window.masks is None else [m.astype(np.float32) for m in window.masks]
-    losses = []
+    state, losses, d = window.state.astype(np.float32), [], p.zeros()
     for _ in range(steps):
-        d = p.zeros()
-        losses.append(network.loss_and_gradients(p, window.x, window.y, state, d, normaliser=200.0, masks=masks))
+        batch = Batch(window.x, window.y, state=state)
+        losses.append(network.loss_and_gradients(p, batch, d, normaliser=200.0, draw=window.draw))
         p.buffer -= np.float32(0.5) * d.buffer
-    return [np.array(losses), p.buffer, *state]
+    return [np.array(losses), p.buffer, state]
 
 
 def test_networks_that_train_at_once_do_as_they_do_alone(engine):
@@ -212,16 +213,17 @@ FORK = """
 import json, os, signal
 import numpy as np
 from threadpoolctl import threadpool_info
-from elman.network import Network, pool, stack
-assert stack.KERNELS == "compiled"
+from elman.kernels import KERNELS
+from elman.network import Batch, language_network, pool
+assert KERNELS == "compiled"
 pool.set_threads(3)
 def bits():
-    n = Network(5, 7, 2, 5)
-    p = n.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1, input_gain=1, dtype=np.float32)
+    n = language_network(5, 7, 2)
+    p = n.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1, token_scale=1, dtype=np.float32)
     x = np.arange(120).reshape(3, 40) % 5
-    state, d = n.zero_state(40, np.float32), p.zeros()
-    losses = [n.loss_and_gradients(p, x, x, state, d, normaliser=120) for _ in range(3)]
-    return b"".join(a.tobytes() for a in (np.array(losses), d.buffer, *state))
+    state, d = n.stack.zero_state(40, np.float32), p.zeros()
+    losses = [n.loss_and_gradients(p, Batch(x, x, state=state), d, normaliser=120, add=True) for _ in range(3)]
+    return b"".join(a.tobytes() for a in (np.array(losses), d.buffer, state))
 before = bits()
 blas = [i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"]
 child = os.fork() if hasattr(os, "fork") else None
@@ -262,7 +264,7 @@ def test_one_network_with_parameters_of_both_types(engine):
 
 
 def test_an_activation_of_ones_own_runs_in_maths_and_says_so_once(engine, monkeypatch):
-    monkeypatch.setattr(cell, "_said", set())
+    monkeypatch.setattr(recurrence, "_warned", set())
     softsign = (lambda a: a / (1 + abs(a)), lambda h: (1 - abs(h)) ** 2)
     window = Window(activation=softsign, B=20)
     engine("reference")
@@ -312,15 +314,15 @@ def test_threads_that_share_a_network_take_turns(name, engine):
     """Its packed weights and its rooms are its own: without a turn one thread's gradients would hold another's."""
     engine(name)
     rng = np.random.default_rng(0)
-    network = Network(9, 33, 2, 9)
+    network = HeadNetwork(Stack(9, 33, 2), 9)
     trials = []
     for _ in range(2):
-        p = network.initial(rng, recurrent="orthogonal", gain=1.0, input_gain=0.5, dtype=np.float64)
+        p = network.initial(rng, recurrent="orthogonal", gain=1.0, token_scale=0.5, dtype=np.float64)
         trials.append((p, *rng.integers(9, size=(2, 12, 20))))
 
     def gradients(p, x, y):
         d = p.zeros()
-        network.loss_and_gradients(p, x, y, network.zero_state(20, np.float64), d, normaliser=1.0)
+        network.loss_and_gradients(p, Batch(x, y), d, normaliser=1.0)
         return d.buffer
 
     expected = [gradients(*trial) for trial in trials]
@@ -341,10 +343,10 @@ def test_threads_that_share_a_network_take_turns(name, engine):
 
 def test_a_product_that_overflows_is_no_warning(engine):
     engine("compiled")
-    network = Network(3, 4, 1, 3)
-    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, input_gain=0.5, dtype=np.float32)
+    network = HeadNetwork(Stack(3, 4), 3)
+    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, token_scale=0.5, dtype=np.float32)
     p["head.W_hy"][...] = 3e38
     x, d = np.zeros((2, 20), np.int64), p.zeros()
     with np.errstate(all="ignore"):  # which threads do not inherit
-        loss = network.loss_and_gradients(p, x, x, network.zero_state(20, np.float32), d, normaliser=1e-38)
+        loss = network.loss_and_gradients(p, Batch(x, x), d, normaliser=1e-38)
     assert not np.isfinite(loss) or not np.isfinite(d.buffer).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import kernels_tools as cell
 import numba
 import numpy as np
 import pytest
@@ -9,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels_tools import FLOATS, Guard, assert_close, make, same_bits
 
-from elman.kernels import cell, layers, loss, pooling
+from elman.kernels import dropout, layers, loss, pooling, recurrence
+from elman.kernels.cells import rnn
 from elman.kernels.product import packed_backward, packed_forward, packed_size, panel_width, product
-from elman.network import fused, speaker, stack
+from elman.network import Batch, Draw, Dropout, language_network, make_sampler
+from elman.network import network as network_module
+from elman.network import stack as stack_module
 
 DEPTHS = (1, 2, 31, 32, 33, 100, 255, 256, 257, 300)
 WIDTHS = (1, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 100, 128, 130, 160, 257)
@@ -145,9 +149,9 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
 
     expected = [r for r in results() if r is not None]
     guards = {
-        (cell, "_forward"): "packed packed_x edge scratch",
-        (cell, "_backward"): "packed edge d_next carried",
-        (cell, "scatter"): "",
+        (recurrence, "pack_both"): "forward backward",
+        (recurrence, "pack_forward"): "packed",
+        (recurrence, "scatter"): "",
         (layers, "_output"): "o packed edge",
         (loss, "_cross_entropy"): "",
         (loss, "_cross_entropy_of_shares"): "",
@@ -163,9 +167,22 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
     }
     for (module, name), scratch in guards.items():
         monkeypatch.setattr(module, name, Guard(getattr(module, name), scratch))
+    passes = guarded_cell(monkeypatch)
     for ours, theirs in zip((r for r in results() if r is not None), expected, strict=True):
         assert same_bits(ours, theirs)
     assert all(getattr(module, name).calls for module, name in guards)
+    assert passes.forward.calls == passes.backward.calls == 2
+
+
+def guarded_cell(monkeypatch):
+    """The kernels of the vanilla cell, guarded."""
+    passes = rnn.KERNELS._replace(
+        forward=Guard(rnn.forward, "kept r scratch edge"),
+        backward=Guard(rnn.backward, "kept scratch edge d_b_h"),
+        sample=Guard(rnn.sample, "a kept r out x scratch edge y_hat"),
+    )
+    monkeypatch.setattr(rnn, "KERNELS", passes)
+    return passes
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -173,35 +190,37 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("T", "B", "H", "V"), [(1, 1, 1, 1), (3, 5, 33, 9), (2, 17, 16, 65)])
 def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B, H, V, monkeypatch):
-    monkeypatch.setattr(stack, "KERNELS", "compiled")
-    monkeypatch.setattr(stack, "compiled_for", cell.compiled_for)
+    monkeypatch.setattr(stack_module, "make_layer", recurrence.make_layer)
+    monkeypatch.setattr(network_module, "make_output", layers.make_output)
 
     def results():
         rng = np.random.default_rng(H)
-        network = stack.Network(V, H, layers_, V)
-        p = network.initial(rng, recurrent="orthogonal", gain=0.9, input_gain=0.8, dtype=dtype)
+        network = language_network(V, H, layers_)
+        p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.8, dtype=dtype)
         x, y = rng.integers(V, size=(2, T, B))
-        state, d = [rng.standard_normal((B, H)).astype(dtype) for _ in range(layers_)], p.zeros()
-        masks = [rng.integers(2, size=(T, B, H)).astype(dtype) for _ in range(layers_)] if masked else None
-        yield network.loss_and_gradients(p, x, y, state, d, normaliser=7.0, masks=masks)
-        yield from (d.buffer, *state)
+        state, d = rng.standard_normal((layers_, 1, B, H)).astype(dtype), p.zeros()
+        draw = Draw(Dropout(layers=0.5, states=0.5), 1, 2) if masked else None
+        yield network.loss_and_gradients(p, Batch(x, y, state=state), d, normaliser=7.0, draw=draw)
+        yield from (d.buffer, state.copy())
         o = rng.standard_normal((B, V)).astype(dtype)
         options = {"temperature": np.full(B, 0.9), "top_k": np.full(B, 3), "top_p": np.full(B, 0.9)}
         options["banned"] = np.array([], np.int64)
-        yield speaker.Speaker(network, p).write(o, state, rng.random((3, B)), **options)
-        yield from (o, *state)
+        yield make_sampler(network.stack, p).write(o, state, rng.random((3, B)), **options)
+        yield from (o, state)
 
-    expected = list(results())
-    packs = "forward backward inner head"
-    monkeypatch.setattr(fused, "pack_network", Guard(fused.pack_network, packs))
-    monkeypatch.setattr(speaker, "pack_network", Guard(speaker.pack_network, packs))
-    monkeypatch.setattr(fused, "forward_window", Guard(fused.forward_window, "o edge inputs"))
-    monkeypatch.setattr(fused, "scatter", Guard(fused.scatter, ""))
-    monkeypatch.setattr(fused, "backward_layer", Guard(fused.backward_layer, "edge"))
-    monkeypatch.setattr(speaker, "write_tokens", Guard(speaker.write_tokens, "below edge y_hat out"))
+    expected, slices = list(results()), len(Batch(np.zeros((T, B)), np.zeros((T, B))).slices())
+    guards = {
+        (recurrence, "pack_both"): "forward backward",
+        (recurrence, "scatter"): "",
+        (layers, "_logits_and_loss"): "o edge d_b_y",
+        (layers, "pack_forward"): "packed",
+        (dropout, "_mask"): "mask",
+    }
+    for (module, name), scratch in guards.items():
+        monkeypatch.setattr(module, name, Guard(getattr(module, name), scratch))
+    passes = guarded_cell(monkeypatch)
     for ours, theirs in zip(list(results()), expected, strict=True):
         assert same_bits(ours, theirs)
-    assert fused.forward_window.calls == len(stack.batch_slices(B))
-    assert fused.scatter.calls == len(stack.batch_slices(B))
-    assert fused.backward_layer.calls == layers_ * len(stack.batch_slices(B))
-    assert speaker.write_tokens.calls >= 1
+    assert passes.forward.calls == passes.backward.calls == layers_ * slices
+    assert recurrence.scatter.calls == layers._logits_and_loss.calls == slices
+    assert passes.sample.calls >= 1

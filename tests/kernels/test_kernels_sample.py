@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels_tools import FLOATS, same_bits
 
-from elman.kernels import cell, layers
 from elman.models.sampling import Sampling, as_arrays, distribution, pick
-from elman.network import Network
-from elman.network.speaker import Speaker
+from elman.network import language_network, make_sampler
 
 NONE = np.array([], np.int64)
 V, H = 21, 33
@@ -23,34 +21,30 @@ HOW = [
 
 
 def network(L=2, dtype=np.float32, activation="tanh"):
-    made = Network(V, H, L, V, activation=activation)
-    p = made.initial(np.random.default_rng(L), recurrent="orthogonal", gain=1.1, input_gain=0.8, dtype=dtype)
+    made = language_network(V, H, L, activation=activation)
+    p = made.initial(np.random.default_rng(L), recurrent="orthogonal", gain=1.1, token_scale=0.8, dtype=dtype)
     p.buffer += (0.2 * np.random.default_rng(9).standard_normal(p.buffer.size)).astype(dtype)
     return made, p
 
 
 def read(made, p, x, state):
-    """The states and logits after ids x (T, B), by the kernels of a layer."""
-    state = list(state)
-    for i in range(made.layers):
-        weights = (p[f"layers.{i}.{name}"] for name in ("W_xh", "W_hh", "b_h"))
-        h = cell.rnn_forward(x, state[i], *weights, activation=made.activation)
-        x, state[i] = h[1:], h[-1]
-    return layers.output_forward(x[-1], p["head.W_hy"], p["head.b_y"]), state
+    """The logits and states after ids x (T, B), by the kernels of a layer."""
+    o, state = made.read(made.pack(p), x, state)
+    return o[-1], state
 
 
 def prompts(made, p, B, seed=0):
     """Every row has read another text, and its own random numbers wait."""
     rng = np.random.default_rng(seed)
-    o, state = read(made, p, rng.integers(V, size=(7, B)), made.zero_state(B, p.buffer.dtype))
-    return o.copy(), [s.copy() for s in state], rng.random((25, B))
+    o, state = read(made, p, rng.integers(V, size=(7, B)), made.stack.zero_state(B, p.buffer.dtype))
+    return o.copy(), state.copy(), rng.random((25, B))
 
 
 def write(made, p, o, state, uniforms, how=HOW[0], banned=NONE):
-    """Speaker's tokens, and the logits and states after them; the arguments stay as they are."""
-    o, state = o.copy(), [s.copy() for s in state]
+    """The sampler's tokens, and the logits and states after them; the arguments stay as they are."""
+    o, state = o.copy(), state.copy()
     each = as_arrays(how if isinstance(how, list) else [how] * len(o), V)
-    return Speaker(made, p).write(o, state, uniforms, **each, banned=banned), o, *state
+    return make_sampler(made.stack, p).write(o, state, uniforms, **each, banned=banned), o, state
 
 
 @pytest.mark.parametrize("how", HOW, ids=str)
@@ -59,13 +53,13 @@ def test_tokens_are_those_of_the_definition(how, banned):
     for L, dtype in ((1, np.float32), (3, np.float32), (2, np.float64)):
         made, p = network(L, dtype)
         o, state, uniforms = prompts(made, p, 3)
-        tokens, o_after, *after = write(made, p, o, state, uniforms, how, banned)
+        tokens, o_after, after = write(made, p, o, state, uniforms, how, banned)
         for s, row in enumerate(uniforms):
             expected = [pick(distribution(o[i], how, banned), u) for i, u in enumerate(row)]
             assert tokens[s].tolist() == expected, (L, s)
             o, state = read(made, p, tokens[s : s + 1], state)
         assert same_bits(o_after, o)
-        assert all(same_bits(a, b) for a, b in zip(after, state, strict=True))
+        assert same_bits(after, state)
         assert not set(banned) & set(tokens.ravel().tolist())
     if how.temperature > 0.5 and how.top_k != 1:
         assert len(set(tokens.ravel().tolist())) > 3, "a test of one token is none"
@@ -93,20 +87,21 @@ def test_a_sample_is_the_same_alone_and_among_others(B, dtype):
     assert len({tuple(column) for column in together[0].T.tolist()}) == B, "every prompt goes its own way"
     for i in range(B):
         only = slice(i, i + 1)
-        alone = write(made, p, o[only], [s[only] for s in state], uniforms[:, only].copy(), hows[i])
+        alone = write(made, p, o[only], state[:, :, only], uniforms[:, only].copy(), hows[i])
         assert same_bits(alone[0][:, 0], together[0][:, i])
-        assert all(same_bits(a[0], b[i]) for a, b in zip(alone[1:], together[1:], strict=True))
+        assert same_bits(alone[1][0], together[1][i])
+        assert same_bits(alone[2][:, :, 0], together[2][:, :, i])
 
 
 def test_written_in_pieces_or_at_once():
     made, p = network()
     o, state, uniforms = prompts(made, p, 3)
     whole = write(made, p, o, state, uniforms)
-    speaker, pieces = Speaker(made, p), []
+    sampler, pieces = make_sampler(made.stack, p), []
     for part in (uniforms[:1], uniforms[1:1], uniforms[1:9], uniforms[9:]):
-        pieces.append(speaker.write(o, state, part, **as_arrays(HOW[:1] * 3, V), banned=NONE))
+        pieces.append(sampler.write(o, state, part, **as_arrays(HOW[:1] * 3, V), banned=NONE))
     assert same_bits(np.concatenate(pieces), whole[0])
-    assert all(same_bits(a, b) for a, b in zip((o, *state), whole[1:], strict=True))
+    assert all(same_bits(a, b) for a, b in zip((o, state), whole[1:], strict=True))
 
 
 LOGITS = st.lists(st.floats(-50, 50) | st.sampled_from([0.0, 1.0, -1e4, 1e4, 5e-324, 1e-17]), min_size=V, max_size=V)
@@ -122,7 +117,7 @@ def test_any_logits_and_any_choice(logits, u, temperature, top_k, top_p, banned)
     how, banned = Sampling(temperature, top_k, top_p).check(), np.array(sorted(banned), np.int64)
     made, p = network(1, np.float64)
     o = np.array([logits])
-    tokens, *_ = write(made, p, o, made.zero_state(1, np.float64), np.array([[u]]), how, banned)
+    tokens, *_ = write(made, p, o, made.stack.zero_state(1, np.float64), np.array([[u]]), how, banned)
     y_hat = distribution(o[0], how, banned)
     line = np.cumsum(y_hat) / y_hat.sum()
     if np.abs(line - u).min() > 1e-12:  # on the border of two stretches the last bit of exp decides
@@ -134,7 +129,7 @@ def test_top_k_goes_by_logits_not_by_rounded_probabilities():
     made, p = network(1, np.float64)
     o = np.zeros((1, V))
     o[0, 7] = 1e-17  # e^-1e-17 is 1: equal after rounding
-    tokens, *_ = write(made, p, o, made.zero_state(1, np.float64), np.array([[0.5]]), Sampling(1.0, top_k=1))
+    tokens, *_ = write(made, p, o, made.stack.zero_state(1, np.float64), np.array([[0.5]]), Sampling(1.0, top_k=1))
     assert tokens[0, 0] == 7 == np.argmax(distribution(o[0], Sampling(1.0, top_k=1)))
 
 
@@ -146,7 +141,7 @@ def test_top_p_that_is_reached_but_for_rounding_is_reached():
         shares = np.sort(rng.multinomial(100 - V, np.ones(V) / V) + 1)[::-1]
         how = Sampling(1.0, top_p=shares[: rng.integers(1, V)].sum() / 100)
         o, u = np.log(shares / 100)[np.newaxis], np.array([[0.9999999]])
-        tokens, *_ = write(made, p, o, made.zero_state(1, np.float64), u, how)
+        tokens, *_ = write(made, p, o, made.stack.zero_state(1, np.float64), u, how)
         assert tokens[0, 0] == pick(distribution(o[0], how), u[0, 0])
 
 
@@ -156,7 +151,7 @@ def test_the_share_of_every_token_is_its_probability():
     o = np.tile(np.linspace(-3, 1, V, dtype=np.float32), (n, 1))
     uniforms = ((np.arange(n) + 0.5) / n)[np.newaxis]
     how = Sampling(0.8, top_k=9)
-    tokens, *_ = write(made, p, o, made.zero_state(n, np.float32), uniforms, how)
+    tokens, *_ = write(made, p, o, made.stack.zero_state(n, np.float32), uniforms, how)
     np.testing.assert_allclose(np.bincount(tokens[0], minlength=V) / n, distribution(o[0], how), atol=1.5 / n)
 
 
@@ -165,10 +160,8 @@ def test_states_and_logits_of_another_size_are_converted_not_reinterpreted(dtype
     other = np.float64 if dtype == np.float32 else np.float32
     made, p = network(2, dtype)
     o, state, uniforms = prompts(made, p, 3)
-    expected = write(made, p, o.astype(np.float32), [s.astype(np.float32) for s in state], uniforms)
-    ours = write(
-        made, p, o.astype(np.float32).astype(other), [s.astype(np.float32).astype(other) for s in state], uniforms
-    )
+    expected = write(made, p, o.astype(np.float32), state.astype(np.float32), uniforms)
+    ours = write(made, p, o.astype(np.float32).astype(other), state.astype(np.float32).astype(other), uniforms)
     assert same_bits(ours[0], expected[0])
     for a, b in zip(ours[1:], expected[1:], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)

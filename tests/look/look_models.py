@@ -7,15 +7,15 @@ import numpy as np
 from elman.config import Config
 from elman.data import CharVocabulary, Vocabulary
 from elman.models import LanguageModel
-from elman.network import Network
+from elman.network import language_network
 
 
 def drawn_model(
     vocabulary: Vocabulary, *, hidden: int = 12, layers: int = 1, activation: str = "tanh"
 ) -> LanguageModel:
-    network = Network(len(vocabulary), hidden, layers, len(vocabulary), activation=activation)
+    network = language_network(len(vocabulary), hidden, layers, activation=activation)
     rng = np.random.default_rng(0)
-    p = network.initial(rng, recurrent="orthogonal", gain=0.9, input_gain=0.7, dtype=np.dtype(np.float64))
+    p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.7, dtype=np.dtype(np.float64))
     p.buffer += 0.1 * rng.standard_normal(len(p.buffer))
     model = LanguageModel(hidden=hidden)
     options = {"hidden": hidden, "layers": layers, "activation": activation, "precision": "float64"}

@@ -20,7 +20,7 @@ SOFT = (lambda a: a / (1 + np.abs(a)), lambda h: (1 - np.abs(h)) ** 2)  # a pair
 def one_backward_a_loss(network, p, x, y, state=None):
     """∂L[t]/∂h[k] of one layer: the text is cut at k, and d_h0 of the rest is the gradient by h[k]."""
     W_xh, W_hh = p["layers.0.W_xh"], p["layers.0.W_hh"]
-    h = maths.rnn_forward(x[:, None], state, W_xh, W_hh, p["layers.0.b_h"], activation=network.activation)
+    h = maths.rnn_forward(x[:, None], state, W_xh, W_hh, p["layers.0.b_h"], activation=network.stack.cell.activation)
     norms = np.full((len(x), len(x) + 1), np.nan)
     for t in range(len(x)):
         _, d_o = maths.cross_entropy(h[t + 1] @ p["head.W_hy"] + p["head.b_y"], y[t : t + 1])
@@ -29,7 +29,7 @@ def one_backward_a_loss(network, p, x, y, state=None):
         norms[t, t + 1] = np.linalg.norm(direct[t])
         for k in range(t + 1):
             rest = direct[k:], x[k:, None], h[k:], W_xh, W_hh
-            norms[t, k] = np.linalg.norm(maths.rnn_backward(*rest, activation=network.activation).d_h0)
+            norms[t, k] = np.linalg.norm(maths.rnn_backward(*rest, activation=network.stack.cell.activation).d_h0)
     return norms
 
 
@@ -49,19 +49,19 @@ def test_it_equals_one_backward_pass_per_loss(T, activation):
 def test_it_equals_one_backward_pass_per_loss_everywhere(seed, T, H, scale):
     network, p = random_network(seed, H=H, scale=scale)
     x, y = random_text(T, seed)
-    state = [np.random.default_rng(seed).uniform(-1, 1, (1, H))]
+    state = np.random.default_rng(seed).uniform(-1, 1, (1, 1, 1, H))  # layers, parts, rows, units
     flow = gradient_flow(network, p, x, y, state=state)
-    truth = one_backward_a_loss(network, p, x, y, state[0])
+    truth = one_backward_a_loss(network, p, x, y, state[0, 0])
     np.testing.assert_allclose(flow.d_h[0], truth, rtol=1e-10, atol=1e-10)
 
 
 def loss_with_a_nudge(network, p, x, y, layer, k, nudge):
     """Every L[t], with `nudge` added to h[k] of a layer as soon as it is there: written out, one step at a time."""
-    h = [np.zeros(network.hidden, complex) for _ in range(network.layers)]
+    h = [np.zeros(network.stack.hidden, complex) for _ in range(network.stack.layers)]
     losses = []
     for t in range(-1, len(x)):  # at t = -1 the initial states are there
         read = np.eye(X)[x[t]] if t >= 0 else None
-        for i in range(network.layers):
+        for i in range(network.stack.layers):
             if t >= 0:
                 W_xh, W_hh, b_h = (p[f"layers.{i}.{name}"] for name in ("W_xh", "W_hh", "b_h"))
                 h[i] = np.tanh(read @ W_xh + h[i] @ W_hh + b_h)
@@ -153,7 +153,7 @@ def test_a_network_in_single_precision_is_followed_in_double():
 def test_the_losses_are_those_of_each_step_alone():
     network, p = random_network()
     x, y = random_text(7)
-    o, _ = network.forward(p, x[:, None], network.zero_state(1, np.float64))
+    o, _ = network.read(network.pack(p), x[:, None], network.stack.zero_state(1, np.float64))
     np.testing.assert_allclose(gradient_flow(network, p, x, y).losses, -np.log(maths.softmax(o)[range(7), 0, y]))
 
 

@@ -18,24 +18,24 @@ from elman.look import (
     spectrum,
     trace,
 )
-from elman.maths.jacobian import step_jacobian
+from elman.network import Batch
 
 
-def states(network, p, T):
-    seen = trace(network, p, random_text(T)[0])
-    return seen.h[0], seen.W_hh[0]
+def one_layer(network, p, T):
+    (layer,) = trace(network, p, random_text(T)[0]).layers
+    return layer
 
 
 @pytest.mark.parametrize("gain", [0.5, 1.0, 1.7])
 def test_the_exponents_of_a_scaled_orthogonal_linear_network_are_the_log_of_the_gain(gain):
-    h, W_hh = states(*scaled_orthogonal(gain), 20)
-    np.testing.assert_allclose(lyapunov_exponents(h, W_hh, activation="identity"), np.log(gain), atol=1e-12)
+    layer = one_layer(*scaled_orthogonal(gain), 20)
+    np.testing.assert_allclose(lyapunov_exponents(layer), np.log(gain), atol=1e-12)
 
 
 def test_the_exponents_add_up_to_the_mean_log_determinant():
-    h, W_hh = states(*random_network(H=7, scale=0.8), 40)
-    exponents = lyapunov_exponents(h, W_hh)
-    determinants = [np.linalg.slogdet(step_jacobian(h[t + 1], W_hh))[1] for t in range(40)]
+    layer = one_layer(*random_network(H=7, scale=0.8), 40)
+    exponents = lyapunov_exponents(layer)
+    determinants = [np.linalg.slogdet(layer.jacobian(t))[1] for t in range(40)]
     assert exponents.sum() == pytest.approx(np.mean(determinants))
     assert (np.diff(exponents) <= 0).all()
 
@@ -43,30 +43,30 @@ def test_the_exponents_add_up_to_the_mean_log_determinant():
 def test_the_exponents_of_a_linear_network_are_those_of_its_eigenvalues():
     network, p = random_network(H=4, activation="identity")
     p["layers.0.W_hh"][:] = [[0.9, 0.3, 0, 0.1], [0, -0.5, 0.2, 0], [0, 0, 0.2, 0.4], [0, 0, 0, 0.05]]
-    h, W_hh = states(network, p, 400)
-    found = lyapunov_exponents(h, W_hh, activation="identity")
+    layer = one_layer(network, p, 400)
+    found = lyapunov_exponents(layer)
     np.testing.assert_allclose(found, np.log([0.9, 0.5, 0.2, 0.05]), atol=0.02)
 
 
 def test_the_largest_exponents_alone_are_the_same():
-    h, W_hh = states(*random_network(H=7), 300)
-    every, some = lyapunov_exponents(h, W_hh), lyapunov_exponents(h, W_hh, count=3)
+    layer = one_layer(*random_network(H=7), 300)
+    every, some = lyapunov_exponents(layer), lyapunov_exponents(layer, count=3)
     np.testing.assert_allclose(some, every[:3], atol=0.02)
 
 
 def test_a_direction_that_a_relu_cuts_off_is_forgotten_at_once():
     network, p = random_network(activation="relu")
     p["layers.0.b_h"][:2] = -100
-    h, W_hh = states(network, p, 5)
-    exponents = lyapunov_exponents(h, W_hh, activation="relu")
+    layer = one_layer(network, p, 5)
+    exponents = lyapunov_exponents(layer)
     assert np.isneginf(exponents[-2:]).all()
 
 
 @pytest.mark.parametrize("count", [0, 7])
 def test_no_more_exponents_than_units(count):
-    h, W_hh = states(*random_network(H=6), 5)
+    layer = one_layer(*random_network(H=6), 5)
     with pytest.raises(RangeError, match="count: expected 1 to 6"):
-        lyapunov_exponents(h, W_hh, count=count)
+        lyapunov_exponents(layer, count=count)
 
 
 def test_the_spectrum_is_scipy_s():
@@ -80,15 +80,16 @@ def test_the_spectrum_is_scipy_s():
 
 
 def test_the_jacobians_are_those_of_steps_spread_over_the_text():
-    h, W_hh = states(*random_network(), 40)
-    found = jacobian_spectra(h, W_hh, count=4)
+    layer = one_layer(*random_network(), 40)
+    found = jacobian_spectra(layer, count=4)
     assert found.steps.tolist() == [0, 13, 26, 39]
     for i, t in enumerate(found.steps):
-        J = W_hh @ np.diag(1 - h[t + 1] ** 2)
+        J = layer.p["W_hh"] @ np.diag(1 - layer.h[t + 1] ** 2)
+        np.testing.assert_allclose(layer.jacobian(t), J, rtol=1e-13)
         np.testing.assert_allclose(found.spectra.singular[i], scipy.linalg.svdvals(J))
-    assert jacobian_spectra(h[:3], W_hh).steps.tolist() == [0, 1]
+    assert jacobian_spectra(one_layer(*random_network(), 2)).steps.tolist() == [0, 1]
     with pytest.raises(RangeError, match="count"):
-        jacobian_spectra(h, W_hh, count=0)
+        jacobian_spectra(layer, count=0)
 
 
 @pytest.mark.parametrize(("activation", "values", "flat"), [
@@ -145,7 +146,7 @@ def test_the_clipped_gradient_is_that_of_the_mean_loss():
         return trace(network, q, x).losses(y).mean()
 
     gradients = p.zeros()
-    network.loss_and_gradients(p, x[:, None], y[:, None], network.zero_state(1, float), gradients, normaliser=9)
+    network.loss_and_gradients(p, Batch(x[:, None], y[:, None]), gradients, normaliser=9)
     up, down = p.zeros(), p.zeros()
     up.buffer[:], down.buffer[:] = p.buffer + 1e-5 * gradients.buffer, p.buffer - 1e-5 * gradients.buffer
     assert found.norm**2 == pytest.approx((loss(up) - loss(down)) / 2e-5, rel=1e-6)

@@ -21,9 +21,10 @@ from elman.look.equations import ACTIVATIONS, STACKED, equations
 from elman.look.passes import Passes
 from elman.look.steps import steps, steps_data
 from elman.look.watch import Line, watch
-from elman.maths.cell import rnn_backward, rnn_forward
+from elman.maths.cells import RNNCell
+from elman.maths.recurrence import cell_backward, cell_forward
 from elman.models import LanguageModel
-from elman.network import Network
+from elman.network import Batch, language_network
 from elman.training.storage import as_json
 
 PACKAGE = Path(elman.__file__).parent
@@ -31,11 +32,13 @@ NAMES = ["x", "a", "h", "o", "y_hat", "L", "d_o", "d_h", "d_a", "d_W_hy", "d_b_y
 LINES = [line for name in ACTIVATIONS for e in equations(name).values() for line in e.lines] + list(STACKED.values())
 
 
-@pytest.mark.parametrize("line", dict.fromkeys(LINES), ids=lambda line: line.code)
+@pytest.mark.parametrize("line", dict.fromkeys(LINES), ids=lambda line: line.name)
 def test_every_line_is_where_it_is_said_to_be(line):
     told = line.to_json()
     source = (PACKAGE.parent / told["file"]).read_text().splitlines()
-    assert source[told["line"] - 1].split("  #")[0].strip() == told["code"]
+    shown = source[told["line"] - 1]
+    assert shown.split("  #")[0].strip() == told["code"]
+    assert shown.endswith(f"[{line.marker.split()[-1]}]")
     assert told["file"].startswith("elman/maths/")
 
 
@@ -48,22 +51,37 @@ def test_every_equation_has_a_line():
 
 
 def test_the_gradient_of_the_logits_shows_where_y_hat_enters():
-    assert equations("tanh")["d_o"].lines[0].code == "d_o = y_hat"
+    assert equations("tanh")["d_o"].lines[0].found.code == "d_o = y_hat"
 
 
-def twice():
-    print(1)
-    print(1)
+WEIGHTS = {"W_xh": np.eye(3), "W_hh": np.eye(3), "b_h": np.zeros(3)}
 
 
-def test_a_line_that_has_drifted_is_an_error():
-    with pytest.raises(ElmanError, match="expected once, got 0 times"):
-        _ = Line(rnn_forward, "a = state @ W_xh").number
-    with pytest.raises(ElmanError, match="got 2 times"):
-        _ = Line(twice, "print(1)").number
-    line = Line(rnn_forward, "h[t + 1, over] = h[before, over]", "h")
-    with pytest.raises(ElmanError, match="did not run"):
-        watch(lambda: rnn_forward(np.zeros((2, 1, 3)), None, np.eye(3), np.eye(3), np.zeros(3)), [line])
+def test_a_line_without_its_marker_is_an_error():
+    with pytest.raises(ElmanError, match=r"the line 'cell_forward nothing': expected a line of .*recurrence.py"):
+        _ = Line(cell_forward, "nothing").found
+
+
+def test_a_line_that_does_not_run_is_an_error():
+    line = Line(cell_forward, "carried", "s")  # nothing is carried where all rows are as long
+    with pytest.raises(ElmanError, match="lines that did not run: got 'cell_forward carried'"):
+        watch(lambda: cell_forward(RNNCell(), np.zeros((2, 1, 3)), None, WEIGHTS), [line])
+
+
+def in_several_lines(n):
+    total = 0
+    for i in range(n):
+        total = sum(
+            [total, i],
+        )  # [total]
+    return total
+
+
+def test_a_line_that_is_written_in_several_lines_is_watched_and_shown_as_one():
+    line = Line(in_several_lines, "total", "total")
+    assert line.found.code == "total = sum([total, i])"
+    result, (values,) = watch(lambda: in_several_lines(4), [line])
+    assert (result, values) == (6, [0, 1, 3, 6])
 
 
 def test_who_was_watching_before_goes_on_watching():
@@ -77,11 +95,11 @@ def test_who_was_watching_before_goes_on_watching():
     try:
         steps_data("a", "b")
         after = sys.gettrace()
-        twice()
+        in_several_lines(1)
     finally:
         sys.settrace(before)
     assert after is tracer
-    assert "twice" in seen
+    assert "in_several_lines" in seen
 
 
 def found(told, name, layer=None):
@@ -93,11 +111,11 @@ def found(told, name, layer=None):
 
 def expected(network, p, x, y):
     """All of it from the public equations, and d_h and d_a by a loop of their own."""
-    T, out, states, f = len(x), {}, [], maths.ACTIVATIONS[network.activation]
+    T, out, states, f = len(x), {}, [], maths.ACTIVATIONS[network.stack.cell.activation]
     entering, cells = x[:, np.newaxis], []
-    for layer in range(network.layers):
+    for layer in range(network.stack.layers):
         W_xh, W_hh, b_h = (p[f"layers.{layer}.{name}"] for name in ("W_xh", "W_hh", "b_h"))
-        h = maths.rnn_forward(entering, None, W_xh, W_hh, b_h, activation=network.activation)
+        h = maths.rnn_forward(entering, None, W_xh, W_hh, b_h, activation=network.stack.cell.activation)
         rows = W_xh[x][:, np.newaxis] if layer == 0 else entering @ W_xh
         out["a", layer], out["h", layer] = rows + h[:-1] @ W_hh + b_h, h[1:]
         cells.append((entering, W_xh, W_hh))
@@ -109,7 +127,7 @@ def expected(network, p, x, y):
     out["d_o", None] = d_o
     output = maths.output_backward(d_o, entering, p["head.W_hy"])
     out["d_W_hy", None], out["d_b_y", None], direct = output
-    for layer in reversed(range(network.layers)):
+    for layer in reversed(range(network.stack.layers)):
         entering, W_xh, W_hh = cells[layer]
         h, d_h, d_a, later = states[layer], np.empty_like(direct), np.empty_like(direct), np.zeros_like(direct[0])
         for t in reversed(range(T)):
@@ -117,7 +135,7 @@ def expected(network, p, x, y):
             d_a[t] = f.derivative(h[t + 1]) * d_h[t]
             later = d_a[t] @ W_hh.T
         out["d_h", layer], out["d_a", layer] = d_h, d_a
-        d = maths.rnn_backward(direct, entering, h, W_xh, W_hh, activation=network.activation)
+        d = maths.rnn_backward(direct, entering, h, W_xh, W_hh, activation=network.stack.cell.activation)
         for name in ("d_W_xh", "d_W_hh", "d_b_h", "d_h0"):
             out[name, layer] = getattr(d, name)
         direct = d.d_x
@@ -141,10 +159,8 @@ def test_numbers_are_those_of_the_equations(words, activation, layers):
         np.testing.assert_allclose(got[0] if of_all_steps else np.stack(got), value, rtol=1e-12, atol=1e-14)
     np.testing.assert_array_equal(np.concatenate(found(told, "x"))[np.arange(len(x)), x], 1)
     gradients = model.parameters_.zeros()
-    state = model.network_.zero_state(1, np.float64)
-    model.network_.loss_and_gradients(
-        model.parameters_, x[:, np.newaxis], y[:, np.newaxis], state, gradients, normaliser=len(x)
-    )
+    batch = Batch(x[:, np.newaxis], y[:, np.newaxis])
+    model.network_.loss_and_gradients(model.parameters_, batch, gradients, normaliser=len(x))
     np.testing.assert_allclose(found(told, "d_W_hh", 0)[0], gradients["layers.0.W_hh"], atol=1e-12)
     for step in told:
         assert step.result.array.ndim == len(step.result.axes)
@@ -178,7 +194,7 @@ def test_hell_to_ello_is_plain_data_in_the_order_of_the_equations():
     assert by_symbol["d_W_hy"]["result"]["shape"] == [3, 4]
     assert steps_data("hell", "ello") == data
     line = by_symbol["d_h[3]"]["lines"][-1]
-    assert (line["code"], line["function"]) == ("d_h = d_h_direct[t] + d_h_next", "rnn_backward")
+    assert (line["code"], line["function"]) == ("d_s[0] += d_h_direct[t]", "cell_backward")
 
 
 def test_of_a_big_network_a_part_is_shown_and_all_is_there():
@@ -250,22 +266,21 @@ def test_a_run_is_stepped_through_and_its_limits_are_told(tmp_path):
 def test_watching_changes_nothing():
     rng = np.random.default_rng(0)
     x, W_xh, W_hh = rng.standard_normal((3, 1, 2)), rng.standard_normal((2, 4)), rng.standard_normal((4, 4))
-    h = rnn_forward(x, None, W_xh, W_hh, np.zeros(4))
-    d_h_direct = rng.standard_normal((3, 1, 4))
-    line = Line(rnn_backward, "d_h = d_h_direct[t] + d_h_next", "d_h")
-    watched, (kept,) = watch(lambda: rnn_backward(d_h_direct, x, h, W_xh, W_hh), [line])
-    for one, other in zip(watched, rnn_backward(d_h_direct, x, h, W_xh, W_hh), strict=True):
-        np.testing.assert_array_equal(one, other)
+    p = {"W_xh": W_xh, "W_hh": W_hh, "b_h": np.zeros(4)}
+    arguments = RNNCell(), rng.standard_normal((3, 1, 4)), cell_forward(RNNCell(), x, None, p), x, p
+    watched, (kept,) = watch(lambda: cell_backward(*arguments), [Line(cell_backward, "d_h", "d_s")])
+    plain = cell_backward(*arguments)
+    for name, d in plain.d_p.items():
+        np.testing.assert_array_equal(watched.d_p[name], d)
+    np.testing.assert_array_equal(watched.d_s0, plain.d_s0)
     assert len(kept) == 3
-    np.testing.assert_array_equal(kept[0], d_h_direct[2])
+    np.testing.assert_array_equal(kept[0], arguments[1][np.newaxis, 2])
 
 
 def test_a_large_vocabulary_makes_no_square_of_itself():
     V = 3_000
-    network, x = Network(V, 2, 1, V, activation="tanh"), np.array([V - 1, 1, 2])
-    p = network.initial(
-        np.random.default_rng(0), recurrent="orthogonal", gain=1.0, input_gain=1.0, dtype=np.dtype(np.float64)
-    )
+    network, x = language_network(V, 2), np.array([V - 1, 1, 2])
+    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, dtype=np.dtype(np.float64))
     tracemalloc.start()
     passes = Passes(network, p, x, x[::-1])
     _, most = tracemalloc.get_traced_memory()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elman.maths import cell
 from elman.maths.cases import CHECKED, Functions, all_cases, check_case, check_losses
+from elman.maths.cells import rnn as cell
 
 
 @pytest.mark.parametrize("activation", CHECKED)

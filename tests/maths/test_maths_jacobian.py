@@ -1,4 +1,4 @@
-"""A step's Jacobian against numbers, and a step back against the backward pass."""
+"""A step's Jacobian against finite differences, and against the backward pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from elman import maths
-from elman.maths.jacobian import step_backward, step_jacobian
+from elman.maths.cells.base import Cell
+from elman.maths.cells.rnn import RNNCell, step_jacobian
 
 CUBIC = (np.cbrt, lambda h: 1 / (3 * h * h))  # a pair of one's own
 ACTIVATIONS = ["tanh", "relu", "sigmoid", "identity", CUBIC]
@@ -32,14 +33,14 @@ def test_the_jacobian_is_the_numeric_derivative(seed, activation):
 
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=[a if isinstance(a, str) else "own" for a in ACTIVATIONS])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_step_back_is_the_jacobian_transposed_and_what_the_backward_pass_does(seed, activation):
+def test_the_jacobian_of_every_cell_follows_from_its_backward_step(seed, activation):
     h0, W_hh, forward, (x, W_xh) = one_step(seed, activation)
     h, d_h = forward(h0), np.random.default_rng(seed + 9).standard_normal((1, len(W_hh)))
-    d_a, back = step_backward(d_h, h[1], W_hh, activation=activation)
-    np.testing.assert_allclose(back[0], step_jacobian(h[1, 0], W_hh, activation=activation) @ d_h[0], rtol=1e-12)
+    cell, p = RNNCell(activation), {"W_hh": W_hh}
+    J = cell.jacobian(h[np.newaxis, 0], h[np.newaxis, 1], (), p)
+    np.testing.assert_allclose(J, Cell.jacobian(cell, h[np.newaxis, 0], h[np.newaxis, 1], (), p), rtol=1e-12)
     whole = maths.rnn_backward(d_h[np.newaxis], x, h, W_xh, W_hh, activation=activation)
-    np.testing.assert_allclose(back, whole.d_h0, rtol=1e-12)
-    np.testing.assert_allclose(d_a[0], whole.d_b_h, rtol=1e-12)
+    np.testing.assert_allclose(J @ d_h[0], whole.d_h0[0], rtol=1e-12)
 
 
 def test_many_steps_at_once():

@@ -6,7 +6,7 @@ import numpy as np
 
 from elman.data import ByteVocabulary, CharVocabulary, Vocabulary, WordVocabulary
 from elman.models.sampling import Writer
-from elman.network import Network
+from elman.network import language_network
 
 VOCABULARIES = {
     "char": CharVocabulary("abcde .\n"),
@@ -17,9 +17,9 @@ VOCABULARIES = {
 
 def random_writer(vocabulary: Vocabulary, *, layers: int = 1, seed: int = 0, sure: float = 4) -> Writer:
     """`sure` scales the output weights: 0 makes every token equally likely."""
-    network = Network(len(vocabulary), 12, layers, len(vocabulary))
+    network = language_network(len(vocabulary), 12, layers)
     parameters = network.initial(
-        np.random.default_rng(seed), recurrent="orthogonal", gain=1.0, input_gain=1.0, dtype=np.dtype(np.float64)
+        np.random.default_rng(seed), recurrent="orthogonal", gain=1.0, token_scale=1.0, dtype=np.dtype(np.float64)
     )
     parameters["head.W_hy"][...] *= sure
     return Writer(network, parameters, vocabulary)

@@ -27,6 +27,9 @@ from elman import (
 )
 from elman.errors import CheckpointError, ElmanError, NotFiniteError, RunError, ShapeError, VocabularyError
 from elman.models import sequence_run, sequence_task
+from elman.models.decoding import Decoder, beam_search
+from elman.models.generator_sample import UNKNOWN
+from elman.network import DecoderState
 from elman.network.pool import set_threads
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.events import Stepped
@@ -144,13 +147,16 @@ def test_sequence_to_sequence_learns_to_copy(reverse_source, both_ways):
 def test_a_beam_finds_nothing_less_likely_than_greed():
     model = made("translate", epochs=2)
     fitted = model.fitted_
-    from elman.models.decoding import beam_write, write
-
+    decoder = Decoder(fitted.network, fitted.parameters, UNKNOWN)
+    edge = fitted.network.edge
     for source in WORDS[:10]:
-        states = fitted.network.start(fitted.parameters, *_encoded(model, source))[0]
-        greedy = write(fitted.network, fitted.parameters, states, limit=12)[0]
-        wide = beam_write(fitted.network, fitted.parameters, states, limit=12, width=8)
-        assert _log(fitted, states, wide) >= _log(fitted, states, greedy) - 1e-9
+        start = DecoderState(fitted.network.start(decoder.packed, *_encoded(model, source)).state)
+        greedy = decoder.until(edge, start, limit=12)[0]
+        o, state = decoder.step(np.array([edge]), start)
+        found = beam_search(decoder, o, state, width=8, limit=12, edge=edge)
+        assert found[0].score == pytest.approx(_log(decoder, start, found[0].tokens))
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        assert found[0].score >= _log(decoder, start, greedy) - 1e-9
 
 
 def _encoded(model, source):
@@ -158,10 +164,10 @@ def _encoded(model, source):
     return x.padded(np.array([0])).astype(np.int64), x.lengths
 
 
-def _log(fitted, states, tokens):
+def _log(decoder, state, tokens):
     total, told = 0.0, [1, *tokens]
     for token, after in zip(told, [*tokens, 1], strict=True):
-        o, states = fitted.network.step(fitted.parameters, np.array([token]), states)
+        o, state = decoder.step(np.array([token]), state)
         o = o[0].astype(np.float64)
         o[0] = -np.inf  # the unknown is never written
         total += o[after] - np.logaddexp.reduce(o)
@@ -1056,8 +1062,8 @@ def test_what_tells_no_classes_has_no_accuracy(task):
 
 @pytest.mark.parametrize("options", [{}, {"pooling": "mean"}, {"pooling": "max", "both_ways": True}, {"tag": True}])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_the_loss_beside_the_accuracy_is_the_network_s_own_to_the_bit(options, precision):
-    """One pass gives both, beside network.loss: whoever changes one of them hears of it here."""
+def test_the_loss_of_validation_is_the_loss_of_training(options, precision):
+    """Two ways through a network: without gradients and with them."""
     task = "tag" if "tag" in options else "classify"
     kind, own, X, y = CASES[task]
     options = {name: value for name, value in options.items() if name != "tag"}
@@ -1068,9 +1074,11 @@ def test_the_loss_beside_the_accuracy_is_the_network_s_own_to_the_bit(options, p
     total = units = 0.0
     for rows in sequence_task.by_length(examples):
         batch = sequence_task.as_batch(examples, rows, fitted.parameters.buffer.dtype)
-        total += fitted.network.loss(fitted.parameters, batch, normaliser=1.0)
+        room = fitted.parameters.zeros()
+        total += fitted.network.loss_and_gradients(fitted.parameters, batch, room, normaliser=1.0)
         units += fitted.network.units(batch)
-    assert sequence_task.validation(fitted.network, fitted.parameters, examples).loss == total / units
+    found = sequence_task.validation(fitted.network, fitted.parameters, examples).loss
+    assert found == pytest.approx(total / units, rel=1e-6 if precision == "float32" else 1e-12)
 
 
 @pytest.mark.parametrize("task", ["classify", "tag"])

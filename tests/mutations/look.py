@@ -1,10 +1,13 @@
 """Mistakes that somebody could make in looking, one a line, for scripts/mutate: see tests/mutations/maths.py."""
 
 FOLDER = "elman/look"
-FLOW, VERDICT, SPECTRA = (f"tests/look/test_look_{name}.py" for name in ("flow", "verdict", "spectra"))
+NAMES = "flow", "verdict", "spectra", "source", "steps"
+FLOW, VERDICT, SPECTRA, SOURCE, STEPS = (f"tests/look/test_look_{name}.py" for name in NAMES)
 TESTS = {
     "flow.py": [FLOW],
-    "traces.py": [FLOW],
+    "source.py": [SOURCE],
+    "watch.py": [STEPS],
+    "traces.py": [FLOW, SPECTRA],
     "judging.py": [VERDICT],
     "spectra.py": [SPECTRA],
     "history.py": [SPECTRA, "tests/cli/test_cli_use.py"],
@@ -14,13 +17,19 @@ MUTANTS = [
     ("flow.py", "first = max(lag - 1, 0)", "first = lag", "h[0] is never reached"),
     ("flow.py", "k = t + 1 - lag\n", "k = t - lag\n", "the state before"),
     ("flow.py", "d_o @ text.W_hy.T if lag == 0 else 0.0", "d_o @ text.W_hy.T if lag <= 1 else 0.0", "direct twice"),
-    ("flow.py", "d_here @ text.W_xh[layer].T", "d_here @ text.W_hh[layer].T", "the wrong way down the stack"),
-    ("flow.py", "d[lag - first :] += from_above", "d[lag - first :] = from_above", "what the step after sends is lost"),
+    ("flow.py", 'step.d_z @ of_layer.p["W_xh"].T', 'step.d_z @ of_layer.p["W_hh"].T', "the wrong way down the stack"),
+    ("flow.py", "first :] += from_above", "first :] = from_above", "what the step after sends is lost"),
+    ("flow.py", "first :], k - 1)", "first :], np.maximum(k - 2, 0))", "through another step"),
     ("flow.py", "first[-len(part) :]", "first[: len(part)]", "lag 0 of other losses"),
     ("flow.py", "_ratio(d_a, d_h), _ratio(back, d_a)", "_ratio(back, d_a), _ratio(d_a, d_h)", "factors exchanged"),
     ("flow.py", "< gone)", "<= 2 * gone)", "another horizon"),
-    ("traces.py", "np.asarray(array, np.float64)", "np.asarray(array)", "single precision"),
-    ("traces.py", "None if state is None else", "None if True else", "the state that was given"),
+    ("traces.py", "np.dtype(np.float64)", "p.buffer.dtype", "single precision"),
+    ("traces.py", "[:, np.newaxis], state)", "[:, np.newaxis])", "the state that was given"),
+    ("traces.py", "self.s[:, t], self.s[:, t + 1]", "self.s[:, t + 1], self.s[:, t]", "h[t] for h[t+1] in a step back"),
+    ("traces.py", "for i in (t, t + 1))", "for i in (t + 1, t))", "h[t] for h[t+1] in a Jacobian"),
+    ("source.py", "if name in found:", "if False:", "a marker that is there twice"),
+    ("source.py", "max([child.lineno, *filter(None, head)])", "child.lineno", "a head in several lines"),
+    ("watch.py", "is not None and now != running", "is not None", "kept before it has run to its end"),
     ("judging.py", "(left < GONE) | (left > GROWN)", "(left < GONE)", "no explosion"),
     ("judging.py", "if activation < recurrent else", "if activation > recurrent + 9 else", "the wrong cause"),
     ("judging.py", "reach = min(reach or flow.steps, flow.steps)", "reach = flow.steps", "the reach is not asked for"),

@@ -5,6 +5,7 @@ FOLDER = "elman/models"
 TESTS = {
     "sampling.py": ["tests/models/test_models_sampling.py"],
     "beam.py": ["tests/models/test_models_beam.py"],
+    "decoding.py": ["tests/models/test_models_beam.py"],
     "copies.py": ["tests/models/test_models_copies.py"],
     "evaluation.py": ["tests/models/test_models_evaluation.py"],
     "language_model.py": [
@@ -54,14 +55,13 @@ MUTANTS = [
     ("sampling.py", 'if stop == "":', 'if stop == "-":', "an empty stop text"),
     # writing
     ("sampling.py", '[0] if vocabulary.kind == "word"', '[0] if vocabulary.kind == "text"', "<unk> is written"),
+    ("sampling.py", "tokens, state = decoder.write(", "tokens, _ = decoder.write(", "the state is forgotten"),
     (
         "sampling.py",
-        "o, state = self.read([token], state)",
-        "o, _ = self.read([token], state)",
-        "the state stands still",
+        "return o[-1, 0], DecoderState(after)",
+        "return o[0, 0], DecoderState(after)",
+        "the first logits of a prompt",
     ),
-    ("sampling.py", "o, state = self.read([token], state)", "o, state = self.read([token])", "the state is forgotten"),
-    ("sampling.py", "return o[-1, 0], state", "return o[0, 0], state", "the first logits of a prompt"),
     ("sampling.py", "return drawn, drawn", "return drawn, []", "the drawn token is not shown"),
     (
         "sampling.py",
@@ -112,16 +112,21 @@ MUTANTS = [
     ("sampling.py", "    yield held\n", "", "what was held is lost"),
     # beam
     ("beam.py", "check_request(length, stop, seed)", "pass", "not checked"),
-    ("beam.py", "begun = begun[:length]", "pass", "length 0 writes one"),
-    ("beam.py", "range(length - len(begun))", "range(length)", "one too many"),
-    ("beam.py", "logits[:, writer.banned] = -np.inf", "pass", "<unk> is found"),
-    ("beam.py", "total = scores[:, np.newaxis] + np.log", "total = np.log", "only the last step counts"),
-    ("beam.py", "np.argsort(-total, axis=None", "np.argsort(total, axis=None", "the worst are kept"),
-    ("beam.py", "[:width]", "[:1]", "always greedy"),
-    ("beam.py", "shown[: shown.index(stop)]", "shown", "the stop text is shown"),
-    ("beam.py", "if not alive or (ended and max(ended)[0] >= scores[0])", "if not alive or ended", "it ends too soon"),
-    ("beam.py", "[h[rows] for h in state]", "[h[: len(rows)] for h in state]", "states of other parents"),
-    ("beam.py", "finished = [*ended, ", "finished = [", "what ended is forgotten"),
+    ("beam.py", "begun[:length], writer", "begun, writer", "length 0 writes one"),
+    ("beam.py", "limit=length - len(begun)", "limit=length", "one too many"),
+    ("decoding.py", "logits[:, decoder.banned] = -np.inf", "pass", "<unk> is found"),
+    (
+        "decoding.py",
+        "totals = np.array([beam.score for beam in beams])[:, np.newaxis] + np.log",
+        "totals = np.log",
+        "only the last step counts",
+    ),
+    ("decoding.py", "np.argsort(-totals, axis=None", "np.argsort(totals, axis=None", "the worst are kept"),
+    ("decoding.py", "[:width]", "[:1]", "always greedy"),
+    ("beam.py", "text[: text.index(stop)]", "text", "the stop text is shown"),
+    ("decoding.py", "if not beams or best >= beams[0].score", "if not beams or ended", "it ends too soon"),
+    ("decoding.py", "state.take(rows))", "state.take(np.arange(len(rows))))", "states of other parents"),
+    ("decoding.py", "ended.append(candidate)", "pass", "what ended is forgotten"),
     ("beam.py", "default_rng([seed, 0])", "default_rng(0)", "the seed does nothing"),
     # copies
     ("copies.py", "WINDOW = 12", "WINDOW = 11", "windows of 11"),
@@ -156,11 +161,11 @@ MUTANTS = [
     # evaluation
     (
         "evaluation.py",
-        "state = network.zero_state(1, p.buffer.dtype)\n    for",
-        "state = [h + 0.5 for h in network.zero_state(1, p.buffer.dtype)]\n    for",
+        "state = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)\n    for",
+        "state = network.pack(p), network.stack.zero_state(1, p.buffer.dtype) + 0.5\n    for",
         "not from a zero state",
     ),
-    ("evaluation.py", "o, state = network.forward", "o, _ = network.forward", "chunks begin from zero"),
+    ("evaluation.py", "o, state = network.read", "o, _ = network.read", "chunks begin from zero"),
     ("evaluation.py", "start + CHUNK + 1", "start + CHUNK", "a token between chunks is lost"),
     ("evaluation.py", "/ (len(ids) - 1)", "/ len(ids)", "the mean over one too many"),
     ("evaluation.py", "if len(ids) < 2:", "if len(ids) < 1:", "one token divides by zero"),
@@ -188,11 +193,16 @@ MUTANTS = [
     ),
     (
         "language_model.py",
-        "self.corpus_, self.run_ = corpus, None",
-        "self.corpus_ = corpus",
+        "self.config_, self.corpus_, self.run_ = config, corpus, None",
+        "self.config_, self.corpus_ = config, corpus",
         "the old run after a new fit",
     ),
-    ("language_model.py", "self.config_ = config = Config()", "config = Config()", "the fitted config is not kept"),
+    (
+        "language_model.py",
+        "self.config_, self.corpus_, self.run_ = config",
+        "self.config_, self.corpus_, self.run_ = Config()",
+        "the fitted config is not kept",
+    ),
     (
         "language_model.py",
         '            config["corpus"] = self.run_.config.get("corpus")\n',

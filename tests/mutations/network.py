@@ -1,35 +1,35 @@
-"""Mistakes that somebody could make in networks over sequences, one a line, for scripts/mutate: see maths.py."""
+"""Mistakes that somebody could make in networks, one a line, for scripts/mutate: see maths.py."""
 
 FOLDER = "elman/network"
-SHAPES, ENCODER = "tests/network/test_network_shapes.py", "tests/network/test_network_encoder.py"
+SHAPES, STACK = "tests/network/test_network_shapes.py", "tests/network/test_network_recurrent_stack.py"
+LANGUAGE = "tests/network/test_network_stack.py"
 TESTS = {
-    "reader.py": [SHAPES],
-    "teller.py": [SHAPES],
-    "shape.py": [SHAPES],
-    "encoder.py": [ENCODER],
-    "fused.py": ["tests/kernels/test_kernels_network.py::test_other_activations"],
+    "network.py": [SHAPES, LANGUAGE],
+    "encoder_decoder.py": [SHAPES],
+    "batch.py": [SHAPES],
+    "stack.py": [STACK, LANGUAGE],
 }
 MUTANTS = [
-    ("reader.py", "d_vector *= mask.head", "pass", "dropout forgotten on the way back"),
-    ("reader.py", "weights = step_weights(weights, batch.x_lengths, len(o), o.dtype)", "weights = weights + 0 * o[..., 0]", "the padding counts"),  # noqa: E501
-    ("reader.py", "trace.final[-len(self.encoder.directions) :]", "trace.final[: len(self.encoder.directions)]", "the first layer is judged"),  # noqa: E501
-    ("reader.py", "return None, [*below, *map(np.ascontiguousarray, sides)]", "return None, [*below, *map(np.ascontiguousarray, sides[::-1])]", "directions exchanged"),  # noqa: E501
-    ("reader.py", "return mean_backward(d_vector, T, lengths), None", "return mean_backward(d_vector, T, None), None", "shares for the padding"),  # noqa: E501
-    ("teller.py", "wanted[lengths, np.arange(B)] = self.edge", "pass", "no end is asked for"),
-    ("teller.py", "told[1:] = y", "told[:-1] = y", "the answer is told"),
-    ("teller.py", "return told, wanted, lengths + 1", "return told, wanted, lengths", "one step too few"),
-    ("teller.py", "d_outputs *= mask.head", "pass", "dropout forgotten on the way back"),
-    ("teller.py", 'gradients["bridge.b_h"][...] += d_h.sum(axis=0)', "pass", "the bridge's bias"),
-    ("teller.py", "d_final = d_states\n", "d_final = [0 * d for d in d_states]\n", "the encoder learns nothing"),
-    ("teller.py", "np.split(d_c, len(self.encoder.cells), axis=1)", "np.split(d_c, len(self.encoder.cells), axis=1)[::-1]", "the encoder's cells exchanged"),  # noqa: E501
-    ("shape.py", "gradients.buffer += work.buffer", "gradients.buffer[:] = work.buffer", "one slice only"),
-    ("shape.py", "work.buffer[:] = 0", "pass", "gradients of the step before"),
-    ("shape.py", "np.arange(T)[:, np.newaxis] < lengths, weights, 0", "np.arange(T)[:, np.newaxis] <= lengths, weights, 0", "one step of padding counts"),  # noqa: E501
-    ("encoder.py", 'gradients[f"{cell}.h0"][...] += start.sum(axis=0)', "pass", "the learned state"),
-    ("encoder.py", "direct[0 if reverse else -1] += d_final[number]", "direct[-1] += d_final[number]", "the end of the other direction"),  # noqa: E501
-    ("encoder.py", "d *= masks.inputs", "pass", "input dropout forgotten on the way back"),
-    ("encoder.py", "trace.final.append(h[1] if reverse else h[-1])", "trace.final.append(h[-1])", "the state before anything was read"),  # noqa: E501
-    ("fused.py", "                d, d_below = d_below, d\n", "", "the layer below gets the gradient of the one above"),
-    ("fused.py", "np.dot(before[layer].T, d", "np.dot(states[layer].T, d", "h[t+1] for h[t]"),
-    ("fused.py", "np.dot(left[layer - 1].T, d", "np.dot(states[layer - 1].T, d", "as if nothing had been dropped"),
+    ("network.py", "d_vector *= mask.head", "pass", "dropout forgotten on the way back"),
+    ("network.py", "weights = step_weights(weights, batch.x_lengths, T, dtype)", "weights = weights + np.zeros((T, 1))", "the padding counts"),  # noqa: E501
+    ("network.py", "trace.final[-len(self.stack.directions) :, 0]", "trace.final[: len(self.stack.directions), 0]", "the first layer is judged"),  # noqa: E501
+    ("network.py", "d_final[-D:, 0] = d_vector.reshape(-1, D, self.stack.hidden).swapaxes(0, 1)", "d_final[-D:, 0] = d_vector.reshape(-1, D, self.stack.hidden).swapaxes(0, 1)[::-1]", "directions exchanged"),  # noqa: E501
+    ("network.py", "return mean_backward(d_vector, T, lengths), None", "return mean_backward(d_vector, T, None), None", "shares for the padding"),  # noqa: E501
+    ("network.py", "gradients.buffer += part.buffer", "gradients.buffer[:] = part.buffer", "one slice only"),
+    ("network.py", "batch.state[...] = trace.final", "pass", "the state is not carried"),
+    ("encoder_decoder.py", "wanted[lengths, np.arange(B)] = self.edge", "pass", "no end is asked for"),
+    ("encoder_decoder.py", "given[1:] = batch.y", "given[:-1] = batch.y", "the answer is given"),
+    ("encoder_decoder.py", "return given, wanted, lengths + 1,", "return given, wanted, lengths,", "one step too few"),
+    ("encoder_decoder.py", "d_h *= mask.head", "pass", "dropout forgotten on the way back"),
+    ("encoder_decoder.py", "d_b[...] = d_s.sum(axis=0)", "pass", "the bridge's bias"),
+    ("encoder_decoder.py", "p, d_final = packed.p, d_state", "p, d_final = packed.p, 0 * d_state", "the encoder learns nothing"),  # noqa: E501
+    ("encoder_decoder.py", "d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3))", "d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3)[::-1])", "the encoder's layers exchanged"),  # noqa: E501
+    ("batch.py", "np.arange(T)[:, np.newaxis] < lengths, weights, 0", "np.arange(T)[:, np.newaxis] <= lengths, weights, 0", "one step of padding counts"),  # noqa: E501
+    ("stack.py", "[...] = d_state[number, part].sum(axis=0)", "[...] = 0", "the learned state"),
+    ("stack.py", "trace.s[:, 1 if self.directions[number % D] else -1]", "trace.s[:, -1]", "the state before anything was read"),  # noqa: E501
+    ("stack.py", "d_x *= masks.inputs", "pass", "input dropout forgotten on the way back"),
+    ("stack.py", "                d *= masks.layers[layer]", "                pass", "dropout between layers forgotten on the way back"),  # noqa: E501
+    ("stack.py", "            d = d if d_x is None else d_x\n", "", "the layer below gets another layer's gradient"),
+    ("stack.py", "add_x=side > 0", "add_x=False", "one direction only"),
+    ("stack.py", "d_W[...] = 0", "pass", "gradients of the step before"),
 ]  # fmt: skip

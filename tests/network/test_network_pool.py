@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 
 from elman.errors import RangeError
-from elman.network import Network, pool
+from elman.network import Batch, language_network, pool
 
 FORK = """
 import os, sys
 import numpy as np
-from elman.network import Network, pool
+from elman.network import Batch, language_network, pool
 
 def bits():
     rng = np.random.default_rng(0)
-    network = Network(9, 8, 2, 9)
-    p = network.initial(rng, recurrent="orthogonal", gain=1, input_gain=0.3, dtype=np.dtype("float32"))
+    network = language_network(9, 8, 2)
+    p = network.initial(rng, recurrent="orthogonal", gain=1, token_scale=0.3, dtype=np.dtype("float32"))
     x, y = rng.integers(9, size=(2, 5, 80))
     d = p.zeros()
-    network.loss_and_gradients(p, x, y, network.zero_state(80, p.buffer.dtype), d, normaliser=1)
+    network.loss_and_gradients(p, Batch(x, y), d, normaliser=1)
     return d.buffer.tobytes()
 
 pool.set_threads(3)
@@ -120,13 +120,13 @@ def test_callers_from_several_threads_at_once_get_the_bits_that_they_get_alone()
 
     def bits(seed: int) -> list[bytes]:
         rng = np.random.default_rng(seed)
-        network = Network(9, 8, 2, 9)
-        p = network.initial(rng, recurrent="orthogonal", gain=1, input_gain=0.3, dtype=np.dtype("float32"))
+        network = language_network(9, 8, 2)
+        p = network.initial(rng, recurrent="orthogonal", gain=1, token_scale=0.3, dtype=np.dtype("float32"))
         x, y = rng.integers(9, size=(2, 5, 80))
-        state, seen = network.zero_state(80, p.buffer.dtype), []
+        state, seen = network.stack.zero_state(80, p.buffer.dtype), []
         for _ in range(5):
             d = p.zeros()
-            network.loss_and_gradients(p, x, y, state, d, normaliser=1)
+            network.loss_and_gradients(p, Batch(x, y, state=state), d, normaliser=1)
             seen.append(d.buffer.tobytes())
         return seen
 

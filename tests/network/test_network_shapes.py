@@ -1,4 +1,4 @@
-"""Readers and tellers: every gradient in every mode, padding that adds nothing, threads that change nothing."""
+"""Networks over whole sequences: every gradient in every mode, padding adds nothing, threads change nothing."""
 
 import itertools
 
@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from elman.maths.gradcheck import gradcheck
-from elman.network.encoder import Encoder
+from elman.network import Batch, Draw, Dropout, EncoderDecoder, HeadNetwork, Stack
+from elman.network.network import DecoderState
 from elman.network.pool import set_threads
-from elman.network.reader import Reader
-from elman.network.shape import Batch, Dropout
-from elman.network.teller import Teller
+from elman.network.stack import NO_MASKS
 
 X, H, Y = 3, 4, 3
 LENGTHS = np.array([4, 2, 0, 1, 3])
@@ -19,9 +18,16 @@ DROPOUTS = [Dropout(), Dropout(0.2, 0.2, 0.2)]  # more would leave equal states,
 FLOAT64 = np.dtype(np.float64)
 
 
-def encoder(tokens, *, both_ways=False, layers=1, embedding=0, prefix="", inputs=X):
-    return Encoder(
-        inputs, H, layers, both_ways=both_ways, embedding=embedding, learned_state=True, prefix=prefix, tokens=tokens
+def encoder(tokens, *, bidirectional=False, layers=1, embedding=0, prefix="", inputs=X):
+    return Stack(
+        inputs,
+        H,
+        layers,
+        bidirectional=bidirectional,
+        embedding=embedding,
+        learned_state=True,
+        prefix=prefix,
+        tokens=tokens,
     )
 
 
@@ -30,7 +36,7 @@ def inputs(rng, tokens):
 
 
 def reading(rng, pooling, loss, tokens, **options):
-    network = Reader(encoder(tokens, **options), Y, pooling=pooling, loss=loss)
+    network = HeadNetwork(encoder(tokens, **options), Y, pooling=pooling, loss=loss)
     y = rng.integers(Y, size=B) if loss == "cross_entropy" else rng.standard_normal((B, Y))
     if pooling == "none":
         y = rng.integers(Y, size=(T, B))
@@ -39,15 +45,15 @@ def reading(rng, pooling, loss, tokens, **options):
 
 
 def telling(rng, source, layers, embedding=0):
-    decoder = Encoder(Y, H, layers, embedding=embedding, prefix="decoder.")
+    decoder = Stack(Y, H, layers, embedding=embedding, prefix="decoder.")
     y, y_lengths = rng.integers(Y, size=(3, B)), np.array([3, 0, 2, 1, 2])
     weights = rng.uniform(0.5, 2, B)
     if source == "labels":
-        return Teller(X, decoder, Y, edge=1), Batch(rng.integers(X, size=B), y, weights, None, y_lengths)
+        return EncoderDecoder(X, decoder, Y, edge=1), Batch(rng.integers(X, size=B), y, weights, None, y_lengths)
     if source == "numbers":
-        return Teller(X, decoder, Y, edge=1), Batch(rng.standard_normal((B, X)), y, weights, None, y_lengths)
-    read = encoder(True, both_ways=source == "both ways", layers=layers, embedding=embedding, prefix="encoder.")
-    return Teller(read, decoder, Y, edge=1), Batch(inputs(rng, True), y, weights, LENGTHS, y_lengths)
+        return EncoderDecoder(X, decoder, Y, edge=1), Batch(rng.standard_normal((B, X)), y, weights, None, y_lengths)
+    read = encoder(True, bidirectional=source == "both ways", layers=layers, embedding=embedding, prefix="encoder.")
+    return EncoderDecoder(read, decoder, Y, edge=1), Batch(inputs(rng, True), y, weights, LENGTHS, y_lengths)
 
 
 def tagging(rng, **options):
@@ -65,68 +71,73 @@ def filled(network, rng):
 def check_gradients(network, batch, dropout):
     rng = np.random.default_rng(7)
     p = filled(network, rng)
-    masks = network.draw(rng, batch, dropout, FLOAT64)
-    gradients = p.zeros()
-    loss = network.loss_and_gradients(p, batch, gradients, normaliser=2.5, masks=masks)
-    assert loss == pytest.approx(network.slice_loss(p, batch, 2.5, masks), rel=1e-12)
-    gradcheck(lambda: network.slice_loss(p, batch, 2.5, masks), dict(p), dict(gradients)).expect()
+    draw, gradients, unused = Draw(dropout, 3, 4), p.zeros(), p.zeros()
+    loss = network.loss_and_gradients(p, batch, gradients, normaliser=2.5, draw=draw)
+    masks = network.masks(draw, batch, np.arange(B), FLOAT64) if any(dropout) else (NO_MASKS,) * len(network.stacks)
+
+    def whole():
+        return network.slice_loss(network.pack(p), batch, 2.5, unused, masks=masks)
+
+    assert loss == pytest.approx(whole(), rel=1e-12)
+    gradcheck(whole, dict(p), dict(gradients)).expect()
 
 
 @pytest.mark.parametrize(
     ("pooling", "loss"),
     [*itertools.product(("last", "mean", "max"), ("cross_entropy", "squared")), ("none", "cross_entropy")],
 )
-@pytest.mark.parametrize(("both_ways", "layers"), [*itertools.product((False, True), (1, 2))])
+@pytest.mark.parametrize(("bidirectional", "layers"), [*itertools.product((False, True), (1, 2))])
 @pytest.mark.parametrize(("tokens", "embedding"), [(False, 0), (True, 0), (True, 2)])
 @pytest.mark.parametrize("dropout", DROPOUTS)
-def test_gradients_of_a_reader(pooling, loss, both_ways, layers, tokens, embedding, dropout):
+def test_gradients_of_a_network_with_an_output_layer(pooling, loss, bidirectional, layers, tokens, embedding, dropout):
     rng = np.random.default_rng(2)
     check_gradients(
-        *reading(rng, pooling, loss, tokens, both_ways=both_ways, layers=layers, embedding=embedding), dropout
+        *reading(rng, pooling, loss, tokens, bidirectional=bidirectional, layers=layers, embedding=embedding), dropout
     )
 
 
 @pytest.mark.parametrize("dropout", DROPOUTS)
 def test_gradients_of_steps_that_count_differently(dropout):
-    network, batch = tagging(np.random.default_rng(4), both_ways=True)
+    network, batch = tagging(np.random.default_rng(4), bidirectional=True)
     check_gradients(network, batch, dropout)
     p = filled(network, np.random.default_rng(0))
-    o = network.forward(p, batch.x, LENGTHS)
+    o = network.outputs_of(network.pack(p), batch.x, LENGTHS)
     apart = [(t, b) for b in range(B) for t in range(LENGTHS[b])]
     losses = {(t, b): np.logaddexp.reduce(o[t, b]) - o[t, b, batch.y[t, b]] for t, b in apart}
     weights = {(t, b): batch.weights[b] * batch.y_weights[t, b] for t, b in apart}
     expected = sum(losses[step] * weights[step] for step in apart) / sum(weights.values())
-    assert network.loss(p, batch, normaliser=network.units(batch)) == pytest.approx(expected, rel=1e-12)
+    mean = network.evaluate(network.pack(p), batch)[0] / network.units(batch)
+    assert mean == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("source", ["labels", "numbers", "one way", "both ways"])
 @pytest.mark.parametrize(("layers", "embedding"), [(1, 0), (2, 0), (1, 2), (2, 2)])
 @pytest.mark.parametrize("dropout", DROPOUTS)
-def test_gradients_of_a_teller(source, layers, embedding, dropout):
+def test_gradients_of_an_encoder_and_decoder(source, layers, embedding, dropout):
     check_gradients(*telling(np.random.default_rng(3), source, layers, embedding), dropout)
 
 
 @pytest.mark.parametrize("source", ["labels", "numbers", "one way", "both ways"])
-def test_the_loss_of_a_teller_is_that_of_every_token_and_of_the_end(source):
+def test_the_loss_of_a_decoder_is_that_of_every_token_and_of_the_end(source):
     network, batch = telling(np.random.default_rng(3), source, 2)
     p = filled(network, np.random.default_rng(0))
-    total = 0.0
+    total, packed = 0.0, network.pack(p)
     for row, weight in enumerate(batch.weights):
-        one = batch.rows(slice(row, row + 1))
-        states, _, _ = network.start(p, one.x, one.x_lengths)
+        one = batch.take(slice(row, row + 1))
+        state = DecoderState(network.start(packed, one.x, one.x_lengths).state)
         tokens = [*one.y[: one.y_lengths[0], 0].tolist(), network.edge]
         for before, token in zip([network.edge, *tokens[:-1]], tokens, strict=True):
-            o, states = network.step(p, np.array([before]), states)
+            o, state = network.next_logits(packed, np.array([before]), state)
             total += weight * (np.logaddexp.reduce(o[0]) - o[0, token])
-    assert network.loss(p, batch, normaliser=1) == pytest.approx(total, rel=1e-12)
+    assert network.evaluate(packed, batch)[0] == pytest.approx(total, rel=1e-12)
 
 
 def made(kind):
     rng = np.random.default_rng(5)
     if kind in ("last", "mean", "max", "none"):
-        return reading(rng, kind, "cross_entropy", True, both_ways=True, layers=2)
+        return reading(rng, kind, "cross_entropy", True, bidirectional=True, layers=2)
     if kind == "weighted steps":
-        return tagging(rng, both_ways=True, layers=2)
+        return tagging(rng, bidirectional=True, layers=2)
     return telling(rng, kind, 2)
 
 
@@ -136,10 +147,12 @@ def test_a_padded_batch_equals_its_sequences_one_by_one(kind):
     p = filled(network, np.random.default_rng(0))
     whole, apart = p.zeros(), p.zeros()
     loss = network.loss_and_gradients(p, batch, whole, normaliser=1)
-    alone = [network.loss_and_gradients(p, batch.rows(slice(i, i + 1)), apart, normaliser=1) for i in range(B)]
+    alone = [
+        network.loss_and_gradients(p, batch.take(slice(i, i + 1)), apart, normaliser=1, add=True) for i in range(B)
+    ]
     assert loss == pytest.approx(sum(alone), rel=1e-12)
     np.testing.assert_allclose(whole.buffer, apart.buffer, rtol=1e-12, atol=1e-12)
-    apart_units = sum(network.units(batch.rows(slice(i, i + 1))) for i in range(B))
+    apart_units = sum(network.units(batch.take(slice(i, i + 1))) for i in range(B))
     assert network.units(batch) == pytest.approx(apart_units, rel=1e-12)
 
 
@@ -159,15 +172,15 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
 @pytest.mark.parametrize("kind", ["last", "none", "weighted steps", "labels", "both ways"])
 def test_the_number_of_threads_changes_no_bit(kind):
     network, batch = made(kind)
-    repeated = Batch(*(part if part is None else np.concatenate([part] * 40, axis=-1) for part in batch))
+    arrays = (part if part is None else np.concatenate([part] * 40, axis=-1) for part in batch[:6])
+    repeated = Batch(*arrays)
     p = filled(network, np.random.default_rng(0))
-    masks = network.draw(np.random.default_rng(1), repeated, DROPOUTS[1], FLOAT64)
     results = []
     try:
         for threads in (1, 2, 3, 8):
             set_threads(threads)
             gradients = p.zeros()
-            loss = network.loss_and_gradients(p, repeated, gradients, normaliser=1, masks=masks)
+            loss = network.loss_and_gradients(p, repeated, gradients, normaliser=1, draw=Draw(DROPOUTS[1], 1, 2))
             results.append((loss, gradients.buffer.tobytes()))
     finally:
         set_threads(None)

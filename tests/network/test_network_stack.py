@@ -1,4 +1,4 @@
-"""The stack: every gradient against numbers, by a forward pass written out here step by step."""
+"""A language network: every gradient against finite differences, by a forward pass written out here step by step."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from elman.maths.gradcheck import gradcheck
-from elman.network import Network, Parameters
+from elman.maths.truncation import Truncation
+from elman.network import Batch, Draw, Dropout, HeadNetwork, Parameters, Stack, language_network
 from elman.network.pool import set_threads
-from elman.network.stack import Reach, batch_slices
 
 V, H = 5, 3
 ONE_HOT = np.eye(V)
@@ -37,32 +37,40 @@ class Trial:
 
     def __init__(self, layers: int, B: int, T: int, *, masked: bool = False, activation: str = "tanh") -> None:
         rng = np.random.default_rng([layers, B, T, masked])
-        self.network = Network(V, H, layers, V, activation=activation)
-        self.p = self.network.initial(rng, recurrent="orthogonal", gain=0.9, input_gain=0.8, dtype=np.float64)
+        self.network = language_network(V, H, layers, activation=activation)
+        self.p = self.network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.8, dtype=np.float64)
         self.p.buffer += 0.1 * rng.standard_normal(self.p.buffer.size)  # biases too
         self.x, self.y = rng.integers(V, size=(2, T, B))
-        self.state = [0.5 * rng.standard_normal((B, H)) for _ in range(layers)]
-        self.masks = [rng.integers(2, size=(T, B, H)) / 0.5 for _ in range(layers)] if masked else None
+        self.state = 0.5 * rng.standard_normal((layers, 1, B, H))
+        self.draw = Draw(Dropout(layers=0.5, states=0.3), 3, 8) if masked else None
+        self.masks = None
+        if self.draw is not None:
+            (self.masks,) = self.network.masks(self.draw, Batch(self.x, self.y), np.arange(B), np.float64)
         self.normaliser = 0.7 * T * B
         self.function = FUNCTIONS[activation]
 
-    def gradients(self, reach: Reach | None = None, into: Parameters | None = None) -> tuple[float, Parameters, Any]:
-        d, state = self.p.zeros() if into is None else into, [h.copy() for h in self.state]
+    def gradients(
+        self, truncation: Truncation | None = None, into: Parameters | None = None
+    ) -> tuple[float, Parameters, Any]:
+        d, state = self.p.zeros() if into is None else into, self.state.copy()
         loss = self.network.loss_and_gradients(
-            self.p, self.x, self.y, state, d, normaliser=self.normaliser, masks=self.masks, reach=reach
-        )
+            self.p, Batch(self.x, self.y, state=state), d,
+            normaliser=self.normaliser, draw=self.draw, truncation=truncation, add=into is not None,
+        )  # fmt: skip
         return loss, d, state
 
     def losses(self, state: Any, steps: range, silent: int = 0) -> tuple[list[float], list[Any]]:
         """The loss of each of these steps but the first silent ones, and the states after each, from a given state."""
-        state, states, outs = list(state), [], []
+        state, states, outs = list(state[:, 0]), [], []
+        masks = None if self.masks is None else [*self.masks.layers, self.masks.head]
         weights = [[self.p[f"layers.{i}.{name}"] for name in ("W_xh", "W_hh", "b_h")] for i in range(len(state))]
         for t in steps:
             out = ONE_HOT[self.x[t]]
             for i, (W_xh, W_hh, b_h) in enumerate(weights):
-                state[i] = self.function(out @ W_xh + state[i] @ W_hh + b_h)
-                out = state[i] if self.masks is None else state[i] * self.masks[i][t]
-            states.append(list(state))
+                before = state[i] if self.masks is None else state[i] * self.masks.states[i]
+                state[i] = self.function(out @ W_xh + before @ W_hh + b_h)
+                out = state[i] if masks is None else state[i] * masks[i][t]
+            states.append(np.array(state)[:, np.newaxis])
             outs.append(out)
         o = np.array(outs[silent:]) @ self.p["head.W_hy"] + self.p["head.b_y"]
         y_hat = np.exp(o) / np.exp(o).sum(axis=2, keepdims=True)
@@ -72,16 +80,16 @@ class Trial:
     def whole_loss(self) -> float:
         return sum(self.losses(self.state, range(len(self.y)))[0])
 
-    def block_loss(self, reach: Reach) -> Callable[[], float]:
+    def block_loss(self, truncation: Truncation) -> Callable[[], float]:
         """Block after block, each from the states as they were k2 steps before its end, held fixed."""
         T = len(self.y)
         fixed = [self.state, *self.losses(self.state, range(T))[1]]
 
         def loss() -> float:
             total = 0.0
-            for first in range(0, T, reach.k1):
-                end = min(first + reach.k1, T)
-                start = max(0, end - reach.k2)
+            for first in range(0, T, truncation.k1):
+                end = min(first + truncation.k1, T)
+                start = max(0, end - truncation.k2)
                 total += sum(self.losses(fixed[start], range(start, end), silent=first - start)[0])
             return total
 
@@ -102,7 +110,8 @@ def test_every_gradient_of_the_stack_is_the_derivative(layers: int, masked: bool
 @pytest.mark.parametrize(("B", "slices"), [(16, 2), (33, 2), (130, 3)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_every_gradient_is_the_derivative_when_the_batch_is_cut_in_slices(B: int, slices: int, masked: bool) -> None:
-    assert len(batch_slices(B)) == slices
+    ids = np.zeros((1, B), np.int64)
+    assert len(Batch(ids, ids).slices()) == slices
     for layers, T in ((1, 1), (2, 3)):
         trial = Trial(layers, B, T, masked=masked)
         loss, d, _ = trial.gradients()
@@ -115,11 +124,11 @@ def test_every_gradient_is_the_derivative_when_the_batch_is_cut_in_slices(B: int
 def test_truncation_runs_through_the_whole_stack(reach: tuple[int, int], masked: bool) -> None:
     for layers, B, activation in ((2, 2, "tanh"), (3, 1, "sigmoid"), (2, 17, "tanh"), (1, 2, "relu")):
         trial = Trial(layers, B, 7, masked=masked, activation=activation)
-        loss, d, state = trial.gradients(Reach(*reach))
-        gradcheck(trial.block_loss(Reach(*reach)), trial.p, d, tolerance=TOLERANCE).expect()
+        loss, d, state = trial.gradients(Truncation(*reach))
+        gradcheck(trial.block_loss(Truncation(*reach)), trial.p, d, tolerance=TOLERANCE).expect()
         whole_loss, whole, whole_state = trial.gradients()
         assert loss == whole_loss  # truncation changes what is learnt from, not what is seen
-        assert all(np.array_equal(a, b) for a, b in zip(state, whole_state, strict=True))
+        assert np.array_equal(state, whole_state)
         if B > 1 and activation == "tanh":
             assert np.abs(d.buffer - whole.buffer).max() > 1e-3 * np.abs(whole.buffer).max()
 
@@ -128,29 +137,29 @@ def test_a_reach_of_the_whole_window_is_no_truncation() -> None:
     trial = Trial(2, 3, 6)
     _, whole, _ = trial.gradients()
     for k1, k2 in ((1, 6), (6, 6), (4, 60)):
-        np.testing.assert_allclose(trial.gradients(Reach(k1, k2))[1].buffer, whole.buffer, rtol=1e-12)
+        np.testing.assert_allclose(trial.gradients(Truncation(k1, k2))[1].buffer, whole.buffer, rtol=1e-12)
 
 
-@pytest.mark.parametrize("reach", [None, Reach(2, 3)])
-def test_gradients_are_added_to_what_is_there(reach: Reach | None) -> None:
+@pytest.mark.parametrize("truncation", [None, Truncation(2, 3)])
+def test_gradients_are_added_to_what_is_there(truncation: Truncation | None) -> None:
     trial = Trial(2, 20, 5, masked=True)
-    alone = trial.gradients(reach)[1]
+    alone = trial.gradients(truncation)[1]
     there = np.random.default_rng(3).standard_normal(alone.buffer.size)
     into = trial.p.zeros()
     into.buffer[:] = there
-    trial.gradients(reach, into)
+    trial.gradients(truncation, into)
     np.testing.assert_allclose(into.buffer, there + alone.buffer, rtol=1e-12)
-    trial.gradients(reach, into)
+    trial.gradients(truncation, into)
     np.testing.assert_allclose(into.buffer, there + 2 * alone.buffer, rtol=1e-12)
 
 
 @pytest.mark.parametrize("B", [1, 16, 130])
 def test_the_carried_state_is_the_one_that_forward_leaves(B: int) -> None:
     trial = Trial(3, B, 5)
-    before = [h.copy() for h in trial.state]
-    o, after = trial.network.forward(trial.p, trial.x, trial.state)
+    before = trial.state.copy()
+    o, after = trial.network.read(trial.network.pack(trial.p), trial.x, trial.state)
     assert o.shape == (5, B, V)
-    assert all(np.array_equal(a, b) for a, b in zip(trial.state, before, strict=True))  # forward leaves its argument
+    assert np.array_equal(trial.state, before)  # reading leaves its argument
     _, _, carried = trial.gradients()
     for mine, theirs, written_out in zip(carried, after, trial.losses(trial.state, range(5))[1][-1], strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
@@ -160,11 +169,14 @@ def test_the_carried_state_is_the_one_that_forward_leaves(B: int) -> None:
 def test_two_windows_with_carried_state_are_one_long_window() -> None:
     trial = Trial(2, 3, 8)
     loss, _, last = trial.gradients()
-    state, parts = [h.copy() for h in trial.state], []
+    state, parts = trial.state.copy(), []
     for steps in (slice(0, 5), slice(5, 8)):
         parts.append(
             trial.network.loss_and_gradients(
-                trial.p, trial.x[steps], trial.y[steps], state, trial.p.zeros(), normaliser=trial.normaliser
+                trial.p,
+                Batch(trial.x[steps], trial.y[steps], state=state),
+                trial.p.zeros(),
+                normaliser=trial.normaliser,
             )
         )
     assert sum(parts) == pytest.approx(loss, rel=1e-12)
@@ -173,37 +185,43 @@ def test_two_windows_with_carried_state_are_one_long_window() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("reach", [None, Reach(3, 5)])
-def test_the_bits_do_not_depend_on_the_number_of_threads(dtype: type, reach: Reach | None) -> None:
+@pytest.mark.parametrize("truncation", [None, Truncation(3, 5)])
+def test_the_bits_do_not_depend_on_the_number_of_threads(dtype: type, truncation: Truncation | None) -> None:
     rng = np.random.default_rng(0)
-    network = Network(20, 24, 2, 20)
-    p = network.initial(rng, recurrent="orthogonal", gain=1, input_gain=0.3, dtype=np.dtype(dtype))
+    network = language_network(20, 24, 2)
+    p = network.initial(rng, recurrent="orthogonal", gain=1, token_scale=0.3, dtype=np.dtype(dtype))
     x, y = rng.integers(20, size=(2, 9, 150))
     results = set()
     for threads in (1, 2, 3, 8, 1):
         set_threads(threads)
-        state, d = network.zero_state(150, np.dtype(dtype)), p.zeros()
-        losses = [network.loss_and_gradients(p, x, y, state, d, normaliser=9, reach=reach) for _ in range(3)]
-        results.add((*losses, d.buffer.tobytes(), *(h.tobytes() for h in state)))
+        state, d = network.stack.zero_state(150, np.dtype(dtype)), p.zeros()
+        batch = Batch(x, y, state=state)
+        losses = [network.loss_and_gradients(p, batch, d, normaliser=9, truncation=truncation) for _ in range(3)]
+        results.add((*losses, d.buffer.tobytes(), state.tobytes()))
     assert len(results) == 1
 
 
 def test_slices_cover_the_batch_and_depend_on_it_alone() -> None:
+    rng = np.random.default_rng(0)
     for B in range(1, 400):
-        slices = batch_slices(B)
-        assert [row for part in slices for row in range(B)[part]] == list(range(B))
-        sizes = [part.stop - part.start for part in slices]
-        assert min(sizes) >= 1
-        assert max(sizes) <= 64 + 1
-        assert max(sizes) - min(sizes) <= 1
-        for threads in (1, 7):
-            set_threads(threads)
-            assert batch_slices(B) == slices
-    assert [len(batch_slices(B)) for B in (1, 15, 16, 128, 129)] == [1, 1, 2, 2, 3]
+        ids, lengths = np.zeros((1, B), np.int64), rng.integers(0, 9, B)
+        for batch in (Batch(ids, ids), Batch(ids, ids[0], None, lengths)):
+            slices = [np.arange(B)[part].tolist() for part in batch.slices()]
+            assert sorted(row for part in slices for row in part) == list(range(B))
+            sizes = [len(part) for part in slices]
+            assert min(sizes) >= 1
+            assert max(sizes) <= 64 + 1
+            assert max(sizes) - min(sizes) <= 1
+            for threads in (1, 7):
+                set_threads(threads)
+                assert [np.arange(B)[part].tolist() for part in batch.slices()] == slices
+        for part in slices:  # of the ragged batch
+            assert lengths[part].tolist() == sorted(lengths[part], reverse=True)
+    assert [len(Batch(ids[:, :B], ids[:, :B]).slices()) for B in (1, 15, 16, 128, 129)] == [1, 1, 2, 2, 3]
 
 
 def test_parameters_are_views_of_one_buffer() -> None:
-    network = Network(7, 4, 2, 5)
+    network = HeadNetwork(Stack(7, 4, 2), 5)
     p = Parameters(network.shapes, np.dtype(np.float32))
     assert list(p) == [f"layers.{i}.{name}" for i, name in itertools.product(range(2), ("W_xh", "W_hh", "b_h"))] + [
         "head.W_hy",
@@ -233,10 +251,10 @@ def test_parameters_are_views_of_one_buffer() -> None:
 
 
 def test_initial_parameters_are_those_of_the_seed_with_orthogonal_recurrence_and_no_bias() -> None:
-    network = Network(11, 16, 2, 11)
+    network = language_network(11, 16, 2)
 
     def draw(seed: int, **options: Any) -> Parameters:
-        options = {"recurrent": "orthogonal", "gain": 1.5, "input_gain": 0.3, "dtype": np.float64, **options}
+        options = {"recurrent": "orthogonal", "gain": 1.5, "token_scale": 0.3, "dtype": np.float64, **options}
         return network.initial(np.random.default_rng(seed), **options)
 
     p = draw(1)

@@ -16,7 +16,7 @@ from elman.config import NetworkConfig
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.models.language_task import new_network, new_parameters
 from elman.models.sampling import Sampling, Writer, _until
-from elman.network import Network
+from elman.network import language_network
 from elman.serve import engine as engine_module
 from elman.serve.batch import BLOCK
 from elman.serve.engine import BusyError, Engine
@@ -32,7 +32,7 @@ def new_writer(vocabulary, *, hidden=24, layers=2, activation="tanh") -> Writer:
     network = new_network(config, len(vocabulary))
     p = new_parameters(network, config, 3)
     if activation != "tanh":
-        network = Network(len(vocabulary), hidden, layers, len(vocabulary), activation=activation)
+        network = language_network(len(vocabulary), hidden, layers, activation=activation)
     return Writer(network, p, vocabulary)
 
 
@@ -85,7 +85,7 @@ def engine():
                                         CharVocabulary("xyz")], ids=["char", "byte", "word", "no newline"])  # fmt: skip
 def test_texts_with_all_settings_side_by_side(engine, vocabulary, activation):
     stepper = Stepper(new_writer(vocabulary, activation=activation))
-    assert (stepper.speaker is None) == (activation != "tanh")
+    assert stepper.compiled == (activation == "tanh")
     first = vocabulary.decode([1])
     settings = [Sampling(), Sampling(0), Sampling(1.5, top_k=3), Sampling(1.0, top_p=0.5)]
     texts = [Text(stepper, first * (i % 4), seed=i, length=5 + 7 * i, how=settings[i % 4]) for i in range(9)]
@@ -140,11 +140,11 @@ def test_prompts_of_all_lengths_are_read_as_each_would_be_alone():
     stepper = _shared_stepper()
     rng = np.random.default_rng(0)
     texts = [rng.integers(0, len(LETTERS), n) for n in (1, 7, 30, 2, 18)]
-    h = stepper.read(texts, stepper.network.zero_state(5, np.dtype(np.float32)))
+    s = stepper.read(texts, stepper.network.stack.zero_state(5, np.dtype(np.float32)))
     for i, ids in enumerate(texts):
-        o, state = stepper.writer.read(ids)
-        assert all((mine[-1, i] == theirs[0]).all() for mine, theirs in zip(h, state, strict=True))
-        assert (stepper.logits(h[-1][-1:, i])[0] == o).all()
+        o, after = stepper.writer.read(ids)
+        assert (s[:, :, -1, i] == after.state[:, :, 0]).all()
+        assert (stepper.logits(s[-1, 0, -1:, i])[0] == o).all()
 
 
 def test_notes_say_what_the_model_thought(engine):
@@ -154,14 +154,14 @@ def test_notes_say_what_the_model_thought(engine):
     notes = [note for delta in (text.text(), text.deltas)[1] for note in delta.notes]
     ids = [note.token for note in notes]
     assert stepper.vocabulary.decode(ids) == "abc" + text.text()
-    h = stepper.read([np.array(ids)], stepper.zero_state)
-    o = stepper.logits(h[-1][1:, 0]).astype(np.float64)
+    h = stepper.read([np.array(ids)], stepper.zero_state)[:, 0, :, 0]  # (L, n+1, H)
+    o = stepper.logits(h[-1, 1:]).astype(np.float64)
     logp = o - np.log(np.exp(o).sum(axis=1, keepdims=True))
     assert notes[0].logprob is None
     assert [note.logprob for note in notes[1:]] == pytest.approx([logp[i, t] for i, t in enumerate(ids[1:])])
     for row, note in zip(logp, notes[1:], strict=False):
         assert [value for _, value in note.top] == pytest.approx(sorted(row)[:-3:-1])
-    assert [note.activation for note in notes] == pytest.approx(h[1][1:, 0, 5].tolist())
+    assert [note.activation for note in notes] == pytest.approx(h[1, 1:, 5].tolist())
 
 
 def test_a_cancelled_text_leaves_without_a_word(engine):
@@ -201,7 +201,7 @@ def test_more_than_the_limit_are_refused_all_at_once():
 
 def test_a_defect_ends_the_texts_it_meets_and_no_others(engine, caplog):
     broken = Stepper(new_writer(LETTERS))
-    broken.speaker.write = None
+    broken.decoder.sampler.write = None
     bad, good = Text(broken, "ab"), Text(_shared_stepper(), "ab", seed=1)
     engine.submit([bad.writing, good.writing])
     assert bad.finish == "error"

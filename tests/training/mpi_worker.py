@@ -18,7 +18,7 @@ from elman.cli.main import main
 from elman.models import language_run
 from elman.models.evaluation import CHUNK, mean_loss
 from elman.models.shared_evaluation import shared_mean_loss
-from elman.network import Network
+from elman.network import language_network
 from elman.training.distributed import join
 from elman.training.events import Event, Saved
 
@@ -54,8 +54,8 @@ def validation() -> None:
     """A text in more, as many and fewer chunks than there are ranks, and networks that forget, or never do."""
     rng = np.random.default_rng(0)
     for activation, gain in (("tanh", 0.5), ("tanh", 3.0), ("identity", 1.0)):  # 3: chaos
-        network = Network(5, 6, 2, 5, activation=activation)
-        options = {"recurrent": "orthogonal", "gain": gain, "input_gain": 1e-3, "dtype": np.dtype(np.float64)}
+        network = language_network(5, 6, 2, activation=activation)
+        options = {"recurrent": "orthogonal", "gain": gain, "token_scale": 1e-3, "dtype": np.dtype(np.float64)}
         p = network.initial(np.random.default_rng(1), **options)
         for length in (2, CHUNK, CHUNK + 1, CHUNK + 2, 3 * CHUNK, 7 * CHUNK + 99):
             ids = rng.integers(0, 5, length)

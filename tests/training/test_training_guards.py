@@ -15,26 +15,26 @@ from training_tools import SMALL, Here, flags, small_config, start
 from elman import SequenceClassifier
 from elman.errors import RangeError, RunError, StorageError
 from elman.models import language_run, sequence_run
-from elman.network import Network
+from elman.network import Batch, HeadNetwork, Stack
 from elman.training import Run
 
 
 def made(inputs: int = 5, outputs: int = 5):
-    network = Network(inputs, 4, 1, outputs)
+    network = HeadNetwork(Stack(inputs, 4), outputs)
     rng = np.random.default_rng(0)
-    return network, network.initial(rng, recurrent="orthogonal", gain=1, input_gain=0.3, dtype=np.float32)
+    return network, network.initial(rng, recurrent="orthogonal", gain=1, token_scale=0.3, dtype=np.float32)
 
 
 @pytest.mark.parametrize("bad", [-1, 5, 99_999_999])
 def test_ids_out_of_range_never_reach_compiled_code(bad: int) -> None:
     network, p = made()
     good, wrong = np.zeros((3, 2), np.int64), np.full((3, 2), bad)
-    state = network.zero_state(2, np.float32)
+    state = network.stack.zero_state(2, np.float32)
     with pytest.raises(RangeError, match="x: expected ids from 0 to 4"):
-        network.forward(p, wrong, state)
+        network.read(network.pack(p), wrong, state)
     for x, y, name in ((wrong, good, "x"), (good, wrong, "y")):
         with pytest.raises(RangeError, match=f"{name}: expected ids from 0 to 4"):
-            network.loss_and_gradients(p, x, y, state, p.zeros(), normaliser=1)
+            network.loss_and_gradients(p, Batch(x, y, state=state), p.zeros(), normaliser=1)
 
 
 def test_a_budget_in_seconds_does_not_count_the_first_step(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

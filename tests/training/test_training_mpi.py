@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from mpi_worker import DOUBLE, RESUMED, SINGLE, sequences
 from training_tools import PLAIN, SMALL, command, environment, flags, resume, rows, small_text, start
 
-from elman.models.language_task import uniform_lanes
 from elman.training import Run, Saved
 from elman.training.arrays import read_arrays
 from elman.training.distributed import World
@@ -409,17 +408,3 @@ def test_shares_are_everything_once_and_differ_by_one_at_most(count: int, size: 
     assert [i for share in shares for i in range(share.start, share.stop)] == list(range(count))
     sizes = [share.stop - share.start for share in shares]
     assert max(sizes) - min(sizes) <= 1
-
-
-@given(st.data())
-def test_a_rank_draws_the_numbers_of_its_own_lanes(data: st.DataObject) -> None:
-    """Odd sizes, too: a draw of 64 bits is two numbers."""
-    T, B, H, count = (data.draw(st.integers(1, top)) for top in (4, 9, 9, 3))
-    size = data.draw(st.integers(1, B))
-    seed = data.draw(st.integers(0, 99))
-    rng = np.random.default_rng(seed)
-    whole = [rng.random((T, B, H), np.float32) for _ in range(count)]
-    for rank in range(size):
-        mine, lanes = np.random.default_rng(seed), rank_of(rank, size).share(B)
-        for number in range(count):
-            assert np.array_equal(uniform_lanes(mine, (T, B, H), lanes, number), whole[number][:, lanes])

@@ -19,7 +19,7 @@ from elman.errors import ArgumentError, DivergenceError
 from elman.maths.arrays import Array
 from elman.models import language_run
 from elman.models.language_model import LanguageModel
-from elman.network import Parameters
+from elman.network import Batch, Draw, Parameters
 from elman.training import Event, Failed, Finished, RolledBack, Saved, Started, Stepped, Trainer, Validation
 from elman.training.arrays import read_arrays
 from elman.training.run import Run
@@ -111,14 +111,12 @@ def test_the_state_is_carried_from_window_to_window_and_zero_at_the_start_of_an_
     for step in range(4):
         d = task.parameters.zeros()
         first = task.stream.cursor["window"] == 0
-        carried = task.carried[0].copy()
+        carried = task.carried.copy()
         x, y, _ = task.stream.next()
         task.stream.seek({"epoch": 0, "window": step % 2})
         loss = task.add_gradients(d, step)
-        state = [np.zeros_like(carried) if first else carried]
-        expected = task.network.loss_and_gradients(
-            task.parameters, x, y, state, task.parameters.zeros(), normaliser=y.size
-        )
+        batch = Batch(x, y, state=np.zeros_like(carried) if first else carried)
+        expected = task.network.loss_and_gradients(task.parameters, batch, task.parameters.zeros(), normaliser=y.size)
         assert loss == expected
         begin.append(loss)
     assert begin[0] == begin[2]
@@ -127,17 +125,24 @@ def test_the_state_is_carried_from_window_to_window_and_zero_at_the_start_of_an_
 
 def test_dropout_draws_masks_that_keep_the_mean_and_depend_on_seed_and_step_alone(text: Path) -> None:
     task = new_trainer(text, dropout=0.25, hidden=16, layers=2).task
-    masks = task._masks(3, 50)
+
+    def drawn(task, step: int) -> list[Array]:
+        """The masks of the first layer and of the head."""
+        batch = Batch(np.zeros((50, 4), np.int64), np.zeros((50, 4), np.int64))
+        draw = Draw(task.dropout, task.config.seed, step)
+        (masks,) = task.network.masks(draw, batch, np.arange(4), np.float32)
+        return [*masks.layers, masks.head]
+
+    masks = drawn(task, 3)
     assert [m.shape for m in masks] == [(50, 4, 16)] * 2
     assert set(np.unique(masks[0]).tolist()) == {0.0, float(np.float32(1) / np.float32(0.75))}
     assert all(abs(m.mean() - 1) < 0.05 for m in masks)
     assert not np.array_equal(*masks)
     again = new_trainer(text, dropout=0.25, hidden=16, layers=2).task
-    again._masks(1, 50)
-    assert all(np.array_equal(a, b) for a, b in zip(masks, again._masks(3, 50), strict=True))
-    assert not np.array_equal(masks[0], task._masks(4, 50)[0])
+    assert all(np.array_equal(a, b) for a, b in zip(masks, drawn(again, 3), strict=True))
+    assert not np.array_equal(masks[0], drawn(task, 4)[0])
     other = new_trainer(text, dropout=0.25, hidden=16, layers=2, seed=1).task
-    assert not np.array_equal(masks[0], other._masks(3, 50)[0])
+    assert not np.array_equal(masks[0], drawn(other, 3)[0])
 
 
 # -- budgets ----------------------------------------------------------------------------------------------------------
@@ -203,9 +208,9 @@ def test_validation_is_one_lane_from_a_zero_state_over_all_tokens_but_the_first(
 def test_validation_uses_no_dropout_and_changes_nothing(text: Path) -> None:
     task, plain = new_trainer(text, dropout=0.5).task, new_trainer(text).task
     task.add_gradients(task.parameters.zeros(), 0)
-    before = [h.copy() for h in task.carried], task.stream.cursor
+    before = task.carried.copy(), task.stream.cursor
     assert task.validate() == plain.validate() == task.validate()
-    assert all(np.array_equal(a, b) for a, b in zip(before[0], task.carried, strict=True))
+    assert np.array_equal(before[0], task.carried)
     assert task.stream.cursor == before[1]
 
 

@@ -46,7 +46,7 @@ class Evaluate:
                 raise ArgumentError("--unknown", expected="a language model", got=got, do=do)
             return evaluate_sequences(self.run_folder, self.source, encoding=self.encoding, as_json=self.json)
         model = LanguageModel.load(self.run_folder)
-        say_if_compiling("_forward")
+        say_if_compiling("forward")
         assert model.run_ is not None
         data = config_of(model.run_).data
         corpus = open_corpus(

@@ -48,7 +48,7 @@ class Look:
 
         model = LanguageModel.load(self.run_folder)
         out = self._checked_out()
-        say_if_compiling("forward_window")
+        say_if_compiling("backward")
         data = model.config_.data
         options: dict[str, Any] = {"vocabulary": model.vocabulary_, "unknown": self.unknown}
         with reading() as progress:

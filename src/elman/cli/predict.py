@@ -62,7 +62,7 @@ class Predict:
         if self.beam > 1 and self.temperature:
             raise ArgumentError("--beam searches for the likeliest, --temperature draws at random", do="Choose one.")
         items = self._items(model)
-        say_if_compiling("_forward")
+        say_if_compiling("forward")
         if not items:
             return 0
         if note := _strangers(model, items):

@@ -45,7 +45,7 @@ class Sample:
         how = Sampling(self.temperature, self.top_k, self.top_p).check()
         check_request(self.length, self.stop, self.seed)
         model = LanguageModel.load(self.run_folder)
-        say_if_compiling("write_tokens")
+        say_if_compiling("sample")
         options: dict[str, Any] = {"stop": self.stop, "seed": self.seed, "unknown": self.unknown}
         several = []
         if self.count > 1:

@@ -48,7 +48,7 @@ class Serve:
         doors = Doors(self.host, key, self.allow_host, self.allow_origin, limits.max_body)
         with listen(self.host, self.port, limits.max_seconds) as listener:
             if self.run_folders:
-                say_if_compiling("write_tokens")
+                say_if_compiling("sample")
             with errors.rich.status("loading"):
                 service = new_service(self.run_folders, doors, limits, runs=self.runs)
             for warning in warnings(doors):

@@ -81,7 +81,7 @@ class Sweep:
             set_threads(self.threads)
         config = check(Config(self.data, self.network, self.training))
         dimensions = space(self.search, self.fixed)
-        say_if_compiling("forward_window")
+        say_if_compiling("backward")
         corpus = self._corpus()
         out = self.out or Path("sweeps") / corpus.name
         sweep = Trials(out, corpus, config, dimensions, storage=self.storage)

@@ -93,7 +93,7 @@ class Train:
             set_threads(threads)
         if self.watch:
             check_extra()
-        say_if_compiling("forward_window")
+        say_if_compiling("backward")
         return self._start() if self.resume is None else self._resume(self.resume)
 
     def _start(self) -> int:

@@ -94,7 +94,7 @@ class TrainSequences:
             set_threads(threads)
         if self.watch:
             check_extra()
-        say_if_compiling("_forward")
+        say_if_compiling("backward")
         return self._start() if self.resume is None else self._resume(self.resume)
 
     def _start(self) -> int:

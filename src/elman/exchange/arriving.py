@@ -16,7 +16,7 @@ from elman.exchange.portable import Portable, fitting
 from elman.maths.arrays import Array
 
 
-def named(path: Path, parameters: Mapping[str, Array], activation: str, vocabulary: Path | None) -> Portable:
+def named(path: Path, parameters: Mapping[str, Array], cell: str, activation: str, vocabulary: Path | None) -> Portable:
     """The model with its tokens in the order of our ids."""
     hidden, tokens = parameters["head.W_hy"].shape
     if vocabulary is None:
@@ -31,7 +31,8 @@ def named(path: Path, parameters: Mapping[str, Array], activation: str, vocabula
         p["layers.0.W_xh"] = p["layers.0.W_xh"][list(order)]
     p["head.W_hy"], p["head.b_y"] = p["head.W_hy"][:, list(order)], p["head.b_y"][list(order)]
     layers = sum(name.endswith("W_hh") for name in p)
-    config = Config().with_options(hidden=hidden, layers=layers, activation=activation, tokens=ours.kind)
+    options = {"hidden": hidden, "layers": layers, "cell": cell, "activation": activation, "tokens": ours.kind}
+    config = Config().with_options(**options)
     return fitting(path, p, config, ours)
 
 

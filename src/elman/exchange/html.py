@@ -16,7 +16,7 @@ from elman.exchange.portable import refuse_existing, write_new
 from elman.exchange.quantise import Precision, store
 from elman.models import language_run
 from elman.models.evaluation import mean_loss
-from elman.network import Network, Parameters
+from elman.network import HeadNetwork, Parameters
 from elman.training.run import Run
 
 UNITS = {"char": "characters", "byte": "bytes", "word": "words"}
@@ -39,23 +39,24 @@ def write_html(run_path: Path, out: Path, *, precision: Precision = "float32", f
     measured = _measure(run, network, parameters, stored.parameters)
     corpus = run.config.get("corpus")
     name = corpus.get("name") if isinstance(corpus, dict) else None
+    stack = network.stack
     facts = {
         "name": name,
         "tokens": vocabulary.kind,
         "units": UNITS[vocabulary.kind],
-        "activation": network.activation,
-        "layers": network.layers,
-        "hidden": network.hidden,
+        "activation": stack.cell.activation,
+        "layers": stack.layers,
+        "hidden": stack.hidden,
         "precision": precision,
         "loss": measured.original,
         "loss_as_stored": measured.stored,
         "arrays": network.shapes,
         "vocabulary": None if vocabulary.kind == "byte" else vocabulary.tokens,
     }
-    size = f"{network.layers} × {network.hidden}" if network.layers > 1 else f"{network.hidden}"
+    size = f"{stack.layers} × {stack.hidden}" if stack.layers > 1 else f"{stack.hidden}"
     words = {
         "title": escape(name if isinstance(name, str) and name else run.path.resolve().name),
-        "network": f"A recurrent network that has read it: {size} {network.activation} units, "
+        "network": f"A recurrent network that has read it: {size} {stack.cell.activation} units, "
         f"{parameters.buffer.size:,} weights, {len(vocabulary)} different {UNITS[vocabulary.kind]}.",
         "tokens": UNITS[vocabulary.kind],
         "measured": _in_words(measured, precision, UNITS[vocabulary.kind]),
@@ -65,7 +66,7 @@ def write_html(run_path: Path, out: Path, *, precision: Precision = "float32", f
     return write_new(out, _page(words, facts, stored.data), force=force)
 
 
-def _measure(run: Run, network: Network, original: Parameters, stored: Parameters) -> Measured:
+def _measure(run: Run, network: HeadNetwork, original: Parameters, stored: Parameters) -> Measured:
     try:
         ids = language_run.prepare(language_run.corpus_of(run), language_run.config_of(run)).judged
         before = mean_loss(network, original, ids)

@@ -1,4 +1,4 @@
-"""A language model from an ONNX file: operators RNN, one above the other, and a linear output. Nothing is guessed.
+"""A language model from an ONNX file: recurrent operators, one above the other, and a linear output.
 
 The graph is walked from the logits back to the token ids. On the way only what is listed here may stand; any other
 operator is named and refused, because without it the model would be another one.
@@ -14,20 +14,19 @@ import numpy as np
 
 from elman.errors import CheckpointError
 from elman.exchange.arriving import named, refuse_options
+from elman.exchange.cells import FORMATS, known_names
 from elman.exchange.onnx_graph import import_onnx
-from elman.exchange.onnx_layers import ACTIVATIONS
 from elman.exchange.portable import KEY, Portable, fitting, read_facts
-from elman.exchange.torch_names import merged
 from elman.maths.arrays import Array
+from elman.maths.cells import CELLS
 from elman.models.sequence_terms import Terms
 
 LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # the same numbers, elsewhere
 STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # a part of them: how a layer gets its own state
 AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}
-PARTS = {"RNN", "MatMul", "Gemm", "Add", "OneHot"}  # each of these must be on the way
+PARTS = {"MatMul", "Gemm", "Add", "OneHot"}  # each of these must be on the way, as must each recurrent layer
 STANDARD = ("", "ai.onnx")  # domains
 NEVER_EMPTY = ("activations", "perm")
-NAMES = {theirs: ours for ours, theirs in ACTIVATIONS.items()}
 
 
 def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
@@ -54,9 +53,10 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
     if isinstance(terms, Terms):
         do = "Export the run with --to torch: from there it comes back."
         raise CheckpointError(f"{path}", expected="a language model", got=f"a model to {terms.task}", do=do)
-    parameters, activation = walk.parameters()
-    if activation != config.network.activation:
-        raise CheckpointError(f"{path} is damaged", expected=config.network.activation, got=activation)
+    parameters, *found = walk.parameters()
+    expected = [config.network.cell, config.network.activation]
+    if found != expected:
+        raise CheckpointError(f"{path} is damaged", expected=" with ".join(expected), got=" with ".join(found))
     return fitting(path, parameters, config, terms)
 
 
@@ -108,25 +108,29 @@ class Walk:
         self.inputs = {value.name for value in graph.input} - set(self.constants)
         self.passed: list[Any] = []  # the nodes that were understood
 
-    def parameters(self) -> tuple[dict[str, Array], str]:
-        """Of the whole network, and its activation."""
+    def parameters(self) -> tuple[dict[str, Array], str, str]:
+        """Of the whole network, its cell and its activation."""
         operators = {node.op_type for node in self.graph.node}
-        if strange := sorted(operators - STATE - AROUND - PARTS):
-            raise self._refused("operators RNN and a linear output", ", ".join(strange))
+        self.cells = {row.name: cell for cell, row in FORMATS.items()}  # by operator
+        parts = PARTS | set(self.cells)
+        if strange := sorted(operators - STATE - AROUND - parts):
+            raise self._refused(f"operators {known_names()} and a linear output", ", ".join(strange))
         W_hy, b_y, value = self._head()
         layers: list[dict[str, Array]] = []  # the last one first
-        activations = set()
-        while (rnn := self._made_by(value, "RNN")) is not None:
+        kinds: dict[str, set[str]] = {"cell": set(), "activation": set()}
+        while (rnn := self._made_by(value, *self.cells)) is not None:
             layer, activation = self._layer(rnn)
             layers.append(layer)
-            activations.add(activation)
+            kinds["cell"].add(self.cells[rnn.op_type])
+            kinds["activation"].add(activation)
             value = self._back(rnn.input[0], LAYOUT, keep_width=True)
-            if self._made_by(value, "RNN") is not None:
+            if self._made_by(value, *self.cells) is not None:
                 self._back(rnn.input[0], LAYOUT, keep_time=True)
         if not layers:
-            raise self._refused("an operator RNN before the linear output", "another input")
-        if len(activations) > 1:
-            raise self._refused("one activation in all layers", ", ".join(sorted(activations)))
+            raise self._refused(f"an operator {known_names()} before the linear output", "another input")
+        for what, found in kinds.items():
+            if len(found) > 1:
+                raise self._refused(f"one {what} in all layers", ", ".join(sorted(found)))
         table = self._table(value)
         if table is not None:  # a token's row, times W_xh, is its row of the W_xh that we keep
             if table.shape[1:] != layers[-1]["W_xh"].shape[:1]:
@@ -134,10 +138,10 @@ class Walk:
             if len(table) != len(b_y):  # checked before the product, which could be of any size
                 raise self._refused(f"a row for each of the {len(b_y)} tokens of the output", len(table))
             layers[-1]["W_xh"] = table @ layers[-1]["W_xh"]
-        if unused := [node for node in self.graph.node if node.op_type in PARTS and node not in self.passed]:
+        if unused := [node for node in self.graph.node if node.op_type in parts and node not in self.passed]:
             raise self._refused("one way from the tokens to the logits", f"{unused[0].op_type} beside it")
         p = {f"layers.{i}.{name}": array for i, layer in enumerate(reversed(layers)) for name, array in layer.items()}
-        return p | {"head.W_hy": W_hy, "head.b_y": b_y}, activations.pop()
+        return p | {"head.W_hy": W_hy, "head.b_y": b_y}, kinds["cell"].pop(), kinds["activation"].pop()
 
     def _head(self) -> tuple[Array, Array, str]:
         """W_hy, b_y, and the value that they are applied to."""
@@ -152,9 +156,7 @@ class Walk:
             if len(constant) != 1:
                 raise self._refused("a constant b_y", f"Add of {len(constant)} constants")
             bias, value = self.constants[constant[0]], self._back(rest[0], LAYOUT, keep_width=True)
-        node = self._made_by(value, "MatMul")
-        if node is None:
-            node = self._made_by(value, "Gemm")
+        node = self._made_by(value, "MatMul", "Gemm")
         if node is None:
             raise self._refused("MatMul or Gemm", "another operator before Add")
         W = self._constant(node, 1, 2)
@@ -170,25 +172,35 @@ class Walk:
         return W, b_y, self._back(node.input[0], LAYOUT, keep_width=True)
 
     def _layer(self, node: Any) -> tuple[dict[str, Array], str]:
-        """The parameters of one operator RNN, and its activation."""
-        a = self.attributes[node.output[0]]
+        """The parameters of one recurrent operator, and its activation."""
+        a, operator, cell = self.attributes[node.output[0]], node.op_type, self.cells[node.op_type]
+        row, parts = FORMATS[cell], len(CELLS[cell].state_names)
         direction = a.get("direction", b"forward").decode("utf-8", "replace")
         if direction != "forward":
             raise self._refused("a network that reads forwards, which a language model must", direction)
         if "clip" in a:
-            raise self._refused("RNN without clip", a["clip"])
-        W, R = self._constant(node, 1, 3)[0], self._constant(node, 2, 3)[0]  # (H, X), (H, H)
-        H = len(R)
-        B = self._constant(node, 3, 2)[0] if len(node.input) > 3 and node.input[3] else np.zeros(2 * H, R.dtype)
-        if len(B) != 2 * H:
-            raise self._refused(f"biases of shape (1, {2 * H})", f"(1, {len(B)})")
-        if len(node.input) > 5 and node.input[5]:
-            self._check_start(node.input[5])
-        name = a.get("activations", [b"Tanh"])[0].decode("utf-8", "replace")
+            raise self._refused(f"{operator} without clip", a["clip"])
+        for name, value in row.onnx_attributes.items():
+            if a.get(name, 0) != value:
+                raise self._refused(f"{operator} with {name} = {value}", a.get(name, 0))
+        W, R = self._constant(node, 1, 3)[0], self._constant(node, 2, 3)[0]  # (G·H, X), (G·H, H)
+        N = len(R)
+        if len(W) != N or len(row.gates) * R.shape[1] != N:
+            raise self._refused(f"{operator} with weights (1, G·H, X) and (1, G·H, H)", f"{W.shape}, {R.shape}")
+        B = self._constant(node, 3, 2)[0] if len(node.input) > 3 and node.input[3] else np.zeros(2 * N, R.dtype)
+        if len(B) != 2 * N:
+            raise self._refused(f"biases of shape (1, {2 * N})", f"(1, {len(B)})")
+        for start in filter(None, node.input[5 : 5 + parts]):
+            self._check_start(start)
+        if more := [name for name in node.input[5 + parts :] if name]:
+            raise self._refused(f"{operator} without further inputs", ", ".join(more))
+        ours = {theirs: ours for ours, theirs in row.onnx_activations.items()}
+        found = tuple(name.decode("utf-8", "replace") for name in a.get("activations", ()))
+        found = found or row.onnx_activations["tanh"]
         slope = (a.get("activation_alpha"), a.get("activation_beta"))
-        if name not in NAMES or (name == "Affine" and slope != ([1.0], [0.0])):
-            raise self._refused(f"an activation of {', '.join(NAMES)} (1 · a + 0)", name)
-        return {"W_xh": W.T, "W_hh": R.T, "b_h": merged(B[:H], B[H:])}, NAMES[name]
+        if found not in ours or ("Affine" in found and slope != ([1.0], [0.0])):
+            raise self._refused(f"an activation of {', '.join(map('/'.join, ours))} (1 · a + 0)", "/".join(found))
+        return row.from_onnx(W, R, B), ours[found]
 
     def _table(self, value: str) -> Array | None:
         """The rows that the tokens stand for; None where they are one-hot."""
@@ -244,10 +256,10 @@ class Walk:
         before, after = (self.widths.get(name) for name in (node.input[0], node.output[0]))
         return node.op_type not in ("Reshape", "Flatten") or (before is not None and before == after)
 
-    def _made_by(self, value: str, operator: str) -> Any:
-        """The node that makes this value as its first output, if it is of this kind."""
+    def _made_by(self, value: str, *operators: str) -> Any:
+        """The node that makes this value as its first output, if it is one of these."""
         node = self.maker.get(value)
-        if node is None or node.op_type != operator or node.output[0] != value:
+        if node is None or node.op_type not in operators or node.output[0] != value:
             return None
         self.passed.append(node)
         return node

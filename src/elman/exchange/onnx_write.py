@@ -10,11 +10,10 @@ from pathlib import Path
 from elman.data.inputs import NumberInputs
 from elman.data.targets import Labels, Numbers
 from elman.exchange.onnx_graph import Graph
-from elman.exchange.onnx_models import Scale, reader_graph, start_graph, text_graph
+from elman.exchange.onnx_models import Scale, head_graph, start_graph, text_graph
 from elman.exchange.portable import KEY, Portable, Wrote, from_run, refuse_existing
 from elman.models.sequence_terms import Terms
-from elman.network.reader import Reader
-from elman.network.teller import Teller
+from elman.network import EncoderDecoder, HeadNetwork
 from elman.training.storage import write_files
 
 
@@ -34,10 +33,9 @@ def write_onnx(run: Path, out: Path, *, force: bool = False) -> Wrote:
 def graphs(model: Portable) -> dict[str, Graph]:
     """The graph of a model, or its parts encoder and decoder."""
     p, network, terms = model.parameters, model.network, model.terms
-    activation = model.config.network.activation
-    if isinstance(network, Reader) and isinstance(terms, Terms):
-        return {"": reader_graph(network, p, scale=_scale(terms.inputs), told=_scale(terms.targets))}
-    if isinstance(network, Teller) and isinstance(terms, Terms):
+    if isinstance(network, HeadNetwork) and isinstance(terms, Terms):
+        return {"": head_graph(network, p, scale=_scale(terms.inputs), told=_scale(terms.targets))}
+    if isinstance(network, EncoderDecoder) and isinstance(terms, Terms):
         start = start_graph(
             network,
             p,
@@ -45,8 +43,8 @@ def graphs(model: Portable) -> dict[str, Graph]:
             scale=_scale(terms.inputs),
             reverse=network.encoder is not None and model.config.options()["reverse_source"],
         )
-        return {"encoder": start, "decoder": text_graph(p, activation, "decoder.")}
-    return {"": text_graph(p, activation)}
+        return {"encoder": start, "decoder": text_graph(network, p)}
+    return {"": text_graph(network, p)}
 
 
 def _scale(numbers: object) -> Scale | None:

@@ -18,7 +18,6 @@ from elman.models.language_task import new_network
 from elman.models.sequence_run import Fitted
 from elman.models.sequence_terms import SHAPES, Terms
 from elman.network import Network, Parameters
-from elman.network.shape import Shape
 from elman.training.arrays import to_bytes
 from elman.training.run import Run
 from elman.training.storage import as_json, write_file
@@ -39,7 +38,7 @@ class Portable(NamedTuple):
         return self.terms.task if isinstance(self.terms, Terms) else "lm"
 
     @property
-    def network(self) -> Network | Shape:
+    def network(self) -> Network:
         return new(self.config, self.terms)
 
     def facts(self) -> str:
@@ -63,7 +62,7 @@ class Wrote(NamedTuple):
     what: str  # one sentence for who uses it
 
 
-def new(config: Config | SequenceConfig, terms: Vocabulary | Terms) -> Network | Shape:
+def new(config: Config | SequenceConfig, terms: Vocabulary | Terms) -> Network:
     """The network that belongs to them."""
     if isinstance(config, SequenceConfig) and isinstance(terms, Terms):
         return sequence_run.new_shape(terms, config)
@@ -87,7 +86,7 @@ def to_run(model: Portable, path: Path, *, force: bool = False) -> Run:
     parameters = Parameters(network.shapes, np.dtype(model.config.network.precision))
     for name, array in model.parameters.items():
         parameters[name][...] = array
-    if isinstance(network, Shape):
+    if isinstance(model.terms, Terms):
         fitted = Fitted(model.terms, model.config, network, parameters)  # type: ignore[arg-type]
         return sequence_run.save(fitted, path, force=force)
     files = {"vocabulary.json": as_json(model.terms.to_json()), "model.safetensors": to_bytes(parameters)}

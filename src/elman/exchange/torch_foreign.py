@@ -1,4 +1,4 @@
-"""State dicts of other makers: any module with one nn.RNN and one nn.Linear, whatever it calls them."""
+"""State dicts of other makers: any module with one recurrent module and one nn.Linear, whatever it calls them."""
 
 from __future__ import annotations
 
@@ -9,40 +9,47 @@ from pathlib import Path
 import numpy as np
 
 from elman.errors import CheckpointError
-from elman.exchange.torch_names import merged
+from elman.exchange.cells import FORMATS, known_names
 from elman.maths.arrays import Array
 
 CELL = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
-GATES = {3: "GRU", 4: "LSTM"}  # weight_hh is so many times as high as wide
+GATES = {3: "GRU", 4: "LSTM"}  # weight_hh is as many times as high as wide
 
 
-def from_foreign(path: Path, state: Mapping[str, Array]) -> dict[str, Array]:
-    """Our parameters of a language model.
+def from_foreign(path: Path, state: Mapping[str, Array]) -> tuple[dict[str, Array], str]:
+    """Our parameters of a language model, and its cell.
 
     An embedding is multiplied out: a token's row of it, times W_xh, is the token's row of the W_xh that comes back.
     """
     cells = {name: match for name in state if (match := CELL.fullmatch(name))}
+    module = known_names("nn.")
     if not cells:
-        raise _refused(path, "the weights of nn.RNN (rnn.weight_ih_l0, …)", _few(state))
+        raise _refused(path, f"the weights of {module} (rnn.weight_ih_l0, …)", _few(state))
     if len(parts := sorted({match[1] for match in cells.values()})) > 1:
-        raise _refused(path, "one nn.RNN", ", ".join(parts))
+        raise _refused(path, f"one {module}", ", ".join(parts))
     if any(match[5] for match in cells.values()):
         raise _refused(path, "a network that reads forwards, which a language model must", "both directions")
     p: dict[str, Array] = {}
-    hidden = 0
+    kinds, hidden = set(), 0
     for layer in range(len({match[4] for match in cells.values()})):
         ih, hh = (state.get(f"{parts[0]}weight_{part}_l{layer}") for part in ("ih", "hh"))
         if ih is None or hh is None or ih.ndim != 2 or hh.ndim != 2:
             raise _refused(path, f"weight_ih_l{layer} and weight_hh_l{layer}", _few(cells))
-        if hh.shape[0] != hh.shape[1]:
-            gates = GATES.get(hh.shape[0] // max(1, hh.shape[1]), "another cell")
-            raise _refused(path, "nn.RNN", f"{gates}: {parts[0]}weight_hh_l{layer} of shape {hh.shape}")
-        p[f"layers.{layer}.W_xh"], p[f"layers.{layer}.W_hh"] = ih.T, hh.T
-        hidden, none = len(hh), np.zeros(len(hh), hh.dtype)
-        biases = [state.get(f"{parts[0]}bias_{part}_l{layer}", none) for part in ("ih", "hh")]
-        if any(bias.shape != none.shape for bias in biases):
-            raise _refused(path, f"biases of shape {none.shape}", ", ".join(str(bias.shape) for bias in biases))
-        p[f"layers.{layer}.b_h"] = merged(*biases)
+        hidden = hh.shape[1]
+        cell = next((name for name, row in FORMATS.items() if len(row.gates) * hidden == len(hh)), None)
+        if cell is None:
+            found = GATES.get(len(hh) // max(1, hidden), "another cell")
+            raise _refused(path, module, f"{found}: {parts[0]}weight_hh_l{layer} of shape {hh.shape}")
+        kinds.add(cell)
+        none = np.zeros(len(hh), hh.dtype)
+        biases = {f"bias_{part}": state.get(f"{parts[0]}bias_{part}_l{layer}", none) for part in ("ih", "hh")}
+        if any(bias.shape != none.shape for bias in biases.values()):
+            shapes = ", ".join(str(bias.shape) for bias in biases.values())
+            raise _refused(path, f"biases of shape {none.shape}", shapes)
+        weights = FORMATS[cell].from_torch({"weight_ih": ih, "weight_hh": hh, **biases})
+        p |= {f"layers.{layer}.{name}": array for name, array in weights.items()}
+    if len(kinds) > 1:
+        raise _refused(path, "one cell in all layers", ", ".join(sorted(kinds)))
     embedding, W_hy, b_y = _head(path, {name: array for name, array in state.items() if name not in cells}, hidden)
     p["head.W_hy"], p["head.b_y"] = W_hy.T, b_y
     if embedding is not None:
@@ -52,7 +59,7 @@ def from_foreign(path: Path, state: Mapping[str, Array]) -> dict[str, Array]:
         if len(embedding) != len(W_hy):  # checked before the product, which could be of any size
             raise _refused(path, f"an embedding of {len(W_hy)} tokens, as the nn.Linear has", str(len(embedding)))
         p["layers.0.W_xh"] = embedding @ p["layers.0.W_xh"]  # (V, H)
-    return p
+    return p, kinds.pop()
 
 
 def _head(path: Path, rest: Mapping[str, Array], hidden: int) -> tuple[Array | None, Array, Array]:

@@ -5,25 +5,22 @@
     layers.0.b_h    rnn.bias_ih_l0, bias_hh_l0        embedding.W   embedding.weight, not transposed
     layers.0.h0     h0 (layers · directions, 1, H)    bridge.W_ch   bridge.weight
 
-nn.RNN adds two biases: b_h leaves as the first beside zeros, and what comes in is their sum. A network that writes has
-the parts encoder and decoder before these names.
+What is in a layer is up to its cell (cells.py). A network that writes has the parts encoder and decoder before these
+names.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from elman.errors import ArgumentError, CheckpointError
-from elman.maths.activations import ActivationLike
+from elman.errors import CheckpointError
+from elman.exchange.cells import TENSORS, format_of, unknown_activation
 from elman.maths.arrays import Array
+from elman.network import Network, Stack
 
-ACTIVATIONS = ("tanh", "relu")  # the nonlinearities of nn.RNN
-OF_A_LAYER = re.compile(r"(.*)layers\.(\d+)(\.reverse)?\.(\w+)")
-LAYER = {"W_xh": "weight_ih", "W_hh": "weight_hh", "b_h": "bias_ih"}
 OTHERS = {
     "head.W_hy": "linear.weight",
     "head.b_y": "linear.bias",
@@ -32,73 +29,58 @@ OTHERS = {
 }
 
 
-def to_torch(p: Mapping[str, Array], activation: ActivationLike) -> dict[str, Array]:
+def to_torch(network: Network, p: Mapping[str, Array]) -> dict[str, Array]:
     """A state dict."""
-    if activation not in ACTIVATIONS:
-        got = repr(activation) if isinstance(activation, str) else "a function of your own"
-        raise ArgumentError(
-            "PyTorch's nn.RNN does not know this activation",
-            expected=" or ".join(ACTIVATIONS),
-            got=got,
-            do="Export it with --to onnx or --to npz.",
-        )
-    state: dict[str, Array] = {}
-    for name, array in p.items():
-        theirs = torch_name(name)
-        if name.endswith(".h0"):
-            row = array[np.newaxis, np.newaxis]  # (1, 1, H)
-            state[theirs] = np.concatenate([state[theirs], row]) if theirs in state else row
-        else:
-            state[theirs] = array if name.endswith("embedding.W") else array.T
-        if ".bias_ih_" in theirs:
-            state[theirs.replace("_ih_", "_hh_")] = np.zeros_like(array)
-    return state
+    for cell in (stack.cell for stack in network.stacks):
+        row = format_of(cell)
+        if cell.activation not in row.torch_activations:
+            do = "Export it with --to onnx or --to npz."
+            raise unknown_activation(f"PyTorch's nn.{row.name}", cell, " or ".join(row.torch_activations), do=do)
+    return _state_dict(network, p)
 
 
-def from_torch(path: Path, state: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """The parameters with these names and shapes, from a state dict that to_torch has made."""
-    expected = torch_shapes(shapes)
+def from_torch(path: Path, state: Mapping[str, Array], network: Network) -> dict[str, Array]:
+    """The parameters of a network, from a state dict that to_torch has made."""
+    # no array is made, since a file may claim any size
+    none = {name: np.broadcast_to(np.float32(0), shape) for name, shape in network.shapes.items()}
+    expected = {name: array.shape for name, array in _state_dict(network, none).items()}
     if odd := sorted(set(state) ^ set(expected)):
         raise CheckpointError(f"{path}", expected=f"{len(expected)} tensors", got=f"a difference in {odd[:6]}")
     for name, shape in expected.items():
         if state[name].shape != shape:
             raise CheckpointError(f"{path}, {name}", expected=f"shape {shape}", got=state[name].shape)
-    p: dict[str, Array] = {}
-    rows = dict.fromkeys(expected, 0)  # of each initial state, that are taken already
-    for name in shapes:
-        theirs = torch_name(name)
-        if name.endswith(".h0"):
-            p[name] = state[theirs][rows[theirs], 0]
-            rows[theirs] += 1
-        else:
-            p[name] = state[theirs] if name.endswith("embedding.W") else state[theirs].T
-        if ".bias_ih_" in theirs:
-            p[name] = merged(p[name], state[theirs.replace("_ih_", "_hh_")])
+    p = {ours: state[theirs].T for ours, theirs in OTHERS.items() if theirs in state}
+    for stack in network.stacks:
+        cell, prefix = stack.cell, stack.prefix
+        if stack.embedding:
+            p[f"{prefix}embedding.W"] = state[f"{prefix}embedding.weight"]
+        for number, (name, end) in enumerate(_layers(stack)):
+            tensors = {kind: state[f"{prefix}rnn.{kind}{end}"] for kind in TENSORS}
+            p |= {f"{name}.{short}": array for short, array in format_of(cell).from_torch(tensors).items()}
+            if stack.learned_state:
+                p |= {f"{name}.{part}0": state[f"{prefix}{part}0"][number, 0] for part in cell.state_names}
     return p
 
 
-def torch_shapes(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """Of what to_torch makes; no array is, since a file may claim any size."""
-    found: dict[str, tuple[int, ...]] = {}
-    for name, shape in shapes.items():
-        theirs = torch_name(name)
-        if name.endswith(".h0"):
-            found[theirs] = (found.get(theirs, (0,))[0] + 1, 1, *shape)
-        else:
-            found[theirs] = shape if name.endswith("embedding.W") else shape[::-1]
-        if ".bias_ih_" in theirs:
-            found[theirs.replace("_ih_", "_hh_")] = shape
-    return found
+def _state_dict(network: Network, p: Mapping[str, Array]) -> dict[str, Array]:
+    state: dict[str, Array] = {}
+    for stack in network.stacks:
+        cell, prefix = stack.cell, stack.prefix
+        if stack.embedding:
+            state[f"{prefix}embedding.weight"] = p[f"{prefix}embedding.W"]
+        for name, end in _layers(stack):
+            weights = {short: p[f"{name}.{short}"] for short in cell.shapes(0, stack.hidden)}
+            tensors = format_of(cell).to_torch(weights)
+            state |= {f"{prefix}rnn.{kind}{end}": array for kind, array in tensors.items()}
+        if stack.learned_state:
+            for part in cell.state_names:
+                rows = np.stack([p[f"{name}.{part}0"] for name in stack.names])
+                state[f"{prefix}{part}0"] = rows[:, np.newaxis]  # (L·D, 1, H)
+    return state | {theirs: p[ours].T for ours, theirs in OTHERS.items() if ours in p}
 
 
-def torch_name(name: str) -> str:
-    match = OF_A_LAYER.fullmatch(name)
-    if match is None:
-        return OTHERS.get(name) or name.replace("embedding.W", "embedding.weight")
-    prefix, layer, reverse, kind = match.groups()
-    return f"{prefix}h0" if kind == "h0" else f"{prefix}rnn.{LAYER[kind]}_l{layer}{'_reverse' if reverse else ''}"
-
-
-def merged(first: Array, second: Array) -> Array:
-    """Two biases as one; beside a zero the other stays as it is, to the sign of its own zeros."""
-    return np.where(second == 0, first, first + second)
+def _layers(stack: Stack) -> Iterator[tuple[str, str]]:
+    """Our name of each layer and direction, and how PyTorch's names end there."""
+    D = len(stack.directions)
+    for number, name in enumerate(stack.names):
+        yield name, f"_l{number // D}{'_reverse' if stack.directions[number % D] else ''}"

@@ -26,10 +26,11 @@ def read_torch(path: Path, *, activation: str | None = None, vocabulary: Path | 
     else:
         state, facts = _read_safetensors(path)
     if facts is None:
-        return named(path, from_foreign(path, state), activation or "tanh", vocabulary)
+        parameters, cell = from_foreign(path, state)
+        return named(path, parameters, cell, activation or "tanh", vocabulary)
     refuse_options(path, activation=activation, vocabulary=vocabulary)
     config, terms = read_facts(path, facts)
-    return fitting(path, from_torch(path, state, new(config, terms).shapes), config, terms)
+    return fitting(path, from_torch(path, state, new(config, terms)), config, terms)
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Array], str | None]:

@@ -14,7 +14,7 @@ from elman.exchange.torch_names import to_torch
 def write_torch(run: Path, out: Path, *, force: bool = False) -> Wrote:
     """In the run's own precision. The facts are one entry of the metadata: of several the order is left to chance."""
     model = from_run(run)
-    state = to_torch(model.parameters, model.config.network.activation)
+    state = to_torch(model.network, model.parameters)
     data = save({name: np.ascontiguousarray(array) for name, array in state.items()}, {KEY: model.facts()})
     what = f"A state dict for nn.RNN and nn.Linear: {', '.join(state)}."
     return Wrote([write_new(out, data, force=force)], what)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from elman.kernels.compile import FLOATS, kernel
 from elman.kernels.product import add_product, pack, packed_size, panel_width
-from elman.kernels.steps import fill_rows, scatter_add
+from elman.kernels.recurrence import pack_forward, scatter
+from elman.kernels.reference import ReferenceOutput, Workspace
+from elman.kernels.steps import column_sums, cross_entropy_rows, fill_rows
 from elman.maths import layers
 from elman.maths.arrays import Array
 
@@ -19,8 +24,73 @@ def _output(h, W_hy, b_y, o, packed, edge):
 
 
 @kernel
-def scatter(ids, d, d_W):
-    scatter_add(ids, d, d_W)
+def _logits(h, packed, b_y, o, edge):
+    # o[t] = h[t+1] @ W_hy + b_y
+    fill_rows(b_y, o)
+    add_product(h.reshape(-1), 0, h.shape[0], packed, h.shape[1], o.shape[1], o.reshape(-1), 0, edge)
+
+
+@kernel
+def _logits_and_loss(h, packed, b_y, o, edge, y, weights, scale, d_b_y):
+    """The loss; o becomes d_o."""
+    fill_rows(b_y, o)
+    add_product(h.reshape(-1), 0, h.shape[0], packed, h.shape[1], o.shape[1], o.reshape(-1), 0, edge)
+    loss = cross_entropy_rows(o, y, weights, scale)
+    d_b_y[:] = 0
+    column_sums(o, d_b_y)
+    return loss
+
+
+class CompiledOutput(ReferenceOutput):
+    """The same with W_hy packed once for many passes."""
+
+    def __init__(self, H: int, Y: int, dtype: np.dtype[Any]) -> None:
+        super().__init__(H, Y)
+        self.dtype = dtype
+        self.packed = np.empty(packed_size(H, Y, dtype.itemsize), dtype)
+        self.no_weights = np.empty(0, dtype)
+
+    def pack(self, p: Mapping[str, Array]) -> None:
+        super().pack(p)
+        pack_forward(self.W_hy, self.packed)
+
+    def forward(self, h: Array, work: Workspace | None = None) -> Array:
+        rows = np.ascontiguousarray(h, self.dtype).reshape(-1, self.H)
+        o, edge = self._room(work, len(rows))
+        _logits(rows, self.packed, self.b_y, o, edge)
+        return o.reshape(*h.shape[:-1], self.Y)
+
+    def loss(
+        self,
+        h: Array,
+        y: Array,
+        kind: str,
+        *,
+        weights: Array | None,
+        normaliser: float,
+        d_b_y: Array,
+        work: Workspace | None = None,
+    ) -> tuple[float, Array]:
+        if kind != "cross_entropy" or y.ndim == h.ndim:
+            return super().loss(h, y, kind, weights=weights, normaliser=normaliser, d_b_y=d_b_y, work=work)
+        rows = h.reshape(-1, self.H)
+        o, edge = self._room(work, len(rows))
+        each = self.no_weights if weights is None else np.ascontiguousarray(weights, self.dtype).reshape(-1)
+        ids, scale = np.ascontiguousarray(y, np.int64).reshape(-1), self.dtype.type(1 / normaliser)
+        value = _logits_and_loss(rows, self.packed, self.b_y, o, edge, ids, each, scale, d_b_y)
+        return value, o.reshape(*h.shape[:-1], self.Y)
+
+    def _room(self, work: Workspace | None, rows: int) -> tuple[Array, Array]:
+        width = panel_width(self.dtype.itemsize)
+        if work is None:
+            return np.empty((rows, self.Y), self.dtype), np.empty(rows * width, self.dtype)
+        make = lambda: (work.array("o", rows, self.Y), work.array("edge", rows * width))  # noqa: E731
+        return work.once(("output", rows), make)  # type: ignore[no-any-return]
+
+
+def make_output(H: int, Y: int, dtype: np.dtype[Any]) -> ReferenceOutput:
+    """An output layer, compiled where kernels have its numbers."""
+    return CompiledOutput(H, Y, dtype) if dtype in FLOATS else ReferenceOutput(H, Y)
 
 
 def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = None) -> Array:

@@ -32,6 +32,13 @@ def width_of(packed):
 
 
 @inline
+def packed_size_of(K, N, packed):
+    """packed_size for numbers like those of `packed`."""
+    width = width_of(packed)
+    return (N + width - 1) // width * K * width
+
+
+@inline
 def copy(source, to, count):
     for j in range(count):  # an assignment of slices would compile an error message for shapes that differ
         to[j] = source[j]

@@ -8,32 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from elman.kernels.compile import inline, kernel
-from elman.kernels.elementwise import activate, exp
-from elman.kernels.product import add_product
-from elman.kernels.steps import fill_rows, gather, sum_of
-from elman.kernels.window import layer_at
-
-
-@inline
-def next_states(p, tokens, V, state, below, forward, inner, code, edge):
-    """One step of all layers: state (L, B, H) becomes the one after the tokens; `below` (B, H) is overwritten."""
-    L, B, H = state.shape
-    for layer in range(L):
-        at, X = layer_at(layer, V, H)
-        b_h = p[at + X * H + H * H : at + X * H + H * H + H]
-        # a[t] = x[t] @ W_xh + h[t] @ W_hh + b_h
-        if layer == 0:
-            gather(tokens, p[: V * H].reshape(V, H), b_h, below)
-        else:
-            fill_rows(b_h, below)
-            add_product(state[layer - 1].reshape(-1), 0, B, inner[layer - 1], H, H, below.reshape(-1), 0, edge)
-        a, h = below.reshape(-1), state[layer].reshape(-1)
-        add_product(h, 0, B, forward[layer], H, H, a, 0, edge)
-        # h[t+1] = tanh(a[t])
-        activate(a, code)
-        for i in range(a.size):
-            h[i] = a[i]
+from elman.kernels.compile import inline
+from elman.kernels.elementwise import exp
+from elman.kernels.product import add_product, copy, packed_size_of
+from elman.kernels.steps import fill_rows, forward_layer, sum_of
 
 
 @inline
@@ -74,20 +52,41 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
     return last
 
 
-@kernel
-def write_tokens(
-    p, V, state, o, uniforms, out, temperature, top_k, top_p, banned, forward, inner, head, code, below, edge, y_hat
-):
-    """out[s, i], the tokens of all sequences; o (B, Y) holds the logits before the first, and after the last one."""
-    L, B, H = state.shape
-    at, _ = layer_at(L, V, H)
-    Y = o.shape[1]
-    b_y = p[at + H * Y :]
-    for s in range(out.shape[0]):
-        tokens = out[s]
+@inline
+def sample_tokens(
+    step, merged, in_place, option, p, table, s, a, kept, r, o, b_y, uniforms, out, temperature, top_k, top_p, banned,
+    packed, head, x, scratch, edge, y_hat,
+):  # fmt: skip
+    """out[n, i], the tokens of all sequences; o (B, Y) holds the logits before the first, and after the last one.
+
+    s (L, P, 2, B, H) holds the state in its first half. A row of table, one a layer, says where in p and in packed the
+    layer's numbers begin: X, W_xh, b_h, extra, size of extra, packed W_xh (-1: inputs are token ids), packed W_hh; the
+    last row has the width of an embedding (0: none) and where it begins.
+    """
+    L, P, B, H = s.shape[0], s.shape[1], s.shape[3], s.shape[4]
+    N, Y, E = a.shape[2], o.shape[1], table[L, 0]
+    no_lengths, none = banned[:0], p[:0]
+    for n in range(out.shape[0]):
+        tokens = out[n]
         for i in range(B):
-            tokens[i] = choose(o[i], uniforms[s, i], temperature[i], top_k[i], top_p[i], banned, y_hat)
-        next_states(p, tokens, V, state, below, forward, inner, code, edge)
+            tokens[i] = choose(o[i], uniforms[n, i], temperature[i], top_k[i], top_p[i], banned, y_hat)
+        if E:
+            for i in range(B):
+                copy(p[table[L, 1] + tokens[i] * E :], x[i], E)
+        for layer in range(L):
+            X, at_x, at_b, at_extra, extra, at_packed_x, at_packed = table[layer, :7]
+            below = s[layer - 1, 0, 1] if layer else x
+            size = packed_size_of(X, N, packed)
+            inner = packed[at_packed_x : at_packed_x + size] if at_packed_x >= 0 else packed[:0]
+            sums = s[layer, 0, 1:] if in_place else a
+            forward_layer(
+                step, merged, option, tokens, below, p[at_x : at_x + X * N].reshape(X, N), p[at_b : at_b + N],
+                p[at_extra : at_extra + extra], s[layer], sums, kept, r, inner,
+                packed[at_packed : at_packed + packed_size_of(H, N, packed)], no_lengths, False, none, scratch, edge,
+            )  # fmt: skip
         # o[t] = h[t+1] @ W_hy + b_y
         fill_rows(b_y, o)
-        add_product(state[L - 1].reshape(-1), 0, B, head, H, Y, o.reshape(-1), 0, edge)
+        add_product(s[L - 1, 0, 1].reshape(-1), 0, B, head, H, Y, o.reshape(-1), 0, edge)
+        for layer in range(L):
+            for part in range(P):
+                copy(s[layer, part, 1].reshape(-1), s[layer, part, 0].reshape(-1), B * H)

@@ -1,6 +1,8 @@
-"""The recurrence, forward and backward, over a window: the equations of maths/cell.py, compiled once, for all kernels.
+"""The time loop, forward and backward, over a window: maths/recurrence.py compiled, once for all cells.
 
-`lengths` of size 0 and `h_mask` of size 0 mean that there are none. Arrays are contiguous.
+`step` is what a cell does entry by entry (kernels/cells). `merged` says that the recurrent product is added to z in
+place; a cell that gates it gets it apart, in r. `lengths` and `h_mask` of size 0 mean that there are none. Arrays are
+contiguous. Rows that take a step are computed in runs of neighbors: in order of falling length that is one run.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from elman.kernels.compile import inline
-from elman.kernels.elementwise import activate, exp, through
+from elman.kernels.elementwise import exp
 from elman.kernels.product import add_product, copy
 
 
@@ -46,71 +48,144 @@ def fill_rows(b, out):
 
 
 @inline
-def forward_steps(h, packed, code, lengths, reverse, h_mask, scratch, edge):
-    """h[0] is the initial state and h[1:] holds x @ W_xh + b_h; h[1:] becomes the states."""
-    T, B, H = h.shape[0] - 1, h.shape[1], h.shape[2]
-    size = B * H
-    flat = h.reshape(-1)
-    for s in range(T):
-        t = T - 1 - s if reverse else s
-        before = t if not reverse else (t + 2 if t < T - 1 else 0)
-        state = flat[before * size : (before + 1) * size]
-        a = flat[(t + 1) * size : (t + 2) * size]
-        # a[t] = x[t] @ W_xh + h[t] @ W_hh + b_h
-        if h_mask.size:
-            mask = h_mask.reshape(-1)
-            for i in range(size):
-                scratch[i] = state[i] * mask[i]
-            add_product(scratch, 0, B, packed, H, H, a, 0, edge)
-        else:
-            add_product(state, 0, B, packed, H, H, a, 0, edge)
-        # h[t+1] = tanh(a[t])
-        activate(a, code)
-        if lengths.size:
-            for i in range(B):
-                if t >= lengths[i]:
-                    copy(state[i * H :], a[i * H :], H)
+def run_from(lengths, t, start, B):
+    """The next rows, from `start` on, that take step t: from the first to behind the last."""
+    if not lengths.size:
+        return start, B
+    while start < B and t >= lengths[start]:
+        start += 1
+    stop = start
+    while stop < B and t < lengths[stop]:
+        stop += 1
+    return start, stop
 
 
 @inline
-def backward_steps(d, h, packed, code, lengths, reverse, h_mask, d_next, carried, edge):
-    """d (T, B, H) holds d_h_direct and becomes d_a; d_next (B·H), unless it is empty, becomes d_h[0]."""
+def forward_steps(step, merged, option, extra, s, a, kept, r, packed, lengths, reverse, h_mask, scratch, edge):
+    """s[:, 0] is the initial state and a holds z = x @ W_xh + b_h; s[:, 1:] become the states.
+
+    a is (T, B, G·H), and where a cell needs nothing of its pre-activations afterwards, it is s[0, 1:] itself.
+    """
+    P, T, B, H = s.shape[0], s.shape[1] - 1, s.shape[2], s.shape[3]
+    N = a.shape[2]
+    K = kept.shape[2]
+    size, stride = B * H, (T + 1) * B * H  # of a state, and from one state part to the next
+    flat, sums, notes, mask = s.reshape(-1), a.reshape(-1), kept.reshape(-1), h_mask.reshape(-1)
+    for k in range(T):
+        t = T - 1 - k if reverse else k
+        before = (t if not reverse else (t + 2 if t < T - 1 else 0)) * size
+        after = (t + 1) * size
+        if lengths.size:  # past its length a row keeps its state
+            for i in range(B):
+                if t >= lengths[i]:
+                    for part in range(P):
+                        at = part * stride + i * H
+                        copy(flat[at + before :], flat[at + after :], H)
+        start, stop = run_from(lengths, t, 0, B)
+        while start < stop:
+            rows, at = stop - start, start * H
+            h = flat[before + at : before + at + rows * H]
+            if mask.size:
+                for i in range(rows * H):
+                    scratch[i] = h[i] * mask[at + i]
+                h = scratch
+            to = sums[(t * B + start) * N : (t * B + stop) * N]
+            # r[t] = h[t] @ W_hh
+            if merged:
+                add_product(h, 0, rows, packed, H, N, to, 0, edge)
+            else:
+                r[: rows * N] = 0
+                add_product(h, 0, rows, packed, H, N, r, 0, edge)
+            note = notes[(t * B + start) * K : (t * B + stop) * K]
+            step(option, extra, to, r, note, flat, before + at, after + at, stride, rows, H)
+            start, stop = run_from(lengths, t, stop, B)
+
+
+@inline
+def backward_steps(
+    step, option, extra, d_extra, d, d_z, d_r, d_s, s, a, kept, packed, lengths, reverse, h_mask, scratch, edge, initial
+):
+    """d (T, B, H) holds the direct gradients on h; d_z and d_r become those on the two products.
+
+    d_s (P, B, H) holds the gradient on the last state, and becomes that on the initial one (its first part only if
+    `initial`). In a vanilla cell d, d_z and d_r are one array; where the products are merged d_z and d_r are.
+    """
     T, B, H = d.shape
-    size = B * H
-    flat, states = d.reshape(-1), h.reshape(-1)
-    plain = lengths.size == 0 and h_mask.size == 0
-    d_next[:] = 0
-    for s in range(T):
-        t = s if reverse else T - 1 - s
-        d_t, h_t = flat[t * size : (t + 1) * size], states[(t + 1) * size : (t + 2) * size]
-        # d_h[t+1] = d_o[t] @ W_hy.T + d_a[t+1] @ W_hh.T
-        if not plain:
-            for i in range(size):
-                d_t[i] += d_next[i]
-            if lengths.size:
-                copy(d_t, carried, size)
-        # d_a[t] = (1 - h[t+1]²) ⊙ d_h[t+1]
-        through(d_t, h_t, code)
-        if plain and s < T - 1:  # straight to where it is needed
-            before = (t + 1 if reverse else t - 1) * size
-            add_product(d_t, 0, B, packed, H, H, flat[before : before + size], 0, edge)
-            continue
-        if d_next.size == 0:
-            continue
-        if lengths.size:
+    N, K = d_z.shape[2], kept.shape[2]
+    size, stride = B * H, (T + 1) * B * H
+    states, sums, notes, mask = s.reshape(-1), a.reshape(-1), kept.reshape(-1), h_mask.reshape(-1)
+    direct, on_z, on_r, on_s = d.reshape(-1), d_z.reshape(-1), d_r.reshape(-1), d_s.reshape(-1)
+    if T == 0:
+        return
+    last = direct[(0 if reverse else T - 1) * size :]
+    for i in range(size):
+        last[i] += on_s[i]
+        on_s[i] = 0
+    for k in range(T):
+        t = k if reverse else T - 1 - k
+        before = (t if not reverse else (t + 2 if t < T - 1 else 0)) * size
+        after, here = (t + 1) * size, t * size
+        # d_h[t] is added to where the step before reads it
+        target = on_s[:size] if k == T - 1 else direct[(t + 1 if reverse else t - 1) * size :]
+        if lengths.size:  # past its length a row passes its gradient on unchanged
             for i in range(B):
                 if t >= lengths[i]:
-                    d_t[i * H : (i + 1) * H] = 0
-        d_next[:] = 0
-        add_product(d_t, 0, B, packed, H, H, d_next, 0, edge)
-        if h_mask.size:
-            mask = h_mask.reshape(-1)
-            for i in range(size):
-                d_next[i] *= mask[i]
-        if lengths.size:
-            for i in range(B):
-                if t >= lengths[i]:
-                    copy(carried[i * H :], d_next[i * H :], H)
+                    row, to = direct[here + i * H :], target[i * H :]
+                    for j in range(H):
+                        to[j] += row[j]
+                    on_z[(t * B + i) * N : (t * B + i + 1) * N] = 0
+                    on_r[(t * B + i) * N : (t * B + i + 1) * N] = 0
+        start, stop = run_from(lengths, t, 0, B)
+        while start < stop:
+            rows, at = stop - start, start * H
+            first, end = (t * B + start) * N, (t * B + stop) * N
+            note = notes[(t * B + start) * K : (t * B + stop) * K]
+            d_h, to, back = direct[here + at : here + at + rows * H], target[at : at + rows * H], on_r[first:end]
+            step(
+                option, extra, d_extra, d_h, on_s[size + at :], size, sums[first:end], note,
+                states, before + at, after + at, stride, on_z[first:end], back, to, rows, H,
+            )  # fmt: skip
+            # the part of d_h[t] that goes through W_hh: d_r[t] @ W_hh.T
+            if k < T - 1 or initial:
+                if mask.size:
+                    scratch[: rows * H] = 0
+                    add_product(back, 0, rows, packed, N, H, scratch, 0, edge)
+                    for i in range(rows * H):
+                        to[i] += scratch[i] * mask[at + i]
+                else:
+                    add_product(back, 0, rows, packed, N, H, to, 0, edge)
+            start, stop = run_from(lengths, t, stop, B)
+
+
+@inline
+def forward_layer(
+    step, merged, option, ids, x, W_xh, b_h, extra, s, a, kept, r, packed_x, packed, lengths, reverse, h_mask, scratch,
+    edge,
+):  # fmt: skip
+    """A whole layer in one direction: the input product of all steps, then the time loop."""
+    T, B, N = a.shape
+    z = a.reshape(T * B, N)
+    # z[t] = x[t] @ W_xh + b_h, of all steps at once
+    if packed_x.size:
+        fill_rows(b_h, z)
+        add_product(x.reshape(-1), 0, T * B, packed_x, x.shape[1], N, z.reshape(-1), 0, edge)
+    else:
+        gather(ids, W_xh, b_h, z)
+    forward_steps(step, merged, option, extra, s, a, kept, r, packed, lengths, reverse, h_mask, scratch, edge)
+
+
+@inline
+def backward_layer(
+    step, option, extra, d_extra, d, d_z, d_r, d_s, s, a, kept, packed, lengths, reverse, h_mask, scratch, edge,
+    initial, d_b_h,
+):  # fmt: skip
+    """The time loop backward, and d_b_h; the products over all steps are left to BLAS."""
+    backward_steps(
+        step, option, extra, d_extra, d, d_z, d_r, d_s, s, a, kept, packed, lengths, reverse, h_mask, scratch, edge,
+        initial,
+    )  # fmt: skip
+    d_b_h[:] = 0
+    column_sums(d_z.reshape(-1, d_z.shape[2]), d_b_h)
 
 
 @inline

@@ -10,7 +10,7 @@ import numpy as np
 
 from elman.look.history import gradient_history
 from elman.maths.arrays import Array
-from elman.network import Network, Parameters
+from elman.network import Batch, Network, Parameters
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def clipping(network: Network, p: Parameters, x: Array, y: Array, *, clip_norm: 
     """What happens to the gradient of a text of ids x, (T,), with targets y, (T,), read from a state of zeros."""
     gradients = p.zeros()
     x, y = (np.asarray(ids, np.int64)[:, np.newaxis] for ids in (x, y))  # (T, 1)
-    network.loss_and_gradients(p, x, y, network.zero_state(1, p.buffer.dtype), gradients, normaliser=len(y))
+    network.loss_and_gradients(p, Batch(x, y), gradients, normaliser=len(y))
     norms = {name: float(np.linalg.norm(d.astype(np.float64))) for name, d in gradients.items()}
     return Clipping(float(np.linalg.norm(list(norms.values()))), norms, clip_norm)
 

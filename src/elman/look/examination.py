@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -82,19 +81,18 @@ def examine(
     states = trace(network, p, x)
     flow = flow_of(states, y, progress=progress)
     layers = []
-    for h, W_hh in zip(states.h, states.W_hh, strict=True):
-        options: dict[str, Any] = {"activation": network.activation, "progress": progress}
+    for layer in states.layers:
         layers.append(
             LayerSpectra(
-                spectrum(W_hh),
-                jacobian_spectra(h, W_hh, **options),
-                lyapunov_exponents(h, W_hh, count=min(EXPONENTS, network.hidden), **options),
-                saturation(h, activation=network.activation),
+                spectrum(layer.p["W_hh"]),
+                jacobian_spectra(layer, progress=progress),
+                lyapunov_exponents(layer, count=min(EXPONENTS, network.stack.hidden), progress=progress),
+                saturation(layer.h, activation=layer.cell.activation),
             )
         )
     if progress:
         progress("looking at the units", 0, 1)
-    most = min(READ_TOKENS, READ_STATES // (network.layers * network.hidden))
+    most = min(READ_TOKENS, READ_STATES // (network.stack.layers * network.stack.hidden))
     reading = read_text(model, _to_read(writer.vocabulary, ids, text, most))
     try:
         ranking = rank_units(reading)
@@ -107,7 +105,7 @@ def examine(
     return Examination(
         name=model.run_.path.resolve().name if model.run_ else "model",
         facts={
-            "network": f"{network.layers} × {network.hidden} {config.network.activation} units",
+            "network": f"{network.stack.layers} × {network.stack.hidden} {config.network.activation} units",
             "parameters": f"{p.buffer.size:,}",
             "tokens": f"{len(writer.vocabulary)} {config.data.tokens} tokens",
             "reach in training": f"{config.training.k2} steps",

@@ -2,7 +2,7 @@
 
 L[t] = -log y_hat[t] of the right token alone, in nats; h[k] is the state after k steps, h[0] the initial one. The lag
 of h[k] from L[t] is t+1-k: lag 0 is the state from which o[t] was computed. All losses go back together, lag by lag:
-one row for each, one product with W_hh.T for each lag and layer.
+one row for each, one backward step of the cell for each lag and layer.
 
 In a stack ∂L[t]/∂h[k] of a layer counts every path through the whole stack: along the layer's own time, and up into the
 layer above and along its time.
@@ -19,11 +19,9 @@ import numpy as np
 from elman.look.traces import Trace, trace
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
-from elman.maths.jacobian import step_backward
 from elman.maths.loss import cross_entropy
-from elman.network import Network, Parameters, State
+from elman.network import HeadNetwork, Parameters, check_ids
 from elman.network.pool import run
-from elman.network.stack import check_ids
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
 GONE = 0.01  # of the gradient at lag 0: less than this is as good as nothing
@@ -34,7 +32,7 @@ class GradientFlow:
     """Norms by layer, loss t and state k; NaN where L[t] does not depend on h[k], which is k > t+1."""
 
     d_h: Array  # (layers, T, T+1) ‖∂L[t]/∂h[k]‖
-    d_a: Array  # (layers, T, T+1) ‖that ⊙ f'(h[k])‖; NaN for k = 0, which no step made
+    d_a: Array  # (layers, T, T+1) ‖that ⊙ f'(h[k])‖, on the product with W_hh; NaN for k = 0, which no step made
     d_h_back: Array  # (layers, T, T+1) ‖that @ W_hh.T‖: what goes on from h[k] to h[k-1]; NaN for k = 0
     losses: Array  # (T,) nats
     activation: ActivationLike
@@ -66,12 +64,12 @@ class GradientFlow:
 
 
 def gradient_flow(
-    network: Network,
+    network: HeadNetwork,
     p: Parameters,
     x: Array,  # (T,) ids
     y: Array,  # (T,) ids
     *,
-    state: State | None = None,  # (1, H) a layer; zeros unless given
+    state: Array | None = None,  # (L, P, 1, H); zeros unless given
     progress: Progress | None = None,
 ) -> GradientFlow:
     """The whole matrix, in float64: T²/2 · H² multiplications for each layer, twice as many between two layers."""
@@ -87,10 +85,10 @@ def flow_of(text: Trace, y: Array, *, progress: Progress | None = None) -> Gradi
 
 @np.errstate(over="ignore", invalid="ignore")  # an explosion is what we are looking for
 def _follow(text: Trace, y: Array, progress: Progress | None) -> GradientFlow:
-    T, layers = len(y), len(text.h)
+    T, layers = len(y), len(text.layers)
     d_h, d_a, d_h_back = (np.full((layers, T, T + 1), np.nan) for _ in range(3))
     losses, (_, d_o) = text.losses(y), cross_entropy(text.o, y)  # (T,), (T, Y): each row of its own loss alone
-    sent = [np.zeros_like(h[1:]) for h in text.h]  # (losses, H) a layer: what the step after sends back
+    sent = [np.zeros_like(layer.s[:, 1:]) for layer in text.layers]  # (P, losses, H): what the step after sends back
     for lag in range(T + 1):
         if progress:
             progress("following the gradient", lag, T)
@@ -99,17 +97,16 @@ def _follow(text: Trace, y: Array, progress: Progress | None) -> GradientFlow:
         # the direct part of d_h[t+1]: d_o[t] @ W_hy.T
         from_above: Array | float = d_o @ text.W_hy.T if lag == 0 else 0.0  # (losses that go on, H)
         for layer in reversed(range(layers)):
-            d = sent[layer]  # (losses, H)
-            d[lag - first :] += from_above
-            d_h[layer, all_t, all_t + 1 - lag] = _norms(d)
+            d, of_layer = sent[layer], text.layers[layer]  # (P, losses, H)
+            d[0, lag - first :] += from_above
+            d_h[layer, all_t, all_t + 1 - lag] = _norms(d[0])
             k = t + 1 - lag
-            d_here, sent[layer] = step_backward(
-                d[lag - first :], text.h[layer][k], text.W_hh[layer], activation=text.activation
-            )
-            d_a[layer, t, k], d_h_back[layer, t, k] = _norms(d_here), _norms(sent[layer])
-            if layer:  # d_x[t] = d_a[t] @ W_xh.T: the layer below made this layer's input
-                from_above = d_here @ text.W_xh[layer].T
-    return GradientFlow(d_h, d_a, d_h_back, losses, text.activation)
+            step = of_layer.back(d[:, lag - first :], k - 1)
+            sent[layer] = step.d_s
+            d_a[layer, t, k], d_h_back[layer, t, k] = _norms(step.d_r), _norms(step.d_s[0])
+            if layer:  # d_x[t] = d_z[t] @ W_xh.T: the layer below made this layer's input
+                from_above = step.d_z @ of_layer.p["W_xh"].T
+    return GradientFlow(d_h, d_a, d_h_back, losses, text.layers[-1].cell.activation)
 
 
 def memory_horizon(flow: GradientFlow, layer: int = -1, *, gone: float = GONE) -> int | None:

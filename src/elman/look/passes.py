@@ -2,68 +2,79 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from elman.look.equations import D_A, D_H, D_H_NEXT, READ, REMEMBERED, SUM, Y_HAT
+from elman.look.equations import D_A, D_H, D_H_DIRECT, D_H_NEXT, READ, REMEMBERED, SUM, Y_HAT
+from elman.look.traces import exact
 from elman.look.watch import watch
 from elman.maths.activations import get_activation
 from elman.maths.arrays import Array
-from elman.maths.cell import RNNGradients, rnn_backward, rnn_forward
+from elman.maths.cells import Weights
 from elman.maths.layers import output_backward, output_forward
 from elman.maths.loss import cross_entropy, surprise
-from elman.network import Network, Parameters
+from elman.network import HeadNetwork, Parameters
 
 
+@dataclass(frozen=True, eq=False)
 class LayerPasses:
-    """One layer, forward; backward once the layers above have been."""
+    """One layer, forward and backward; arrays of steps are (T, 1, H)."""
 
-    def __init__(self, x: Array, W_xh: Array, W_hh: Array, b_h: Array, activation: str) -> None:
-        self.x, self.W_xh, self.W_hh, self.b_h, self.activation = x, W_xh, W_hh, b_h, activation
-        run = partial(rnn_forward, x, None, W_xh, W_hh, b_h, activation=activation)
-        self.h, (read, remembered, sums) = watch(run, (READ, REMEMBERED, SUM))  # (T+1, 1, H)
-        self.read, self.remembered, self.a = read[0], np.stack(remembered), np.stack(sums)  # (T, 1, H)
-        self.f_prime = get_activation(activation).derivative(self.h[1:])  # (T, 1, H)
-
-    def backward(self, d_h_direct: Array) -> None:
-        self.d_h_direct = d_h_direct  # (T, 1, H)
-        run = partial(rnn_backward, d_h_direct, self.x, self.h, self.W_xh, self.W_hh, activation=self.activation)
-        self.d: RNNGradients
-        self.d, (d_h, d_a, d_h_next) = watch(run, (D_H, D_A, D_H_NEXT))
-        self.d_h = np.stack(d_h[::-1])  # (T, 1, H): they ran from the last step to the first
-        self.d_a = d_a[-1]  # (T, 1, H), complete once the first step was reached
-        nothing = np.zeros_like(d_h[0])  # is sent to the last step
-        self.d_h_next = np.stack([*d_h_next[-2::-1], nothing])  # (T, 1, H)
+    p: Weights
+    x: Array  # (T, 1) ids, or the states of the layer below
+    h: Array  # (T+1, 1, H)
+    read: Array  # x[t] @ W_xh
+    remembered: Array  # h[t] @ W_hh
+    a: Array
+    f_prime: Array
+    d_h_direct: Array
+    d_h_next: Array
+    d_h: Array
+    d_a: Array
+    d: Weights  # gradients by parameter
+    d_h0: Array  # (1, H)
 
 
 class Passes:
     """T tokens, one row (B = 1), everything in float64, the loss divided by T."""
 
-    def __init__(self, network: Network, p: Parameters, x: Array, y: Array) -> None:
-        w = {name: np.asarray(array, np.float64) for name, array in p.items()}
-        self.activation = str(network.activation)
-        self.W_hy, self.b_y = w["head.W_hy"], w["head.b_y"]
+    def __init__(self, network: HeadNetwork, p: Parameters, x: Array, y: Array) -> None:
+        stack = network.stack
+        packed, p = exact(stack, p)
+        self.activation = str(stack.cell.activation)
+        self.W_hy, self.b_y = p["head.W_hy"], p["head.b_y"]
         ids, targets = (np.asarray(i, np.int64)[:, np.newaxis] for i in (x, y))  # (T, 1)
         self.T = len(ids)
-        self.layers: list[LayerPasses] = []
-        entering: Array = ids
-        for layer in range(network.layers):
-            W_xh, W_hh, b_h = (w[f"layers.{layer}.{name}"] for name in ("W_xh", "W_hh", "b_h"))
-            self.layers.append(LayerPasses(entering, W_xh, W_hh, b_h, self.activation))
-            entering = self.layers[-1].h[1:]
-        self.o = output_forward(entering, self.W_hy, self.b_y)  # (T, 1, Y)
-        run = partial(cross_entropy, self.o, targets, normaliser=self.T)
-        (self.L, self.d_o), ((self.y_hat,),) = watch(run, (Y_HAT,))
+        run = partial(stack.forward, packed, p, ids)
+        trace, (read, remembered, sums) = watch(run, (READ, REMEMBERED, SUM))
+        self.o = output_forward(trace.outputs, self.W_hy, self.b_y)  # (T, 1, Y)
+        compare = partial(cross_entropy, self.o, targets, normaliser=self.T)
+        (self.L, self.d_o), ((self.y_hat,),) = watch(compare, (Y_HAT,))
         self.costs = surprise(self.o, targets)  # (T, 1)
-        self.d_output = output_backward(self.d_o, entering, self.W_hy)
-        d_h_direct: Array | None = self.d_output.d_h
-        for one in reversed(self.layers):
-            assert d_h_direct is not None  # only ids have no d_x, and they enter the first layer
-            one.backward(d_h_direct)
-            d_h_direct = one.d.d_x
+        self.d_output = output_backward(self.d_o, trace.outputs, self.W_hy)
+        gradients = p.zeros()
+        back = partial(stack.backward, packed, p, trace, self.d_output.d_h, gradients)
+        (_, d_state), (direct, *of_steps) = watch(back, (D_H_DIRECT, D_H, D_A, D_H_NEXT))
+        # they ran from the last layer to the first, and from the last step to the first
+        d_s, d_a, sent = (self._by_layer(values)[::-1, ::-1] for values in of_steps)
+        d_h_next = np.concatenate([sent[:, 1:], np.zeros_like(sent[:, :1])], axis=1)  # nothing comes to the last step
+        forward = zip(trace.inputs, trace.traces, read, self._by_layer(remembered), self._by_layer(sums), strict=False)
+        f_prime = get_activation(stack.cell.activation).derivative
+        self.layers = [
+            LayerPasses(
+                p.part(name), x, one.s[0], read, remembered, a, f_prime(one.s[0, 1:]),
+                direct[-1 - i], d_h_next[i], d_s[i, :, 0], d_a[i], gradients.part(name), d_state[i, 0],
+            )
+            for i, (name, (x, one, read, remembered, a)) in enumerate(zip(stack.names, forward, strict=True))
+        ]  # fmt: skip
         # one-hot rows, to be looked at only
-        self.x, self.y = _one_hot(ids, network.inputs), _one_hot(targets, network.outputs)  # (T, 1, X), (T, 1, Y)
+        self.x, self.y = _one_hot(ids, stack.inputs), _one_hot(targets, network.outputs)  # (T, 1, X), (T, 1, Y)
+
+    def _by_layer(self, values: list[Array]) -> Array:
+        """The values of T steps for each layer, (L, T, …)."""
+        return np.stack(values).reshape(-1, self.T, *values[0].shape)
 
 
 def _one_hot(ids: Array, size: int) -> Array:

@@ -1,6 +1,6 @@
 """The spectra behind a gradient's fate: of W_hh, of the step Jacobians along a text, and the Lyapunov exponents.
 
-All take one layer's states h, (T+1, H), of which h[0] is the initial one, and its W_hh. In a stack the exponents of the
+They belong to one layer of a trace. In a stack the exponents of the
 whole are those of its layers together: a layer acts on those above it and never on those below, so the Jacobian of all
 states is block triangular.
 """
@@ -14,9 +14,9 @@ import numpy as np
 
 from elman.errors import RangeError
 from elman.look.flow import Progress
+from elman.look.traces import LayerTrace
 from elman.maths.activations import ActivationLike, get_activation
 from elman.maths.arrays import Array
-from elman.maths.jacobian import step_jacobian
 from elman.network.pool import run
 
 FLAT = 0.1  # of the steepest slope: a unit flatter than this is saturated
@@ -42,64 +42,47 @@ def spectrum(W: Array) -> Spectrum:
 
 @dataclass(frozen=True, eq=False)
 class JacobianSpectra:
-    steps: Array  # (n,) the t of each ∂h[t+1]/∂h[t]
-    spectra: Spectrum  # (n, H)
+    steps: Array  # (n,) the t of each ∂s[t+1]/∂s[t]
+    spectra: Spectrum  # (n, P·H)
 
 
-def jacobian_spectra(
-    h: Array,  # (T+1, H)
-    W_hh: Array,
-    *,
-    activation: ActivationLike = "tanh",
-    count: int = 12,
-    progress: Progress | None = None,
-) -> JacobianSpectra:
+def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress | None = None) -> JacobianSpectra:
     """Of at most so many step Jacobians, spread evenly over the text: an eigenvalue problem each, H³."""
     if count < 1:
         raise RangeError("count", expected="1 or more", got=count)
-    T = len(h) - 1
+    T = layer.steps
     steps = np.unique(np.linspace(0, T - 1, min(count, T)).round().astype(int))
     found: list[Spectrum] = []
     for number, t in enumerate(steps):
         if progress:
             progress("spectra of the step Jacobians", number, len(steps))
-        J = step_jacobian(h[t + 1], W_hh, activation=activation)
-        found += run([partial(spectrum, J)])  # by the pool, where BLAS has one thread
+        found += run([partial(spectrum, layer.jacobian(t))])  # by the pool, where BLAS has one thread
     both = [np.stack([getattr(s, name) for s in found]) for name in ("singular", "eigenvalues")]
     return JacobianSpectra(steps, Spectrum(*both))
 
 
-def lyapunov_exponents(
-    h: Array,  # (T+1, H)
-    W_hh: Array,
-    *,
-    activation: ActivationLike = "tanh",
-    count: int | None = None,
-    progress: Progress | None = None,
-) -> Array:
+def lyapunov_exponents(layer: LayerTrace, *, count: int | None = None, progress: Progress | None = None) -> Array:
     """Nats a step, the largest first: how fast small changes of the state grow (above 0) or die (below 0) on this text.
 
-    As many orthonormal directions as asked for, all H unless given, go through every step's Jacobian; QR makes them
-    orthonormal again, and the diagonal of R says how much each was stretched (Benettin et al. 1980).
+    `count` orthonormal directions, as many as the state has entries unless given, go through every step's Jacobian;
+    QR makes them orthonormal again, and the diagonal of R says how much each was stretched (Benettin et al. 1980).
     """
-    T, H = len(h) - 1, len(W_hh)
-    count = H if count is None else count
-    if not 1 <= count <= H:
-        raise RangeError("count", expected=f"1 to {H}", got=count)
-    return run([partial(_stretch, h, np.asarray(W_hh, np.float64), activation, count, progress)])[0] / T
+    size = len(layer.s) * layer.s.shape[2]  # P·H
+    count = size if count is None else count
+    if not 1 <= count <= size:
+        raise RangeError("count", expected=f"1 to {size}", got=count)
+    return run([partial(_stretch, layer, size, count, progress)])[0] / layer.steps
 
 
-def _stretch(h: Array, W_hh: Array, activation: ActivationLike, count: int, progress: Progress | None) -> Array:
+def _stretch(layer: LayerTrace, size: int, count: int, progress: Progress | None) -> Array:
     """The sum over the steps of log |diag(R)|."""
-    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((len(W_hh), count)))[
-        0
-    ]  # (H, count), a column a direction
+    Q, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((size, count)))  # a column for each direction
     total = np.zeros(count)
-    for t in range(len(h) - 1):
+    for t in range(layer.steps):
         if progress:
-            progress("Lyapunov exponents", t, len(h) - 1)
-        # a change of h[t] by a row r becomes r @ ∂h[t+1]/∂h[t] in h[t+1]
-        Q, R = np.linalg.qr(step_jacobian(h[t + 1], W_hh, activation=activation).T @ Q)
+            progress("Lyapunov exponents", t, layer.steps)
+        # a change of s[t] by a row r becomes r @ ∂s[t+1]/∂s[t] in s[t+1]
+        Q, R = np.linalg.qr(layer.jacobian(t).T @ Q)
         with np.errstate(divide="ignore"):  # a direction that a relu cuts off: -inf
             total += np.log(np.abs(np.diag(R)))
     return np.sort(total)[::-1]

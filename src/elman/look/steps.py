@@ -32,7 +32,7 @@ from elman.look.equations import STACKED, Equation, equations
 from elman.look.passes import Passes
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
-from elman.network import Network, Parameters
+from elman.network import HeadNetwork, Parameters, language_network
 
 HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the network that needs no run: few enough units to follow with a finger
 LONGEST = 32  # tokens; nobody steps through more
@@ -55,8 +55,8 @@ class Step:
     operands: tuple[Value, ...]
 
 
-class _Teller:
-    """Tells the equations of a forward and a backward pass one by one."""
+class _Sequence:
+    """Goes through the equations of a forward and a backward pass one by one."""
 
     def __init__(self, passes: Passes) -> None:
         self.passes, self.top = passes, len(passes.layers) - 1
@@ -68,10 +68,10 @@ class _Teller:
         for layer, c in enumerate(p.layers):
             terms = (
                 Value(f"h[{t}]", c.h[t], "BH"),
-                Value("W_hh", c.W_hh, "HH"),
+                Value("W_hh", c.p["W_hh"], "HH"),
                 Value(f"x[{t}] @ W_xh", c.read[t], "BH"),
                 Value(f"h[{t}] @ W_hh", c.remembered[t], "BH"),
-                Value("b_h", c.b_h, "H"),
+                Value("b_h", c.p["b_h"], "H"),
             )
             yield self._step("a", c.a[t], "BH", *terms, t=t, layer=layer)
             yield self._step("h", c.h[t + 1], "BH", Value(f"a[{t}]", c.a[t], "BH"), t=t, layer=layer)
@@ -107,12 +107,12 @@ class _Teller:
         for layer in reversed(range(len(p.layers))):
             c = p.layers[layer]
             before, d_a = Value(f"h[0] … h[{end}]", c.h[:-1, 0], "TH"), Value("d_a", c.d_a[:, 0], "TH")
-            yield self._step("d_W_hh", c.d.d_W_hh, "HH", before, d_a, layer=layer)
+            yield self._step("d_W_hh", c.d["W_hh"], "HH", before, d_a, layer=layer)
             x = Value("x", c.x[:, 0], "TH") if layer else Value("x", p.x[:, 0], "TX")
-            yield self._step("d_W_xh", c.d.d_W_xh, "HH" if layer else "XH", x, d_a, layer=layer)
-            yield self._step("d_b_h", c.d.d_b_h, "H", d_a, layer=layer)
-            first = Value("d_a[0]", c.d_a[0], "BH"), Value("W_hh", c.W_hh, "HH")
-            yield self._step("d_h0", c.d.d_h0, "BH", *first, layer=layer)
+            yield self._step("d_W_xh", c.d["W_xh"], "HH" if layer else "XH", x, d_a, layer=layer)
+            yield self._step("d_b_h", c.d["b_h"], "H", d_a, layer=layer)
+            first = Value("d_a[0]", c.d_a[0], "BH"), Value("W_hh", c.p["W_hh"], "HH")
+            yield self._step("d_h0", c.d_h0, "BH", *first, layer=layer)
 
     def _step(self, name: str, array: Array, axes: str, *operands: Value, t: int | None = None, layer: int = 0) -> Step:
         equation = self.equations[name]
@@ -131,13 +131,13 @@ _FROM_BELOW = "x[t] is the state h[t+1] of the layer below."
 
 
 @np.errstate(over="ignore", invalid="ignore")  # numbers that explode are to be looked at like others
-def steps(network: Network, p: Parameters, x: Array, y: Array) -> list[Step]:
+def steps(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> list[Step]:
     """All steps of reading the ids x, (T,), with the targets y, (T,), in the order of the equations."""
-    teller, T = _Teller(Passes(network, p, x, y)), len(x)
-    told = [step for t in range(T) for step in teller.forward(t)]
-    told += teller.loss()
-    told += [step for t in reversed(range(T)) for step in teller.backward(t)]
-    return [*told, *teller.gradients()]
+    sequence, T = _Sequence(Passes(network, p, x, y)), len(x)
+    told = [step for t in range(T) for step in sequence.forward(t)]
+    told += sequence.loss()
+    told += [step for t in reversed(range(T)) for step in sequence.backward(t)]
+    return [*told, *sequence.gradients()]
 
 
 def steps_data(
@@ -147,7 +147,7 @@ def steps_data(
     if model is None:
         source = f"seed {SEED}"
         vocabulary: Vocabulary = CharVocabulary((input + target) or " ")
-        network = Network(len(vocabulary), HIDDEN, 1, len(vocabulary))
+        network = language_network(len(vocabulary), HIDDEN)
         p = Parameters(network.shapes, np.dtype(np.float64))
         p.buffer[:] = SPREAD * np.random.default_rng(SEED).standard_normal(len(p.buffer))
     else:
@@ -162,17 +162,17 @@ def steps_data(
         )
     told = steps(network, p, x, y)
     y_hat = np.concatenate([step.result.array for step in told if step.equation.name == "y_hat"])  # (T, Y)
-    axes = _axes(vocabulary, x, y, y_hat, network.hidden, shown)
+    axes = _axes(vocabulary, x, y, y_hat, network.stack.hidden, shown)
     return {
         "input": input,
         "target": target,
         "tokens": [[vocabulary.tokens[i], vocabulary.tokens[j]] for i, j in zip(x, y, strict=True)],
         "network": {
             "source": source,
-            "layers": network.layers,
-            "hidden": network.hidden,
+            "layers": network.stack.layers,
+            "hidden": network.stack.hidden,
             "outputs": network.outputs,
-            "activation": str(network.activation),
+            "activation": str(network.stack.cell.activation),
         },
         "axes": axes,
         "steps": [_step_json(step, axes) for step in told],

@@ -19,13 +19,12 @@ import numpy as np
 
 from elman.data.checks import did_you_mean
 from elman.errors import DataError, RangeError, UnknownNameError
-from elman.kernels import output_forward, softmax
+from elman.kernels import softmax
 from elman.look.trackers import track
 from elman.maths.arrays import Array
 from elman.maths.loss import surprise
 from elman.models import LanguageModel
-from elman.network.encoder import Encoder
-from elman.network.stack import check_ids
+from elman.network import check_ids
 
 CHUNK = 4096  # tokens whose probabilities are held at a time
 UNITS_AT_A_TIME = 64  # whose ranks are held at a time
@@ -57,15 +56,16 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
         ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error").astype(np.int64)
     else:
         ids = np.asarray(text, np.int64)
-        check_ids("ids", ids, network.inputs)
-    encoder = Encoder(network.inputs, network.hidden, network.layers, activation=network.activation)
-    h = np.stack([states[1:, 0] for states in encoder.forward(p, ids[:, np.newaxis]).states])  # (L, T, H)
+        check_ids("ids", ids, network.stack.inputs)
+    packed = network.pack(p)
+    read = network.stack.forward(packed.stacks[0], p, ids[:, np.newaxis])
+    h = np.stack([states.s[0, 1:, 0] for states in read.traces])  # (L, T, H)
     k = min(alternatives, len(vocabulary))
     cost, best, chances = np.full(len(ids), np.nan), np.zeros((len(ids), k), np.int64), np.full((len(ids), k), np.nan)
     for start in range(0, len(ids) - 1, CHUNK):
         here = slice(start, min(start + CHUNK, len(ids) - 1))
         there = slice(here.start + 1, here.stop + 1)  # a state predicts the token after it
-        o = output_forward(np.ascontiguousarray(h[-1, here]), p["head.W_hy"], p["head.b_y"])  # (…, Y)
+        o = packed.output.forward(read.outputs[here, 0])  # (…, Y)
         cost[there] = surprise(o, ids[there])
         y_hat = softmax(o.astype(np.float64))
         best[there] = np.argsort(-y_hat, axis=1, kind="stable")[:, :k]

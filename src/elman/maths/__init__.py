@@ -5,11 +5,12 @@ Inside the package the unchecked functions are taken from the modules themselves
 
 from typing import Any
 
-from elman.maths import cell, layers, loss, truncation
+from elman.maths import layers, loss, truncation
 from elman.maths import rtrl as _rtrl
 from elman.maths.activations import ACTIVATIONS, Activation, get_activation
 from elman.maths.arrays import Array
-from elman.maths.cell import RNNGradients
+from elman.maths.cells import CELLS, Cell, RNNGradients, make_cell
+from elman.maths.cells import rnn as _rnn
 from elman.maths.edge import distributions, edge
 from elman.maths.gradcheck import GradientCheck, Row, gradcheck
 from elman.maths.initial import INITIALISERS, glorot, identity, normal, orthogonal, uniform
@@ -21,8 +22,8 @@ _OPTIONS = {"lengths": "B :T", "h_mask": "B H"}
 _BACKWARD = {"d_h_direct": "T B H", "W_xh": "X H", "W_hh": "H H", "x": _X, "h": "T+1 B H", **_OPTIONS}
 _FIELDS: dict[str, Any] = {"b_h": "H", "h0": "B H", "out": RNNGradients}  # what only out= of a backward pass holds
 
-rnn_forward = edge(cell.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="B H", **_OPTIONS, out="T+1 B H")
-rnn_backward = edge(cell.rnn_backward, **_BACKWARD, **_FIELDS)
+rnn_forward = edge(_rnn.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="B H", **_OPTIONS, out="T+1 B H")
+rnn_backward = edge(_rnn.rnn_backward, **_BACKWARD, **_FIELDS)
 truncated_backward = edge(truncation.truncated_backward, **_BACKWARD, **_FIELDS)
 rtrl = edge(_rtrl.rtrl, **_BACKWARD)
 output_forward = edge(layers.output_forward, W_hy="H Y", b_y="Y", h="… H", out="… Y")
@@ -38,6 +39,9 @@ __all__ = [
     "rnn_forward",
     "rnn_backward",
     "truncated_backward",
+    "CELLS",
+    "Cell",
+    "make_cell",
     "RNNGradients",
     "output_forward",
     "output_backward",

@@ -19,10 +19,10 @@ class Activation(NamedTuple):
 
 
 ACTIVATIONS = {
-    "tanh": Activation(np.tanh, lambda h: 1 - h * h),
-    "relu": Activation(lambda a: np.maximum(a, 0), lambda h: (h > 0).astype(h.dtype)),
-    "sigmoid": Activation(lambda a: (1 + np.tanh(a / 2)) / 2, lambda h: h * (1 - h)),  # e^-a would overflow
-    "identity": Activation(lambda a: a, np.ones_like),
+    "tanh": Activation(np.tanh, lambda h: 1 - h * h),  # [tanh]
+    "relu": Activation(lambda a: np.maximum(a, 0), lambda h: (h > 0).astype(h.dtype)),  # [relu]
+    "sigmoid": Activation(lambda a: (1 + np.tanh(a / 2)) / 2, lambda h: h * (1 - h)),  # e^-a would overflow [sigmoid]
+    "identity": Activation(lambda a: a, np.ones_like),  # [identity]
 }
 
 ActivationLike: TypeAlias = str | Activation | tuple[Callable[[Array], Array], Callable[[Array], Array]]

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elman.maths import cell, layers, loss, truncation
+from elman.maths import layers, loss, truncation
 from elman.maths.activations import ACTIVATIONS, Activation, ActivationLike
 from elman.maths.arrays import Array
+from elman.maths.cells import RNNGradients, rnn_backward, rnn_forward
 from elman.maths.gradcheck import GradientCheck, gradcheck
 
 B, X, H, Y = 3, 2, 3, 3
@@ -25,9 +26,9 @@ CHECKED: dict[str, ActivationLike] = {**{name: name for name in ACTIVATIONS}, "o
 class Functions(NamedTuple):
     """The functions on trial."""
 
-    rnn_forward: Callable[..., Array] = cell.rnn_forward
-    rnn_backward: Callable[..., cell.RNNGradients] = cell.rnn_backward
-    truncated_backward: Callable[..., cell.RNNGradients] = truncation.truncated_backward
+    rnn_forward: Callable[..., Array] = rnn_forward
+    rnn_backward: Callable[..., RNNGradients] = rnn_backward
+    truncated_backward: Callable[..., RNNGradients] = truncation.truncated_backward
     output_forward: Callable[..., Array] = layers.output_forward
     output_backward: Callable[..., layers.OutputGradients] = layers.output_backward
     embedding_forward: Callable[..., Array] = layers.embedding_forward
@@ -116,7 +117,7 @@ def _block_losses(
 
     def losses() -> float:
         start = np.where((starts == 0)[:, np.newaxis], p["h0"][rows], fixed[starts, rows])
-        h = cell.rnn_forward(
+        h = rnn_forward(
             x[at, rows], start, p["W_xh"], p["W_hh"], p["b_h"],
             activation=activation, lengths=ends - starts, h_mask=None if h_mask is None else h_mask[rows],
         )  # fmt: skip

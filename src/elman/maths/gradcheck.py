@@ -43,7 +43,7 @@ class GradientCheck(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        return all(row.error <= self.tolerance for row in self.rows)  # NaN does not pass
+        return all(row.error <= self.tolerance for row in self.rows)  # NaN does not pass [passed]
 
     def __str__(self) -> str:
         width = max(len(row.name) for row in self.rows)
@@ -110,5 +110,5 @@ def _slope(loss: Callable[[], float], array: Array, v: Array, epsilon: float) ->
     above = loss()
     array[...] = kept - epsilon * v
     below = loss()
-    array[...] = kept
-    return (above - below) / (2 * epsilon)
+    array[...] = kept  # [restored]
+    return (above - below) / (2 * epsilon)  # [slope]

@@ -20,7 +20,7 @@ def orthogonal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatT
         q = _mixed(rng, max(shape))[:, : min(shape)]
         return np.ascontiguousarray(gain * (q if rows >= columns else q.T), dtype)
     q, r = np.linalg.qr(rng.standard_normal((max(shape), min(shape))))
-    q *= np.sign(np.diag(r))  # without it Q would not be uniform among the orthogonal matrices
+    q *= np.sign(np.diag(r))  # without it Q would not be uniform among the orthogonal matrices [sign]
     return np.ascontiguousarray(gain * (q if rows >= columns else q.T), dtype)
 
 
@@ -46,13 +46,13 @@ def identity(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatTyp
 
 def glorot(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
     """Uniform, variance 2 gain² / (rows + columns) (Glorot and Bengio 2010)."""
-    bound = gain * np.sqrt(6 / sum(shape))
+    bound = gain * np.sqrt(6 / sum(shape))  # [bound]
     return rng.uniform(-bound, bound, shape).astype(dtype)
 
 
 def uniform(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
     """Uniform within ± gain / √H, where H is the number of columns: what PyTorch's RNN starts from."""
-    bound = gain / np.sqrt(shape[1])
+    bound = gain / np.sqrt(shape[1])  # [bound]
     return rng.uniform(-bound, bound, shape).astype(dtype)
 
 

@@ -20,10 +20,10 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
     H, Y = W_hy.shape
     o = np.empty((*h.shape[:-1], Y), W_hy.dtype) if out is None else out  # (…, Y)
     if o.flags.c_contiguous:
-        np.matmul(h.reshape(-1, H), W_hy, out=o.reshape(-1, Y))  # one product instead of one a step
+        np.matmul(h.reshape(-1, H), W_hy, out=o.reshape(-1, Y))  # one product instead of one a step [o]
     else:
         np.matmul(h, W_hy, out=o)
-    o += b_y
+    o += b_y  # [b_y]
     return o
 
 
@@ -33,17 +33,17 @@ def output_backward(d_o: Array, h: Array, W_hy: Array, *, out: OutputGradients |
         out = OutputGradients(np.zeros_like(W_hy), np.zeros(Y, W_hy.dtype), np.zeros(h.shape, W_hy.dtype))
     rows = d_o.reshape(-1, Y)  # (T·B, Y)
     # d_W_hy = Σ h[t+1].T @ d_o[t]
-    out.d_W_hy[...] += h.reshape(-1, H).T @ rows  # (H, Y)
+    out.d_W_hy[...] += h.reshape(-1, H).T @ rows  # (H, Y) [d_W_hy]
     # d_b_y = Σ of d_o over t and rows
-    out.d_b_y[...] += rows.sum(axis=0)  # (Y,)
+    out.d_b_y[...] += rows.sum(axis=0)  # (Y,) [d_b_y]
     # the direct part of d_h[t+1]: d_o[t] @ W_hy.T
-    out.d_h[...] += (rows @ W_hy.T).reshape(h.shape)  # (…, H)
+    out.d_h[...] += (rows @ W_hy.T).reshape(h.shape)  # (…, H) [d_h]
     return out
 
 
 def embedding_forward(ids: Array, W: Array, *, out: Array | None = None) -> Array:
     # one-hot row @ W is a row of W
-    return np.take(W, ids, axis=0, out=out, mode="clip" if out is not None else "raise")  # (…, X)
+    return np.take(W, ids, axis=0, out=out, mode="clip" if out is not None else "raise")  # (…, X) [x]
 
 
 def embedding_backward(d_x: Array, ids: Array, W: Array, *, out: Array | None = None) -> Array:
@@ -52,26 +52,27 @@ def embedding_backward(d_x: Array, ids: Array, W: Array, *, out: Array | None = 
 
     d_W = np.zeros_like(W) if out is None else out  # (V, X)
     rows = d_x.reshape(-1, W.shape[1]).astype(np.result_type(W, np.float32), copy=False)  # csr knows no float16
-    one_hot = csr_array((np.ones(len(rows), rows.dtype), ids.ravel(), np.arange(len(rows) + 1)), (len(rows), len(W)))
-    d_W += (one_hot.T @ rows).astype(W.dtype, copy=False)
+    ones, starts = np.ones(len(rows), rows.dtype), np.arange(len(rows) + 1)
+    one_hot = csr_array((ones, ids.ravel(), starts), (len(rows), len(W)))  # (T·B, V) [one_hot]
+    d_W += (one_hot.T @ rows).astype(W.dtype, copy=False)  # [d_W]
     return d_W
 
 
 def input_forward(x: Array, W_xh: Array) -> Array:
     # x[t] @ W_xh, where a token id stands for its one-hot row
     if x.ndim == 2:
-        return embedding_forward(x, W_xh)  # (T, B, H)
+        return embedding_forward(x, W_xh)  # (T, B, G·H)
     T, B, X = x.shape
-    return (x.reshape(T * B, X) @ W_xh).reshape(T, B, -1)  # (T, B, H)
+    return (x.reshape(T * B, X) @ W_xh).reshape(T, B, -1)  # (T, B, G·H) [dense]
 
 
-def input_backward(d_a: Array, x: Array, W_xh: Array, *, d_W_xh: Array, d_x: Array | None) -> None:
-    # d_W_xh = Σ x[t].T @ d_a[t]
+def input_backward(d_z: Array, x: Array, W_xh: Array) -> tuple[Array, Array | None]:
+    # d_W_xh = Σ x[t].T @ d_z[t]
     if x.ndim == 2:
-        embedding_backward(d_a, x, W_xh, out=d_W_xh)  # (X, H)
-        return
-    X, H = W_xh.shape
-    d_W_xh += x.reshape(-1, X).T @ d_a.reshape(-1, H)  # (X, H)
-    # d_x[t] = d_a[t] @ W_xh.T
-    if d_x is not None:
-        d_x += (d_a.reshape(-1, H) @ W_xh.T).reshape(x.shape)  # (T, B, X)
+        return embedding_backward(d_z, x, W_xh), None  # (X, G·H)
+    X, N = W_xh.shape
+    rows = d_z.reshape(-1, N)  # (T·B, G·H)
+    d_W_xh = x.reshape(-1, X).T @ rows  # (X, G·H) [d_W_xh]
+    # d_x[t] = d_z[t] @ W_xh.T
+    d_x = (rows @ W_xh.T).reshape(x.shape)  # (T, B, X) [d_x]
+    return d_W_xh, d_x

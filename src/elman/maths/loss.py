@@ -13,16 +13,16 @@ from elman.maths.arrays import Array
 
 def softmax(o: Array, *, out: Array | None = None) -> Array:
     # y_hat = exp(o) / Σ exp(o), the same for o - max(o), which cannot overflow
-    y_hat: Array = np.subtract(o, o.max(axis=-1, keepdims=True), out=out)  # (…, Y)
-    np.exp(y_hat, out=y_hat)
-    y_hat /= y_hat.sum(axis=-1, keepdims=True)
+    y_hat: Array = np.subtract(o, o.max(axis=-1, keepdims=True), out=out)  # (…, Y) [shifted]
+    np.exp(y_hat, out=y_hat)  # [exp]
+    y_hat /= y_hat.sum(axis=-1, keepdims=True)  # [y_hat]
     return y_hat
 
 
 def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
     # ∂y_hat_i/∂o_k = y_hat_i (1[i = k] - y_hat_k), so d_o = y_hat ⊙ (d_y_hat - Σ d_y_hat · y_hat)
-    inner = (d_y_hat * y_hat).sum(axis=-1, keepdims=True)  # (…, 1)
-    return np.asarray(y_hat * (d_y_hat - inner))  # (…, Y)
+    inner = (d_y_hat * y_hat).sum(axis=-1, keepdims=True)  # (…, 1) [inner]
+    return np.asarray(y_hat * (d_y_hat - inner))  # (…, Y) [d_o]
 
 
 def cross_entropy(
@@ -36,22 +36,22 @@ def cross_entropy(
     scale = _scale(weights, normaliser, o.dtype)  # (…, 1) or ()
     target = (..., np.newaxis)
     # log y_hat = o - log Σ exp(o), shifted by max(o)
-    shifted = o - o.max(axis=-1, keepdims=True)  # (…, Y)
-    y_hat = np.exp(shifted, out=out)
+    shifted = o - o.max(axis=-1, keepdims=True)  # (…, Y) [shifted]
+    y_hat = np.exp(shifted, out=out)  # [exp]
     total = y_hat.sum(axis=-1, keepdims=True)  # (…, 1)
-    log_total = np.log(total)
-    y_hat /= total
+    log_total = np.log(total)  # [log_total]
+    y_hat /= total  # [y_hat]
     # L = - Σ weight · y · log y_hat / normaliser
     # d_o = weight · (y_hat - y) / normaliser
-    d_o = y_hat
+    d_o = y_hat  # [d_o]
     if y.ndim == o.ndim:
-        loss = (scale * y * (log_total - shifted)).sum(dtype=np.float64)
-        d_o -= y
+        loss = (scale * y * (log_total - shifted)).sum(dtype=np.float64)  # [loss_of_distributions]
+        d_o -= y  # [minus_y]
     else:
         ids = y[target]  # (…, 1)
-        loss = (scale * (log_total - np.take_along_axis(shifted, ids, axis=-1))).sum(dtype=np.float64)
-        np.put_along_axis(d_o, ids, np.take_along_axis(d_o, ids, axis=-1) - 1, axis=-1)
-    d_o *= scale
+        loss = (scale * (log_total - np.take_along_axis(shifted, ids, axis=-1))).sum(dtype=np.float64)  # [loss]
+        np.put_along_axis(d_o, ids, np.take_along_axis(d_o, ids, axis=-1) - 1, axis=-1)  # [minus_one]
+    d_o *= scale  # [scale]
     return float(loss), d_o
 
 
@@ -74,13 +74,13 @@ def mean_squared_error(
     scale = _scale(weights, normaliser, o.dtype)
     d_o = np.subtract(o, y, out=out)  # (…, Y)
     # L = Σ weight · (o - y)² / normaliser
-    loss = (scale * d_o * d_o).sum(dtype=np.float64)
+    loss = (scale * d_o * d_o).sum(dtype=np.float64)  # [loss]
     # d_o = 2 · weight · (o - y) / normaliser
-    d_o *= 2 * scale
+    d_o *= 2 * scale  # [d_o]
     return float(loss), d_o
 
 
 def _scale(weights: Array | None, normaliser: float | None, dtype: np.dtype[np.floating]) -> Array:
     """weight / normaliser, one for each row."""
-    scale = 1 / (1.0 if normaliser is None else normaliser)
-    return np.asarray(scale if weights is None else weights[..., np.newaxis] * scale, dtype)
+    scale = 1 / (1.0 if normaliser is None else normaliser)  # [normaliser]
+    return np.asarray(scale if weights is None else weights[..., np.newaxis] * scale, dtype)  # [scale]

@@ -23,7 +23,7 @@ def clip_by_norm(g: Array, limit: float) -> float:
     norm = global_norm(g)
     # g ← g · limit / ‖g‖
     if norm > limit:
-        g *= limit / norm
+        g *= limit / norm  # [clip]
     return norm
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from elman.maths.activations import ActivationLike, get_activation
 from elman.maths.arrays import Array
-from elman.maths.cell import RNNGradients
+from elman.maths.cells.rnn import RNNGradients
 
 
 def rtrl(
@@ -41,12 +41,12 @@ def rtrl(
         inputs = np.concatenate([x[t], h[t] * mask, np.ones((B, 1), W_hh.dtype)], axis=1)  # (B, X+H+1)
         f_prime = derivative(h[t + 1])  # (B, H)
         # ∂h[t+1]_j/∂W_ik = f'_j · (1[j = k] · [x, h, 1]_i + Σ_l ∂h[t]_l/∂W_ik · mask_l · W_hh_lj)
-        immediate = inputs[:, :, np.newaxis, np.newaxis] * np.eye(H, dtype=W_hh.dtype)
-        P_next = f_prime[:, np.newaxis, np.newaxis] * (immediate + (P * mask[:, np.newaxis, np.newaxis]) @ W_hh)
+        immediate = inputs[:, :, np.newaxis, np.newaxis] * np.eye(H, dtype=W_hh.dtype)  # [immediate]
+        P_next = f_prime[:, np.newaxis, np.newaxis] * (immediate + (P * mask[:, np.newaxis, np.newaxis]) @ W_hh)  # [P]
         # ∂h[t+1]_j/∂h[0]_i = f'_j · Σ_l ∂h[t]_l/∂h[0]_i · mask_l · W_hh_lj
-        R_next = f_prime[:, np.newaxis] * ((R * mask[:, np.newaxis]) @ W_hh)
+        R_next = f_prime[:, np.newaxis] * ((R * mask[:, np.newaxis]) @ W_hh)  # [R]
         runs = np.ones(B, bool) if lengths is None else t < lengths  # (B,)
         P[runs], R[runs] = P_next[runs], R_next[runs]
-        d_W += np.einsum("bikj,bj->ik", P, d_h_direct[t])
+        d_W += np.einsum("bikj,bj->ik", P, d_h_direct[t])  # [d_W]
         d_h0 += np.einsum("bij,bj->bi", R, d_h_direct[t])
     return RNNGradients(d_W[:X], d_W[X : X + H], d_W[X + H], None, d_h0)

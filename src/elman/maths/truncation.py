@@ -9,14 +9,22 @@ serves them all. With k2 ≥ T this is the full gradient, with k2 = 1 it is what
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
-from elman.maths.cell import RNNGradients, rnn_backward
+from elman.maths.cells.base import Cell, Weights
+from elman.maths.cells.rnn import RNNGradients, rnn_backward
+from elman.maths.recurrence import CellGradients, CellTrace, cell_backward
+
+
+class Truncation(NamedTuple):
+    """Blocks of k1 steps whose losses go back over k2 steps."""
+
+    k1: int
+    k2: int
 
 
 class Blocks(NamedTuple):
@@ -33,30 +41,70 @@ class Blocks(NamedTuple):
         """x[t] of the steps within reach."""
         return x[self._at(self.k2, len(x)), self.rows]  # (k2, N, …)
 
-    def states(self, h: Array) -> Array:
-        """h[t] of the steps within reach: the first one is held fixed."""
-        return h[self._at(self.k2 + 1, len(h)), self.rows]  # (k2+1, N, H)
+    def trace(self, trace: CellTrace) -> CellTrace:
+        """The states of the steps within reach, the first of which is held fixed, and what was kept of the steps."""
+        s = trace.s[:, self._at(self.k2 + 1, trace.s.shape[1]), self.rows]  # (P, k2+1, N, H) [s]
+        return CellTrace(s, tuple(self.inputs(part) for part in trace.kept))  # [kept]
 
     def direct(self, d_h_direct: Array) -> Array:
         """The direct gradients of the block's own losses; one past the row's end belongs to its last state."""
         T, _, H = d_h_direct.shape
         d_block = np.zeros((self.k2, len(self.rows), H), d_h_direct.dtype)
         last = np.maximum(self.lengths - 1, 0)  # (N,)
-        for t in (self.first + s for s in range(self.k1)):
+        for t in (self.first + s for s in range(self.k1)):  # [losses]
             (n,) = np.nonzero(t < T)
-            d_block[np.minimum(t - self.start, last)[n], n] += d_h_direct[t[n], self.rows[n]]
+            d_block[np.minimum(t - self.start, last)[n], n] += d_h_direct[t[n], self.rows[n]]  # [placed]
         return d_block  # (k2, N, H)
+
+    def add_inputs(self, d: Array, total: Array) -> None:
+        """Add gradients d (k2, N, X) to those of the window: a step within reach of several blocks gets their sum."""
+        np.add.at(total, (self._at(self.k2, len(total)), self.rows), d)  # [d_x]
+
+    def add_initial(self, d_s0: Array, total: Array) -> None:
+        """Add d_s0 (P, N, H) to that of the window: the state before any other start is held fixed."""
+        from_start = self.start == 0  # [from_start]
+        for part, d in zip(total, d_s0, strict=True):
+            np.add.at(part, self.rows[from_start], d[from_start])  # [d_s0]
 
     def _at(self, steps: int, end: int) -> Array:
         return np.minimum(self.start + np.arange(steps)[:, np.newaxis], end - 1)  # (steps, N)
 
 
 def cut_blocks(T: int, B: int, lengths: Array | None, k1: int, k2: int) -> Blocks:
-    first = np.repeat(np.arange(0, T, k1), B)  # (N,)
-    rows = np.tile(np.arange(B), len(first) // B)  # (N,)
-    end = np.minimum(first + k1, T if lengths is None else lengths[rows].astype(np.intp))  # (N,)
-    start = np.maximum(end - k2, 0)  # (N,)
+    """All blocks of a window."""
+    first = np.repeat(np.arange(0, T, k1), B)  # (N,) [first]
+    rows = np.tile(np.arange(B), len(first) // B)  # (N,) [rows]
+    end = np.minimum(first + k1, T if lengths is None else lengths[rows].astype(np.intp))  # (N,) [end]
+    start = np.maximum(end - k2, 0)  # (N,) [start]
     return Blocks(k1, min(k2, T), rows, first, start, end - start)
+
+
+def truncated_cell_backward(
+    cell: Cell,
+    d_h_direct: Array,  # (T, B, H)
+    trace: CellTrace,
+    x: Array,
+    p: Weights,
+    *,
+    k1: int,
+    k2: int,
+    lengths: Array | None = None,
+    h_mask: Array | None = None,
+    backward: Callable[..., CellGradients] = cell_backward,  # the pass that runs over the blocks
+) -> CellGradients:
+    """The truncated gradients of a layer of any cell."""
+    T, B, H = d_h_direct.shape
+    if k2 >= T:  # [whole]
+        return backward(cell, d_h_direct, trace, x, p, lengths=lengths, h_mask=h_mask)  # [full]
+    blocks = cut_blocks(T, B, lengths, k1, k2)
+    masks = None if h_mask is None else h_mask[blocks.rows]  # [h_mask]
+    direct, inputs = blocks.direct(d_h_direct), blocks.inputs(x)
+    d = backward(cell, direct, blocks.trace(trace), inputs, p, lengths=blocks.lengths, h_mask=masks)  # [blocks]
+    d_x, d_s0 = None if d.d_x is None else np.zeros_like(x), np.zeros((cell.parts, B, H), trace.s.dtype)
+    if d_x is not None and d.d_x is not None:
+        blocks.add_inputs(d.d_x, d_x)
+    blocks.add_initial(d.d_s0, d_s0)
+    return CellGradients(d.d_p, d_x, d_s0)
 
 
 def truncated_backward(
@@ -72,28 +120,14 @@ def truncated_backward(
     lengths: Array | None = None,
     h_mask: Array | None = None,
     out: RNNGradients | None = None,
-    full_backward: Callable[..., RNNGradients] = rnn_backward,  # the pass that runs over the blocks
+    backward: Callable[..., CellGradients] = cell_backward,
 ) -> RNNGradients:
-    T, B, _ = d_h_direct.shape
-    backward = partial(full_backward, W_xh=W_xh, W_hh=W_hh, activation=activation)
-    if k2 >= T:
-        return backward(d_h_direct, x, h, lengths=lengths, h_mask=h_mask, out=out)
-    out = RNNGradients.zeros(x, W_xh) if out is None else out
-    blocks = cut_blocks(T, B, lengths, k1, k2)
-    inputs = blocks.inputs(x)  # (k2, N, X), or ids
-    d_x = None if out.d_x is None or x.ndim == 2 else np.zeros_like(inputs)
-    d_h0 = np.zeros((len(blocks.rows), len(W_hh)), W_hh.dtype)  # (N, H)
-    backward(
-        blocks.direct(d_h_direct),
-        inputs,
-        blocks.states(h),
-        lengths=blocks.lengths,
-        h_mask=None if h_mask is None else h_mask[blocks.rows],
-        out=RNNGradients(out.d_W_xh, out.d_W_hh, out.d_b_h, d_x, d_h0),
-    )
-    # a step within reach of several blocks gets the sum of what they send
-    if out.d_x is not None and d_x is not None:
-        np.add.at(out.d_x, (blocks._at(blocks.k2, T), blocks.rows), d_x)
-    from_start = blocks.start == 0  # the state before any other start is held fixed
-    np.add.at(out.d_h0, blocks.rows[from_start], d_h0[from_start])
-    return out
+    """rnn_backward, truncated."""
+
+    def truncated(cell: Cell, *args: object, reverse: bool = False, **options: object) -> CellGradients:
+        return truncated_cell_backward(cell, *args, k1=k1, k2=k2, backward=backward, **options)  # type: ignore[arg-type]
+
+    return rnn_backward(
+        d_h_direct, x, h, W_xh, W_hh,
+        activation=activation, lengths=lengths, h_mask=h_mask, out=out, backward=truncated,
+    )  # fmt: skip

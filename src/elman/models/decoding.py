@@ -1,101 +1,143 @@
-"""Writing with a network that begins with a state: greedy, at random, or the likeliest of many (beam search)."""
+"""Tokens that follow a state, with any network that predicts the next one: drawn, the likeliest, or by beam search."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
 import numpy as np
 
-from elman.data.symbols import UNKNOWN_ID, Symbols
-from elman.data.targets import Labels
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.network.parameters import Parameters
-from elman.network.teller import Teller
-from elman.training.task import generator
+from elman.models.sampling import Sampling, as_arrays, distribution, pick
+from elman.network import DecoderState, Network, Parameters, make_sampler
 
-NEVER = -np.inf  # the logit of the unknown, which is not to be written
-LONGER = 2  # times the longest sequence in training: what is written ends there at the latest
-SHOWN = 3  # labels, of which a model in training shows what it would write
-WARMTH = 0.8  # at which temperature
+AHEAD = 16  # tokens that are drawn for a sequence before its end is looked for
 
 
-def limit_of(symbols: Symbols) -> int:
-    return LONGER * symbols.longest + 10
+class Decoder:
+    """A network with its weights packed, ready to write."""
+
+    def __init__(self, network: Network, parameters: Parameters, banned: Array | None = None) -> None:
+        self.network, self.packed = network, network.pack(parameters)
+        self.banned = np.empty(0, np.intp) if banned is None else banned  # ids that are never written
+        self.sampler = make_sampler(network.stacks[-1], parameters)
+
+    def step(self, ids: Array, state: DecoderState) -> tuple[Array, DecoderState]:
+        """Logits (B, Y) of the token after ids (B,), and the state then; a row depends on nothing but itself."""
+        if self.sampler is not None or len(ids) == 1:
+            return self.network.next_logits(self.packed, ids, state)
+        # BLAS computes a row in other bits beside others
+        alone = [
+            self.network.next_logits(self.packed, ids[i : i + 1], state.take(slice(i, i + 1))) for i in range(len(ids))
+        ]
+        o, states = zip(*alone, strict=True)
+        return np.concatenate(o), state._replace(state=np.concatenate([one.state for one in states], axis=2))
+
+    def write(
+        self,
+        o: Array,  # (B, Y), the logits before the first token; become those after the last
+        state: DecoderState,
+        uniforms: Array,  # (n, B), from 0 to 1
+        how: Sequence[Sampling],  # one a row
+    ) -> tuple[Array, DecoderState]:
+        """n tokens for each row, (n, B), and the state after them."""
+        if self.sampler is not None and not state.memory:
+            each = as_arrays(how, self.network.outputs)
+            after = state.state.copy()
+            tokens = self.sampler.write(o, after, uniforms, **each, banned=self.banned)
+            return tokens, DecoderState(after)
+        tokens = np.empty(uniforms.shape, np.int64)
+        for n, draws in enumerate(uniforms):
+            for i, u in enumerate(draws):
+                tokens[n, i] = pick(distribution(o[i], how[i], self.banned), float(u))
+            o[...], state = self.step(tokens[n], state)
+        return tokens, state
+
+    def until(
+        self,
+        edge: int,  # the token that begins and ends
+        state: DecoderState,
+        *,
+        limit: int,
+        how: Sampling | None = None,  # the likeliest token each time, unless given
+        generators: Sequence[np.random.Generator] | None = None,  # one a row
+    ) -> list[list[int]]:
+        """The tokens of each row up to the edge, `limit` at most; a row depends on nothing but itself."""
+        B = state.state.shape[2]
+        how = how or Sampling(temperature=0.0)
+        found: list[list[int]] = [[] for _ in range(B)]
+        rows = np.arange(B)  # that are not at their end
+        if B and limit:
+            o, state = self.step(np.full(B, edge), state)
+        for start in range(0, limit, AHEAD):
+            if not len(rows):
+                break
+            n = min(AHEAD, limit - start)
+            uniforms = np.zeros((n, len(rows)))
+            if generators is not None:
+                uniforms = np.stack([generators[int(row)].random(n) for row in rows], axis=1)
+            tokens, state = self.write(o, state, uniforms, [how] * len(rows))
+            ended = (tokens == edge).any(axis=0)  # (rows,)
+            for row, own, ends in zip(rows, tokens.T.tolist(), ended, strict=True):
+                found[row] += own[: own.index(edge)] if ends else own
+            rows, o, state = rows[~ended], o[~ended], state.take(np.flatnonzero(~ended))
+        return found
 
 
-def write(
-    network: Teller,
-    p: Parameters,
-    states: list[Array],  # (B, H) a layer
+class Hypothesis(NamedTuple):
+    """A sequence that beam search has found."""
+
+    score: float  # Σ log probability
+    tokens: list[int]
+
+
+def beam_search(
+    decoder: Decoder,
+    o: Array,  # (1, Y), the logits before the first token
+    state: DecoderState,  # of one row
     *,
+    width: int,
     limit: int,
-    temperature: float = 0.0,  # 0: the likeliest token each time
-    generators: list[np.random.Generator] | None = None,  # one a row, for a temperature above 0
-) -> list[list[int]]:
-    """The tokens that follow each state, without the edge, `limit` at most; a row depends on nothing but itself."""
-    B = len(states[0])
-    ids, told = np.full(B, network.edge), [[] for _ in range(B)]  # type: tuple[Array, list[list[int]]]
-    rows = np.arange(B)  # that still write
-    for _ in range(limit):
-        if not len(rows):
+    edge: int | None = None,  # a sequence ends with this token, which is not part of it
+    ends: Callable[[list[int]], bool] = lambda tokens: False,  # whether tokens are a whole sequence
+) -> list[Hypothesis]:
+    """Sequences that are likelier than all others that `width` candidates a step can find, the likeliest first.
+
+    A candidate that has come to its end is set aside with its probability; the search ends when no candidate that goes
+    on can overtake the best one set aside, because a longer sequence is never likelier than its beginning.
+    """
+    beams, ended = [Hypothesis(0.0, [])], []  # type: tuple[list[Hypothesis], list[Hypothesis]]
+    parents: list[int] = []  # the beam that each of them continues
+    for number in range(limit):
+        if number:
+            rows = np.array(parents)
+            o, state = decoder.step(np.array([beam.tokens[-1] for beam in beams]), state.take(rows))
+        logits = o.astype(np.float64)
+        logits[:, decoder.banned] = -np.inf
+        with np.errstate(divide="ignore"):  # log 0 is -inf, which is right
+            totals = np.array([beam.score for beam in beams])[:, np.newaxis] + np.log(softmax(logits))  # (beams, Y)
+        if edge is not None:
+            first = int(totals[:, edge].argmax())
+            ended.append(Hypothesis(float(totals[first, edge]), beams[first].tokens))
+            totals[:, edge] = -np.inf
+        best = max((one.score for one in ended), default=-np.inf)
+        alive: list[Hypothesis] = []
+        parents = []
+        for place in np.argsort(-totals, axis=None, kind="stable")[:width]:
+            parent, token = divmod(int(place), totals.shape[1])
+            candidate = Hypothesis(float(totals[parent, token]), [*beams[parent].tokens, token])
+            if candidate.score == -np.inf:
+                continue
+            if ends(candidate.tokens):
+                ended.append(candidate)
+                best = max(best, candidate.score)
+            elif candidate.score > best:
+                parents.append(parent)
+                alive.append(candidate)
+        beams = alive
+        if not beams or best >= beams[0].score:
+            beams = []
             break
-        o, states = network.step(p, ids, states)
-        chosen = choose(o, temperature, None if generators is None else [generators[row] for row in rows])
-        for row, token in zip(rows, chosen, strict=True):
-            if token != network.edge:
-                told[row].append(int(token))
-        goes_on = chosen != network.edge
-        rows, ids, states = rows[goes_on], chosen[goes_on], [h[goes_on] for h in states]
-    return told
-
-
-def choose(o: Array, temperature: float, generators: list[np.random.Generator] | None) -> Array:
-    """One token a row: (B,) ids from logits (B, Y)."""
-    o = o.astype(np.float64)
-    o[:, UNKNOWN_ID] = NEVER
-    if not temperature or generators is None:
-        return np.asarray(o.argmax(axis=1))
-    o -= o.max(axis=1, keepdims=True)  # a temperature next to 0 must not overflow
-    with np.errstate(over="ignore"):
-        totals = np.cumsum(softmax(o / temperature), axis=1)  # (B, Y)
-    draws = np.array([rng.random() for rng in generators]) * totals[:, -1]
-    return np.asarray(np.minimum((totals <= draws[:, np.newaxis]).sum(axis=1), o.shape[1] - 1))
-
-
-def beam_write(network: Teller, p: Parameters, states: list[Array], *, limit: int, width: int) -> list[int]:
-    """The likeliest sequence that a beam finds from one state (1, H) a layer."""
-    Y = network.outputs
-    beams: list[list[int]] = [[]]
-    scores = np.zeros(1)  # Σ log probability
-    ids = np.full(1, network.edge)
-    best, best_score = beams[0], -np.inf  # of those that have come to their end
-    for _ in range(limit):
-        o, states = network.step(p, ids, states)
-        o = o.astype(np.float64)
-        o[:, UNKNOWN_ID] = NEVER
-        with np.errstate(divide="ignore"):
-            totals = scores[:, np.newaxis] + np.log(softmax(o))  # (beams, Y)
-        first = int(totals[:, network.edge].argmax())
-        if totals[first, network.edge] > best_score:
-            best, best_score = beams[first], totals[first, network.edge]
-        totals[:, network.edge] = -np.inf
-        kept = np.argsort(-totals, axis=None, kind="stable")[:width]
-        kept = kept[totals.flat[kept] > best_score]  # a longer one is never likelier
-        if not len(kept):
-            return best
-        parents, ids = np.divmod(kept, Y)
-        beams = [[*beams[parent], int(token)] for parent, token in zip(parents, ids, strict=True)]
-        scores, states = totals.flat[kept], [h[parents] for h in states]
-    return best if np.isfinite(best_score) else beams[0]
-
-
-def show(network: Teller, p: Parameters, labels: Labels, symbols: Symbols, seed: int, step: int) -> str:
-    """What a network in training would write for a few labels: a line each."""
-    ids = generator(seed, "labels", step).permutation(labels.width)[:SHOWN]
-    generators = [generator(seed, "sample", step + int(i)) for i in ids]
-    states = network.start(p, ids)[0]
-    told = write(network, p, states, limit=limit_of(symbols), temperature=WARMTH, generators=generators)
-    lines = []
-    for label, tokens in zip(labels.decode(ids), told, strict=True):
-        text = symbols.decode(tokens)
-        lines.append(f"{label}: {text if isinstance(text, str) else ' '.join(text)}")
-    return "\n".join(lines)
+    whole = [one for one in ended if one.score > -np.inf]
+    return sorted(whole if edge is not None and whole else whole + beams, key=lambda one: -one.score)

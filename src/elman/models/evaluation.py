@@ -14,8 +14,7 @@ import numpy as np
 from elman.errors import DataError
 from elman.kernels import surprise
 from elman.maths.arrays import Array
-from elman.network import Network, Parameters, State
-from elman.network.stack import check_ids
+from elman.network import HeadNetwork, PackedNetwork, Parameters, check_ids
 
 CHUNK = 1024  # tokens; only speed and memory depend on it
 
@@ -28,30 +27,30 @@ class Evaluation(NamedTuple):
     tokens: int  # predicted ones
 
 
-def token_losses(network: Network, p: Parameters, ids: Array) -> Iterator[Array]:
+def token_losses(network: HeadNetwork, p: Parameters, ids: Array) -> Iterator[Array]:
     """-log y_hat of each token but the first, in nats, chunk by chunk."""
-    state = network.zero_state(1, p.buffer.dtype)
+    packed, state = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)
     for start in range(0, len(ids) - 1, CHUNK):
-        losses, state = chunk_losses(network, p, ids[start : start + CHUNK + 1], state)
+        losses, state = chunk_losses(network, packed, ids[start : start + CHUNK + 1], state)
         yield losses
 
 
-def chunk_losses(network: Network, p: Parameters, ids: Array, state: State) -> tuple[Array, State]:
+def chunk_losses(network: HeadNetwork, packed: PackedNetwork, ids: Array, state: Array) -> tuple[Array, Array]:
     """The same of one chunk, from this state on, and the state after it."""
     ids = np.asarray(ids, np.int64)
     check_ids("ids", ids[1:], network.outputs)
-    o, state = network.forward(p, ids[:-1, np.newaxis], state)  # (T, 1, Y)
+    o, state = network.read(packed, ids[:-1, np.newaxis], state)  # (T, 1, Y)
     return surprise(o[:, 0], ids[1:]), state
 
 
-def mean_loss(network: Network, p: Parameters, ids: Array) -> float:
+def mean_loss(network: HeadNetwork, p: Parameters, ids: Array) -> float:
     """Nats a token."""
     if len(ids) < 2:
         raise DataError("the text", expected="at least two tokens: the first one is not predicted", got=len(ids))
     return sum(float(losses.sum()) for losses in token_losses(network, p, ids)) / (len(ids) - 1)
 
 
-def evaluation(network: Network, p: Parameters, ids: Array, characters: int) -> Evaluation:
+def evaluation(network: HeadNetwork, p: Parameters, ids: Array, characters: int) -> Evaluation:
     """All the usual figures; characters is the number that the ids stand for."""
     nats = mean_loss(network, p, ids)
     bits = nats / math.log(2)

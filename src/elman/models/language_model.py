@@ -16,11 +16,11 @@ from elman.errors import NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import language_run
-from elman.models.beam import beam_search
+from elman.models.beam import likeliest_text
 from elman.models.copies import CopyReport, copy_report
 from elman.models.evaluation import Evaluation, evaluation, token_losses
 from elman.models.sampling import Sampling, Writer
-from elman.network import Network, Parameters
+from elman.network import HeadNetwork, Parameters
 from elman.training.arrays import to_bytes
 from elman.training.events import Finished, Listener
 from elman.training.line import ProgressLine
@@ -87,7 +87,7 @@ class LanguageModel:
         return self
 
     def _take(
-        self, network: Network, parameters: Parameters, vocabulary: Vocabulary, finished: Finished | None
+        self, network: HeadNetwork, parameters: Parameters, vocabulary: Vocabulary, finished: Finished | None
     ) -> None:
         self.network_, self.parameters_, self.vocabulary_, self.finished_ = network, parameters, vocabulary, finished
         self._writer = Writer(network, parameters, vocabulary)
@@ -122,7 +122,7 @@ class LanguageModel:
     ) -> str:
         """The prompt and `length` tokens after it; sample number `index` of those that this seed gives."""
         if beam is not None:
-            return beam_search(self.writer, prompt, width=beam, length=length, stop=stop, unknown=unknown, seed=seed)
+            return likeliest_text(self.writer, prompt, width=beam, length=length, stop=stop, unknown=unknown, seed=seed)
         how = Sampling(temperature, top_k, top_p)
         return self.writer.write(prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown)
 

@@ -19,7 +19,7 @@ from elman.maths.arrays import Array
 from elman.models.evaluation import mean_loss
 from elman.models.language_task import LanguageTask, new_network, new_parameters
 from elman.models.sampling import Writer
-from elman.network import Network, Parameters
+from elman.network import Batch, HeadNetwork, Parameters
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.cost import Cost, allowed_share, check_cost, estimate, say_judged, step_seconds, timed
 from elman.training.distributed import world
@@ -37,7 +37,7 @@ CORPUS = "corpus.safetensors"  # the ids of a text that cannot be read again
 
 
 class Trained(NamedTuple):
-    network: Network
+    network: HeadNetwork
     parameters: Parameters
     vocabulary: Vocabulary
     finished: Finished
@@ -50,7 +50,7 @@ class Preparation(NamedTuple):
     split: Split
     batch: int  # lanes: fewer than asked for where the text is short
     config: Config
-    most_judged: int = MOST_JUDGED
+    most_judged: int  # tokens of the held-out part
 
     @property
     def judged(self) -> Array:
@@ -92,7 +92,7 @@ def prepare(corpus: Corpus, config: Config) -> Preparation:
     if len(split.validation) == 1:
         raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")
     batch = fitting_batch(len(split.train), config.training.batch, config.training.window)
-    return Preparation(corpus, split, batch, config)
+    return Preparation(corpus, split, batch, config, MOST_JUDGED)
 
 
 def start(
@@ -256,7 +256,7 @@ def seconds_a_step(prepared: Preparation, measured: float = 1.5) -> float:
 
     def part() -> object:
         return task.network.loss_and_gradients(
-            task.parameters, x, y, task.carried, task.parameters.zeros(), normaliser=y.size
+            task.parameters, Batch(x, y, state=task.carried), task.parameters.zeros(), normaliser=y.size
         )
 
     step = step_seconds(task, c, part, c.window / len(y) * c.accumulate, measured)
@@ -295,7 +295,7 @@ def config_json(config: Config, corpus: Corpus | None, **facts: int) -> dict[str
     return {"task": "lm", **facts, "config": to_json(config), "corpus": known, "environment": environment()}
 
 
-def load(path: Path) -> tuple[Run, Network, Parameters, Vocabulary]:
+def load(path: Path) -> tuple[Run, HeadNetwork, Parameters, Vocabulary]:
     """The best model of a run, ready to use."""
     run = Run(path)
     config, vocabulary = config_of(run), vocabulary_of(run)

@@ -22,15 +22,14 @@ from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
-from elman.models.decoding import beam_write, limit_of, write
-from elman.models.sampling import check_beam
+from elman.models.decoding import Decoder, beam_search
+from elman.models.generator_sample import UNKNOWN, limit_of
+from elman.models.sampling import Sampling, check_beam
 from elman.models.sequence_run import Fitted
 from elman.models.sequence_task import by_length, mean_loss
 from elman.models.sequence_terms import Terms
 from elman.models.weighting import as_weights
-from elman.network.encoder import Encoder
-from elman.network.reader import Reader
-from elman.network.teller import Teller
+from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Stack
 from elman.training.run import Run
 from elman.training.task import generator
 
@@ -96,21 +95,25 @@ class Predictor:
     def transform(self, X: Any, *, steps: bool = False) -> Any:
         """The final state of every layer, (n, L·D·H); with `steps` those after every step, a (T_i, L·D·H) each."""
         fitted = self._is_fitted()
-        encoder: Encoder | None = getattr(fitted.network, "encoder", None)
+        network = fitted.network
+        encoder: Stack | None = (
+            network.stacks[0] if len(network.stacks) > 1 or isinstance(network, HeadNetwork) else None
+        )
         if encoder is None:
             raise ArgumentError(f"{type(self).__name__} reads nothing: it has no states to show")
 
         def states(x: Array, lengths: Array) -> Array | list[Array]:
-            trace = encoder.forward(fitted.parameters, x, lengths)
+            trace = encoder.forward(packed.stacks[0], fitted.parameters, x, lengths=lengths)
             if not steps:
-                return np.concatenate(trace.final, axis=1)  # (B, L·D·H)
-            every = np.concatenate([h[1:] for h in trace.states], axis=2)  # (T, B, L·D·H)
+                return np.concatenate(trace.final[:, 0], axis=1)  # (B, L·D·H)
+            every = np.concatenate([cell.s[0, 1:] for cell in trace.traces], axis=2)  # (T, B, L·D·H)
             return [every[:length, row].copy() for row, length in enumerate(lengths)]
 
+        packed = network.pack(fitted.parameters)
         found = self._rows(self._encoded(X), states)
         if steps:
             return found
-        nothing = np.empty((0, encoder.hidden * len(encoder.cells)), fitted.parameters.buffer.dtype)
+        nothing = np.empty((0, encoder.hidden * len(encoder.names)), fitted.parameters.buffer.dtype)
         return np.stack(found) if found else nothing
 
 
@@ -131,8 +134,9 @@ class OneAnswer(Predictor):
         """(n, Y)"""
         fitted = self._is_fitted()
         network = fitted.network
-        assert isinstance(network, Reader)
-        found = self._rows(self._encoded(X), lambda x, lengths: network.forward(fitted.parameters, x, lengths))
+        assert isinstance(network, HeadNetwork)
+        packed = network.pack(fitted.parameters)
+        found = self._rows(self._encoded(X), lambda x, lengths: network.outputs_of(packed, x, lengths))
         return np.stack(found).astype(np.float64) if found else np.empty((0, network.outputs))
 
 
@@ -172,10 +176,11 @@ class TagPredictor(Labelled):
         """For each sequence (T_i, tags), each row a distribution."""
         fitted = self._is_fitted()
         network = fitted.network
-        assert isinstance(network, Reader)
+        assert isinstance(network, HeadNetwork)
+        packed = network.pack(fitted.parameters)
 
         def judge(x: Array, lengths: Array) -> list[Array]:
-            y_hat = softmax(network.forward(fitted.parameters, x, lengths).astype(np.float64))  # (T, B, Y)
+            y_hat = softmax(network.outputs_of(packed, x, lengths).astype(np.float64))  # (T, B, Y)
             return [y_hat[:length, row].copy() for row, length in enumerate(lengths)]
 
         return self._rows(self._encoded(X), judge)
@@ -194,19 +199,26 @@ class Writing(Predictor):
         assert isinstance(targets, Written)
         return targets.symbols
 
-    def _network(self) -> Teller:
+    def _network(self) -> EncoderDecoder:
         network = self._is_fitted().network
-        assert isinstance(network, Teller)
+        assert isinstance(network, EncoderDecoder)
         return network
 
-    def _likeliest(self, states: list[Array], beam: int, limit: int | None) -> list[list[int]]:
-        """The likeliest token each time, or the best that a beam of that width finds, from states (n, H) a layer."""
-        network, p, limit = self._network(), self._is_fitted().parameters, self._limit(limit)
+    def _decoder(self) -> Decoder:
+        return Decoder(self._network(), self._is_fitted().parameters, UNKNOWN)
+
+    def _likeliest(self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None) -> list[list[int]]:
+        """The likeliest token each time, or the best that a beam of that width finds."""
+        network, limit = self._network(), self._limit(limit)
         check_beam(beam)
         if beam == 1:
-            return write(network, p, states, limit=limit)
-        apart = [[h[i : i + 1] for h in states] for i in range(len(states[0]))]
-        return [beam_write(network, p, one, limit=limit, width=beam) for one in apart]
+            return decoder.until(network.edge, start, limit=limit)
+        found = []
+        for i in range(start.state.shape[2]):
+            o, state = decoder.step(np.array([network.edge]), start.take(slice(i, i + 1)))
+            best = beam_search(decoder, o, state, width=beam, limit=limit, edge=network.edge)
+            found.append(best[0].tokens if best else [])
+        return found
 
     def _limit(self, limit: int | None) -> int:
         return limit_of(self.symbols_) if limit is None else limit
@@ -217,18 +229,19 @@ class GeneratingPredictor(Writing):
 
     def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
         """The likeliest sequence for each, token by token, or by a beam of that width."""
-        return [self.symbols_.decode(ids) for ids in self._likeliest(self._start(X), beam, limit)]
+        decoder = self._decoder()
+        return [self.symbols_.decode(ids) for ids in self._likeliest(decoder, self._start(decoder, X), beam, limit)]
 
     def sample(self, X: Any, *, temperature: float = 0.8, seed: int = 0, limit: int | None = None) -> list[Any]:
         """A sequence drawn at random for each; number i follows from the seed and from i alone."""
         if not (np.isfinite(temperature) and temperature >= 0):
             raise ArgumentError("temperature", expected="0 or more", got=temperature)
-        states = self._start(X)
-        generators = [generator(seed, "generate", i) for i in range(len(states[0]))]
-        told = write(
-            self._network(), self._is_fitted().parameters, states,
-            limit=self._limit(limit), temperature=temperature, generators=generators,
-        )  # fmt: skip
+        decoder = self._decoder()
+        start = self._start(decoder, X)
+        generators = [generator(seed, "generate", i) for i in range(start.state.shape[2])]
+        how = Sampling(temperature=float(temperature))
+        edge, limit = self._network().edge, self._limit(limit)
+        told = decoder.until(edge, start, limit=limit, how=how, generators=generators)
         return [self.symbols_.decode(ids) for ids in told]
 
     def nats(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -237,12 +250,11 @@ class GeneratingPredictor(Writing):
         examples = belonging(fitted.terms, conditions(X), y, sample_weight)
         return mean_loss(fitted.network, fitted.parameters, examples)
 
-    def _start(self, X: Any) -> list[Array]:
-        """The states (n, H) a layer in which each of these begins."""
-        fitted = self._is_fitted()
-        c = fitted.terms.inputs.encode(conditions(X))
+    def _start(self, decoder: Decoder, X: Any) -> DecoderState:
+        """The state with which each of these begins."""
+        c = self._is_fitted().terms.inputs.encode(conditions(X))
         assert isinstance(c, np.ndarray)
-        return self._network().start(fitted.parameters, c)[0]
+        return DecoderState(self._network().start(decoder.packed, c).state)
 
 
 class TranslatingPredictor(Writing):
@@ -254,11 +266,11 @@ class TranslatingPredictor(Writing):
         return [symbols.decode(ids.tolist()) for ids in self.predict_ids(X, beam=beam, limit=limit)]
 
     def predict_ids(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Array]:
-        network, p = self._network(), self._is_fitted().parameters
+        network, decoder = self._network(), self._decoder()
 
         def judge(x: Array, lengths: Array) -> list[Array]:
-            states = network.start(p, x, lengths)[0]
-            return [np.array(ids, np.int64) for ids in self._likeliest(states, beam, limit)]
+            start = DecoderState(network.start(decoder.packed, x, lengths).state)
+            return [np.array(ids, np.int64) for ids in self._likeliest(decoder, start, beam, limit)]
 
         return self._rows(self._encoded(X), judge)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from elman.data import Vocabulary
 from elman.errors import ArgumentError, DtypeError, RangeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.network import Network, Parameters, State, new_speaker
+from elman.network import DecoderState, HeadNetwork, Parameters
+
+if TYPE_CHECKING:
+    from elman.models.decoding import Decoder
 
 AHEAD = 32  # tokens that are written in one call of compiled code
 WIDEST_BEAM = 1024  # beyond it a search takes forever and finds nothing likelier
@@ -95,19 +98,28 @@ def check_beam(width: int) -> None:
 class Writer:
     """A network with its parameters and vocabulary, ready to write."""
 
-    def __init__(self, network: Network, parameters: Parameters, vocabulary: Vocabulary) -> None:
+    def __init__(self, network: HeadNetwork, parameters: Parameters, vocabulary: Vocabulary) -> None:
         self.network, self.parameters, self.vocabulary = network, parameters, vocabulary
         # a word model never writes <unk>
         self.banned = np.array([0] if vocabulary.kind == "word" and len(vocabulary) > 1 else [], np.intp)
 
-    def read(self, ids: Iterable[int] | Array, state: State | None = None) -> tuple[Array, State]:
-        """The logits after the last of the ids, and the state."""
+    def decoder(self) -> Decoder:
+        """The parameters as they are now, ready to write."""
+        from elman.models.decoding import Decoder
+
+        return Decoder(self.network, self.parameters, self.banned)
+
+    def read(
+        self, ids: Iterable[int] | Array, state: DecoderState | None = None, *, decoder: Decoder | None = None
+    ) -> tuple[Array, DecoderState]:
+        """The logits (Y,) after the last of the ids, and the state."""
         x = np.asarray(ids, np.int64)
         if not len(x):
             raise ArgumentError("prompt", expected="at least one token", got="none")
-        state = self.network.zero_state(1, self.parameters.buffer.dtype) if state is None else state
-        o, state = self.network.forward(self.parameters, x[:, np.newaxis], state)
-        return o[-1, 0], state
+        packed = self.network.pack(self.parameters) if decoder is None else decoder.packed
+        start = self.network.stack.zero_state(1, self.parameters.buffer.dtype) if state is None else state.state
+        o, after = self.network.read(packed, x[:, np.newaxis], start)
+        return o[-1, 0], DecoderState(after)
 
     def prompt(self, text: str, rng: np.random.Generator, unknown: str = "error") -> tuple[list[int], list[int]]:
         """The ids to read first, and those of them that count as written.
@@ -129,16 +141,12 @@ class Writer:
 
     def tokens(self, prompt: list[int], how: Sampling, rng: np.random.Generator) -> Iterator[int]:
         """Token after token, without end."""
-        o, state = self.read(prompt)
-        speaker, own = new_speaker(self.network, self.parameters), as_arrays([how], len(o))
-        while speaker is not None:
-            logits, uniforms = o[np.newaxis], rng.random((AHEAD, 1))
-            yield from speaker.write(logits, state, uniforms, **own, banned=self.banned)[:, 0].tolist()
-            o = logits[0]
+        decoder = self.decoder()
+        o, state = self.read(prompt, decoder=decoder)
+        logits = o[np.newaxis].copy()  # (1, Y)
         while True:
-            token = pick(distribution(o, how, self.banned), rng.random())
-            yield token
-            o, state = self.read([token], state)
+            tokens, state = decoder.write(logits, state, rng.random((AHEAD, 1)), [how])
+            yield from tokens[:, 0].tolist()
 
     def stream(
         self,
@@ -172,20 +180,15 @@ class Writer:
         """The samples with index 0 to count - 1, each as it would be alone, written side by side."""
         if not is_whole(count) or count < 1:
             raise RangeError("count", expected="a whole number, 1 or more", got=count)
-        speaker = new_speaker(self.network, self.parameters)
-        if speaker is None:
-            options: dict[str, Any] = {"length": length, "how": how, "seed": seed, "stop": stop, "unknown": unknown}
-            return [self.write(prompt, index=index, **options) for index in range(count)]
         check_request(length, stop, seed)
-        how = (how or Sampling()).check()
+        how, decoder = (how or Sampling()).check(), self.decoder()
         generators = [np.random.default_rng([seed, index]) for index in range(count)]
         starts = [self.prompt(prompt, rng, unknown) for rng in generators]
-        read = [self.read(ids) for ids, _ in starts]
+        read = [self.read(ids, decoder=decoder) for ids, _ in starts]
         logits = np.stack([o for o, _ in read])  # (count, Y)
-        state = [np.concatenate(rows) for rows in zip(*(state for _, state in read), strict=True)]  # (count, H) a layer
+        state = DecoderState(np.concatenate([state.state for _, state in read], axis=2))  # (L, P, count, H)
         uniforms = np.stack([rng.random(length) for rng in generators], axis=1)  # (length, count)
-        same = as_arrays([how] * count, self.network.outputs)
-        tokens = speaker.write(logits, state, uniforms, **same, banned=self.banned)  # (length, count)
+        tokens, _ = decoder.write(logits, state, uniforms, [how] * count)  # (length, count)
         texts = (islice(chain(begun, tokens[:, i].tolist()), length) for i, (_, begun) in enumerate(starts))
         return [prompt + "".join(_until(stop, self.pieces(ids))) for ids in texts]
 

@@ -22,14 +22,11 @@ from elman.errors import CheckpointError, DataError, RangeError, RunError
 from elman.files import sha256_of
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
-from elman.models.decoding import show
+from elman.maths.cells import make_cell
+from elman.models.generator_sample import show
 from elman.models.sequence_task import ROWS_AT_ONCE, SequenceTask, validation, without_values
 from elman.models.sequence_terms import SHAPES, Terms
-from elman.network import Parameters
-from elman.network.encoder import Encoder
-from elman.network.reader import Reader
-from elman.network.shape import Dropout, Shape
-from elman.network.teller import Teller
+from elman.network import Dropout, EncoderDecoder, HeadNetwork, Network, Parameters, Stack
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.cost import allowed_share, check_cost, estimate, say_judged, step_seconds, timed
 from elman.training.distributed import world
@@ -49,7 +46,7 @@ FEW = 16  # examples, or parts of a batch, whose time says how long all take
 class Fitted:
     terms: Terms
     config: SequenceConfig
-    network: Shape
+    network: Network
     parameters: Parameters
     finished: Finished | None = None
     before: int = 0  # steps, of a training before this one
@@ -61,14 +58,14 @@ class Fitted:
         return self.before + (0 if self.finished is None else self.finished.step)
 
 
-def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike | None = None) -> Shape:
+def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike | None = None) -> Network:
     c, task = config.network, terms.task
     outputs, tokens = terms.targets.width, isinstance(terms.inputs, TokenInputs)
 
-    def encoder(inputs: int, prefix: str, *, tokens: bool, both_ways: bool, learned: bool) -> Encoder:
-        return Encoder(
-            inputs, c.hidden, c.layers, both_ways=both_ways, embedding=c.embedding if tokens else 0, tokens=tokens,
-            learned_state=learned, activation=activation or c.activation, prefix=prefix,
+    def stack(inputs: int, prefix: str, *, tokens: bool, both_ways: bool, learned: bool) -> Stack:
+        return Stack(
+            inputs, c.hidden, c.layers, cell=make_cell(c.cell, activation or c.activation), bidirectional=both_ways,
+            embedding=c.embedding if tokens else 0, tokens=tokens, learned_state=learned, prefix=prefix,
         )  # fmt: skip
 
     sides, wide = 1 + c.both_ways, max(c.hidden, c.embedding)
@@ -77,14 +74,14 @@ def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike |
     if size > MOST_PARAMETERS:
         raise RangeError("hidden", expected=f"at most {MOST_PARAMETERS:,} parameters", got=f"about {size:,}")
     if task in ("classify", "regress", "tag"):
-        reads = encoder(terms.inputs.width, "", tokens=tokens, both_ways=c.both_ways, learned=c.learned_state)
+        reads = stack(terms.inputs.width, "", tokens=tokens, both_ways=c.both_ways, learned=c.learned_state)
         loss = "squared" if task == "regress" else "cross_entropy"
-        return Reader(reads, outputs, pooling="none" if task == "tag" else c.pooling, loss=loss)
-    decoder = encoder(outputs, "decoder.", tokens=True, both_ways=False, learned=False)
+        return HeadNetwork(reads, outputs, pooling="none" if task == "tag" else c.pooling, loss=loss)
+    decoder = stack(outputs, "decoder.", tokens=True, both_ways=False, learned=False)
     if task == "generate":
-        return Teller(terms.inputs.width, decoder, outputs, edge=EDGE_ID)
-    source = encoder(terms.inputs.width, "encoder.", tokens=tokens, both_ways=c.both_ways, learned=c.learned_state)
-    return Teller(source, decoder, outputs, edge=EDGE_ID)
+        return EncoderDecoder(terms.inputs.width, decoder, outputs, edge=EDGE_ID)
+    source = stack(terms.inputs.width, "encoder.", tokens=tokens, both_ways=c.both_ways, learned=c.learned_state)
+    return EncoderDecoder(source, decoder, outputs, edge=EDGE_ID)
 
 
 def new_fitted(terms: Terms, config: SequenceConfig) -> Fitted:
@@ -122,7 +119,11 @@ def new_task(fitted: Fitted, examples: Examples) -> SequenceTask:
         # what a network says at the start has no bound: of the example that fares worst, and with room
         ignorance = 10 * max(1.0, float((train.y**2).max(initial=0)))
     sample = None
-    if isinstance(terms.inputs, Labels) and isinstance(terms.targets, Written) and isinstance(fitted.network, Teller):
+    if (
+        isinstance(terms.inputs, Labels)
+        and isinstance(terms.targets, Written)
+        and isinstance(fitted.network, EncoderDecoder)
+    ):
         written = terms.inputs, terms.targets.symbols, config.training.seed
         sample = partial(show, fitted.network, fitted.parameters, *written)
     c = config.network
@@ -286,12 +287,12 @@ def seconds_a_step(fitted: Fitted, examples: Examples, measured: float = 1.5) ->
     copy.judged = fitted.judged
     task = new_task(copy, examples)
     batch = task.batch_of(0)
-    few = batch.rows(slice(0, max(1, len(batch.weights) // FEW)))
+    few = batch.take(slice(0, max(1, batch.rows // FEW)))
 
     def part() -> object:
         return copy.network.loss_and_gradients(copy.parameters, few, copy.parameters.zeros(), normaliser=1.0)
 
-    parts = len(batch.weights) / len(few.weights) * fitted.config.training.accumulate
+    parts = batch.rows / few.rows * fitted.config.training.accumulate
     step = step_seconds(task, fitted.config.training, part, parts, measured)
     return step + world().first(validation_seconds(task)) / task.paced.validate_every
 

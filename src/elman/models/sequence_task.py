@@ -18,9 +18,7 @@ from elman.data.examples import Examples
 from elman.data.ragged import Ragged
 from elman.data.symbols import UNKNOWN_ID
 from elman.maths.arrays import Array
-from elman.network import Parameters
-from elman.network.reader import Reader
-from elman.network.shape import Batch, Dropout, Shape
+from elman.network import Batch, Draw, Dropout, HeadNetwork, Network, Parameters
 from elman.training import distributed
 from elman.training.task import Validation, generator
 
@@ -32,7 +30,7 @@ STEPS_AT_ONCE = 1 << 17  # of all rows, padded: one long row must not make 255 o
 class SequenceTask:
     def __init__(
         self,
-        network: Shape,
+        network: Network,
         parameters: Parameters,
         train: Examples,
         validation: Examples,
@@ -76,14 +74,19 @@ class SequenceTask:
         sizes = [self.network.units(unweighted(batch)) for _, batch in drawn]
         normaliser = sum(sizes) * self.mean_weight
         loss = 0.0
+        gradients.buffer[:] = 0
         for number, batch in drawn:
-            rng = generator(self.config.seed, "dropout", number)
-            batch = batch._replace(x=self._hidden(batch, rng))
-            masks = self.network.draw(rng, batch, self.dropout, self.parameters.buffer.dtype)
-            own = self.world.share(len(batch.weights))  # drawn for all, so that ranks change nothing
+            # drawn for all rows, so that the number of ranks changes nothing
+            batch = batch._replace(x=self._hidden(batch, generator(self.config.seed, "unknown", number)))
+            own = self.world.share(batch.rows)
             if own.start < own.stop:
                 loss += self.network.loss_and_gradients(
-                    self.parameters, batch, gradients, normaliser=normaliser, masks=masks, rows=own
+                    self.parameters,
+                    batch.take(own)._replace(first=own.start),
+                    gradients,
+                    normaliser=normaliser,
+                    draw=Draw(self.dropout, self.config.seed, number),
+                    add=True,
                 )
         return loss
 
@@ -159,7 +162,8 @@ def without_values(examples: Examples) -> Batch:
 
 def unweighted(batch: Batch) -> Batch:
     """Each loss once."""
-    return batch._replace(weights=np.ones(len(batch.weights)), y_weights=None)
+    rows = 0 if batch.weights is None else len(batch.weights)
+    return batch._replace(weights=np.ones(rows), y_weights=None)
 
 
 def by_length(examples: Examples, size: int = ROWS_AT_ONCE) -> list[Array]:
@@ -175,21 +179,19 @@ def by_length(examples: Examples, size: int = ROWS_AT_ONCE) -> list[Array]:
     return batches
 
 
-def mean_loss(network: Shape, parameters: Parameters, examples: Examples) -> float:
+def mean_loss(network: Network, parameters: Parameters, examples: Examples) -> float:
     """The weighted mean over all examples, of whatever the network is judged by."""
     return validation(network, parameters, examples).loss
 
 
-def validation(network: Shape, p: Parameters, examples: Examples) -> Validation:
+def validation(network: Network, p: Parameters, examples: Examples) -> Validation:
     """The mean loss, as it is weighted; and of classes or tags the share that is right, each counted once."""
     total = units = right = count = 0.0
-    reader = network if isinstance(network, Reader) and network.loss_name == "cross_entropy" else None
+    packed = network.pack(p)
     for rows in by_length(examples):
         batch = as_batch(examples, rows, p.buffer.dtype)
-        units += network.units(batch)
-        if reader is None:
-            total += network.loss(p, batch, normaliser=1.0)
-            continue
-        loss, told = reader.loss_and_right(p, batch)
-        total, right, count = total + loss, right + told, count + reader.units(unweighted(batch))
-    return Validation(total / max(units, 1e-30), None if reader is None else right / max(count, 1))
+        loss, found = network.evaluate(packed, batch)
+        total, right = total + loss, right + found
+        units, count = units + network.units(batch), count + network.units(unweighted(batch))
+    labels = isinstance(network, HeadNetwork) and network.loss_name == "cross_entropy"
+    return Validation(total / max(units, 1e-30), right / max(count, 1) if labels else None)

@@ -12,18 +12,18 @@ import numpy as np
 
 from elman.maths.arrays import Array
 from elman.models.evaluation import CHUNK, chunk_losses
-from elman.network import Network, Parameters
+from elman.network import HeadNetwork, Parameters
 from elman.training.distributed import World
 
 SAME = 256  # times the distance of two neighbouring floats: what rounding leaves between two states that have met
 
 
-def shared_mean_loss(network: Network, p: Parameters, ids: Array, world: World) -> float:
+def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: World) -> float:
     """Nats a token, the same on all ranks; the sum is taken in the order of the text."""
     chunks = -(-(len(ids) - 1) // CHUNK)
     part = world.share(chunks)
     readers = [rank for rank in range(world.rank) if world.share(chunks, rank).stop > world.share(chunks, rank).start]
-    zero = np.concatenate(network.zero_state(1, p.buffer.dtype))  # (L, H)
+    packed, zero = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)  # (L, P, 1, H)
     begins: dict[int, Array] = {}
     sums: dict[int, float] = {}
     begin, end = zero, zero
@@ -35,11 +35,11 @@ def shared_mean_loss(network: Network, p: Parameters, ids: Array, world: World) 
                 break
             begins[chunk] = state
             start = chunk * CHUNK
-            losses, after = chunk_losses(network, p, ids[start : start + CHUNK + 1], [h[np.newaxis] for h in state])
-            sums[chunk], state = float(losses.sum()), np.concatenate(after)
+            losses, state = chunk_losses(network, packed, ids[start : start + CHUNK + 1], state)
+            sums[chunk] = float(losses.sum())
         else:
             end = state
-        before, ends = ends, world.joined(end[np.newaxis])  # (ranks, L, H)
+        before, ends = ends, world.joined(end[np.newaxis])  # (ranks, L, P, 1, H)
         if before is not None and _same(ends, before):
             break
         begin = ends[readers[-1]] if readers else zero

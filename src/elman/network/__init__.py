@@ -1,6 +1,26 @@
 """Networks: parameters in one buffer, recurrent layers in a stack, batches in slices."""
 
+from elman.network.batch import Batch
+from elman.network.encoder_decoder import EncoderDecoder
+from elman.network.network import DecoderState, Draw, HeadNetwork, Network, PackedNetwork, language_network
 from elman.network.parameters import Parameters
-from elman.network.stack import Network, State, new_speaker
+from elman.network.sampler import Sampler, make_sampler
+from elman.network.stack import Dropout, Masks, Stack, check_ids
 
-__all__ = ["Network", "Parameters", "State", "new_speaker"]
+__all__ = [
+    "Batch",
+    "DecoderState",
+    "Draw",
+    "Dropout",
+    "EncoderDecoder",
+    "HeadNetwork",
+    "Masks",
+    "Network",
+    "PackedNetwork",
+    "Parameters",
+    "Sampler",
+    "Stack",
+    "check_ids",
+    "language_network",
+    "make_sampler",
+]

@@ -18,12 +18,17 @@ class Parameters(Mapping[str, Array]):
     def __init__(self, shapes: Shapes, dtype: FloatType) -> None:
         self.shapes = dict(shapes)
         self.buffer = np.zeros(sum(int(np.prod(shape)) for shape in self.shapes.values()), dtype)
-        self._name_parts()
+        self._make_views()
 
-    def _name_parts(self) -> None:
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()])
-        parts = np.split(self.buffer, ends[:-1])
-        self._views = {name: part.reshape(self.shapes[name]) for name, part in zip(self.shapes, parts, strict=True)}
+    def _make_views(self) -> None:
+        sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
+        self.offsets = dict(zip(self.shapes, np.cumsum([0, *sizes]).tolist(), strict=False))
+        self._views: dict[str, Array] = {}
+        self._parts: dict[str, dict[str, Array]] = {}
+        for (name, shape), size in zip(self.shapes.items(), sizes, strict=True):
+            view = self.buffer[self.offsets[name] : self.offsets[name] + size].reshape(shape)
+            prefix, _, short = name.rpartition(".")
+            self._views[name] = self._parts.setdefault(prefix, {})[short] = view
 
     def __getstate__(self) -> dict[str, Any]:
         return {"shapes": self.shapes, "buffer": self.buffer}
@@ -31,11 +36,15 @@ class Parameters(Mapping[str, Array]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy's views are views of its own buffer."""
         self.__dict__ |= state
-        self._name_parts()
+        self._make_views()
 
     def zeros(self) -> Parameters:
         """Room for the gradients of these parameters."""
         return Parameters(self.shapes, self.buffer.dtype)
+
+    def part(self, prefix: str) -> dict[str, Array]:
+        """The views below a prefix by their last names: part("layers.0")["W_hh"]."""
+        return self._parts[prefix]
 
     def __getitem__(self, name: str) -> Array:
         return self._views[name]

@@ -1,235 +1,304 @@
-"""A stack of recurrent layers with an output layer: one window forward and backward.
+"""Recurrent layers in a stack: one direction or two, token ids or dense inputs, any cell, any lengths.
 
-A batch is cut into slices by its size alone. A slice runs the whole network over the whole window in its own
-workspace, and the slices' gradients are summed in their order: the result does not depend on the number of threads.
+The parameters of a layer are `layers.0.W_xh` …, those of the reverse direction `layers.0.reverse.W_xh` …, a learned
+initial state `layers.0.h0`, an embedding `embedding.W`. The state of a stack is one array (L·D, P, B, H): layers times
+directions, state parts, rows, units.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elman.errors import RangeError
-from elman.kernels import (
-    KERNELS,
-    OutputGradients,
-    RNNGradients,
-    compiled_for,
-    cross_entropy,
-    cut_blocks,
-    output_backward,
-    output_forward,
-    rnn_backward,
-    rnn_forward,
-)
-from elman.maths.activations import ActivationLike
+from elman.kernels import Layer, Workspace, dropout_mask, embedding_backward, embedding_forward, make_layer
 from elman.maths.arrays import Array, FloatType
+from elman.maths.cells import Cell, make_cell
 from elman.maths.initial import INITIALISERS, glorot, normal
+from elman.maths.recurrence import CellTrace
+from elman.maths.truncation import Blocks, Truncation, cut_blocks
 from elman.network.parameters import Parameters
-from elman.network.pool import Turn, run
 
-if TYPE_CHECKING:
-    from elman.network.fused import Fused
-    from elman.network.speaker import Speaker
-
-State: TypeAlias = list[Array]  # one (B, H) for each layer
-ROWS_A_SLICE = 64
+Packed = Sequence[Layer]  # the layers of a stack, their weights ready for any number of passes
 
 
-class Reach(NamedTuple):
-    """Truncation: blocks of k1 steps whose losses reach k2 steps back."""
+class Dropout(NamedTuple):
+    """Shares that are dropped in training."""
 
-    k1: int
-    k2: int
+    inputs: float = 0.0  # of what enters the first layer
+    layers: float = 0.0  # of what leaves a layer
+    states: float = 0.0  # of the state that enters W_hh, the same units at all steps
 
 
-class Network:
-    """Shapes and passes; the numbers live in Parameters that are handed in."""
+@dataclass(frozen=True)
+class Masks:
+    """Dropout of one pass: each mask multiplies, 0 or 1 / (1 - dropout)."""
+
+    inputs: Array | None = None  # (T, B, X), what enters the first layer
+    layers: tuple[Array, ...] | None = None  # (T, B, D·H), what goes from each layer to the next
+    states: tuple[Array, ...] | None = None  # (B, H) for each cell
+    head: Array | None = None  # (B, D·H) or (T, B, D·H), what enters the output layer
+
+    def blocks(self, blocks: Blocks) -> Masks:
+        """The masks of the blocks of a truncated backward pass."""
+        return Masks(
+            None if self.inputs is None else blocks.inputs(self.inputs),
+            None if self.layers is None else tuple(map(blocks.inputs, self.layers)),
+            None if self.states is None else tuple(mask[blocks.rows] for mask in self.states),
+        )
+
+
+NO_MASKS = Masks()
+
+
+class StackTrace(NamedTuple):
+    """What a forward pass leaves for the backward pass."""
+
+    ids: Array | None  # (T, B)
+    inputs: list[Array]  # what entered each layer, and last what left the top one, (T, B, D·H)
+    traces: list[CellTrace]  # of each layer and direction
+    final: Array  # (L·D, P, B, H), the state after the last step that ran
+
+    @property
+    def outputs(self) -> Array:
+        return self.inputs[-1]
+
+
+class Stack:
+    """Shapes and passes; the numbers live in Parameters that are passed in."""
 
     def __init__(
-        self, inputs: int, hidden: int, layers: int, outputs: int, *, activation: ActivationLike = "tanh"
-    ) -> None:
-        self.inputs, self.hidden, self.layers, self.outputs = inputs, hidden, layers, outputs
-        self.activation = activation
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        for layer in range(layers):
-            self.shapes[f"layers.{layer}.W_xh"] = (hidden if layer else inputs, hidden)
-            self.shapes[f"layers.{layer}.W_hh"] = (hidden, hidden)
-            self.shapes[f"layers.{layer}.b_h"] = (hidden,)
-        self.shapes["head.W_hy"] = (hidden, outputs)
-        self.shapes["head.b_y"] = (outputs,)
-        self._work: dict[tuple[int, ...], _Workspace] = {}
-        self._fused: dict[tuple[int, ...], Fused] = {}
-        self._turn = Turn()
-
-    def initial(
-        self, rng: np.random.Generator, *, recurrent: str, gain: float, input_gain: float, dtype: FloatType
-    ) -> Parameters:
-        """W_hh as asked; W_xh of tokens normal, because one row is the whole input; other weights Glorot; biases 0."""
-        p = Parameters(self.shapes, dtype)
-        for name, shape in ((name, shape) for name, shape in self.shapes.items() if len(shape) == 2):
-            if name.endswith("W_hh"):
-                p[name][...] = INITIALISERS[recurrent](rng, shape, gain=gain, dtype=dtype)
-            elif name == "layers.0.W_xh":
-                p[name][...] = normal(rng, shape, gain=input_gain, dtype=dtype)
-            else:
-                p[name][...] = glorot(rng, shape, dtype=dtype)
-        return p
-
-    def zero_state(self, B: int, dtype: FloatType) -> State:
-        return [np.zeros((B, self.hidden), dtype) for _ in range(self.layers)]
-
-    def forward(self, p: Parameters, x: Array, state: State) -> tuple[Array, State]:
-        """Logits of every step and the state after the last: no dropout, nothing kept for a backward pass."""
-        check_ids("x", x, self.inputs)
-        state = list(state)
-        for layer, (W_xh, W_hh, b_h) in enumerate(self._cells(p)):
-            h = rnn_forward(x, state[layer], W_xh, W_hh, b_h, activation=self.activation)  # (T+1, B, H)
-            x, state[layer] = h[1:], h[-1]
-        return output_forward(x, p["head.W_hy"], p["head.b_y"]), state
-
-    def loss_and_gradients(
         self,
-        p: Parameters,
-        x: Array,  # (T, B) ids
-        y: Array,  # (T, B) ids
-        state: State,  # (B, H) a layer; replaced by the state after the window
-        gradients: Parameters,  # added to
+        inputs: int,  # tokens, or numbers a step
+        hidden: int,
+        layers: int = 1,
         *,
-        normaliser: float,
-        masks: Sequence[Array] | None = None,  # (T, B, H), multiplies what leaves each layer
-        reach: Reach | None = None,
-    ) -> float:
-        check_ids("x", x, self.inputs)
-        check_ids("y", y, self.outputs)
-        T, B = y.shape
-        truncated = reach is not None and reach.k2 < T
-        with self._turn.lock:
-            if KERNELS == "compiled" and not truncated and compiled_for(self.activation, p.buffer.dtype):
-                fused = self._fused_for(p, T, B, masks is not None)
-                return fused.loss_and_gradients(p, x, y, state, gradients, normaliser, masks)
-            return self._in_slices(p, x, y, state, gradients, normaliser, masks, reach)
+        cell: Cell | str = "rnn",
+        bidirectional: bool = False,
+        embedding: int = 0,  # width; 0: a token is its one-hot row
+        learned_state: bool = False,
+        prefix: str = "",
+        tokens: bool = True,  # whether inputs are token ids
+    ) -> None:
+        self.cell = make_cell(cell) if isinstance(cell, str) else cell
+        self.inputs, self.hidden, self.layers, self.tokens = inputs, hidden, layers, tokens
+        self.embedding, self.learned_state, self.prefix = embedding, learned_state, prefix
+        self.directions = (False, True) if bidirectional else (False,)
+        self.width = hidden * len(self.directions)  # of an output
+        self.names = [
+            f"{prefix}layers.{layer}{'.reverse' if reverse else ''}"
+            for layer in range(layers)
+            for reverse in self.directions
+        ]
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        if embedding:
+            self.shapes[f"{prefix}embedding.W"] = (inputs, embedding)
+        self.below = [
+            self.width if number >= len(self.directions) else embedding or inputs for number in range(len(self.names))
+        ]
+        for name, below in zip(self.names, self.below, strict=True):
+            for short, shape in self.cell.shapes(below, hidden).items():
+                self.shapes[f"{name}.{short}"] = shape
+            if learned_state:
+                self.shapes |= {f"{name}.{part}0": (hidden,) for part in self.cell.state_names}
 
-    def _in_slices(
+    def fill(
+        self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float, token_scale: float = 0.1
+    ) -> None:
+        """Draw the initial parameters: W_hh as asked, gate by gate; token vectors normal; other weights Glorot; rest 0.
+
+        Token vectors start small: large ones saturate tanh, and most words of a language are too rare to unlearn what
+        chance gave them.
+        """
+        H, dtype = self.hidden, p.buffer.dtype
+        first = self.names[: len(self.directions)]
+        for name in self.shapes:
+            prefix, _, short = name.rpartition(".")
+            blocks = np.split(p[name], self.cell.gates, axis=-1) if short in ("W_xh", "W_hh") else [p[name]]
+            for block in blocks:
+                if short == "W_hh":
+                    block[...] = INITIALISERS[recurrent](rng, (H, H), gain=gain, dtype=dtype)
+                elif short == "W" or (short == "W_xh" and prefix in first and self.tokens and not self.embedding):
+                    block[...] = normal(rng, block.shape, gain=token_scale, dtype=dtype)
+                elif short == "W_xh":
+                    block[...] = glorot(rng, block.shape, dtype=dtype)
+
+    @property
+    def mask_count(self) -> int:
+        """The number of keys that masks() needs."""
+        return 1 + self.layers + len(self.names)
+
+    def zero_state(self, B: int, dtype: FloatType) -> Array:
+        """The state before any text: (L·D, P, B, H)."""
+        return np.zeros((len(self.names), self.cell.parts, B, self.hidden), dtype)
+
+    def pack(self, p: Parameters, packed: Packed | None = None) -> Packed:
+        """The layers with these parameters, which must not change until the last pass with them."""
+        if packed is None:
+            packed = [make_layer(self.cell, below, self.hidden, p.buffer.dtype) for below in self.below]
+        for layer, name in zip(packed, self.names, strict=True):
+            layer.pack(p.part(name))
+        return packed
+
+    def masks(
+        self, dropout: Dropout, keys: Sequence[int], T: int, rows: Array, dtype: FloatType, *, pooled: bool
+    ) -> Masks:
+        """The dropout of these rows of a batch: one key for the inputs, the head, each layer and each state."""
+        dense = self.embedding or (0 if self.tokens else self.inputs)
+
+        def draw(key: int, share: float, steps: int, width: int) -> Array:
+            return dropout_mask(keys[key], share, steps, rows, width, dtype)
+
+        layers, states = range(self.layers - 1), range(len(self.names))
+        on_head = draw(1, dropout.layers, 1 if pooled else T, self.width) if dropout.layers else None
+        return Masks(
+            draw(0, dropout.inputs, T, dense) if dropout.inputs and dense else None,
+            tuple(draw(2 + i, dropout.layers, T, self.width) for i in layers) if dropout.layers else None,
+            tuple(draw(1 + self.layers + i, dropout.states, 1, self.hidden)[0] for i in states)
+            if dropout.states
+            else None,
+            on_head[0] if on_head is not None and pooled else on_head,
+        )
+
+    def forward(
         self,
+        packed: Packed,
         p: Parameters,
-        x: Array,
-        y: Array,
-        state: State,
-        gradients: Parameters,
-        normaliser: float,
-        masks: Sequence[Array] | None,
-        reach: Reach | None,
-    ) -> float:
-        (T, B), jobs = y.shape, []
-        for number, rows in enumerate(batch_slices(B)):
-            key = (number, T, rows.stop - rows.start, p.buffer.dtype.itemsize)
-            if key not in self._work:
-                self._work[key] = _Workspace(self, p, T, rows.stop - rows.start)
-            work = self._work[key]
-            part = [s[rows] for s in state]
-            mask = None if masks is None else [m[:, rows] for m in masks]
-            job = partial(self._slice, p, x[:, rows], y[:, rows], part, work, normaliser, mask, reach)
-            jobs.append((rows, work, job))
-        losses = run([job for _, _, job in jobs])
-        for rows, work, _ in jobs:
-            gradients.buffer += work.gradients.buffer
-            for whole, h in zip(state, work.h, strict=True):
-                whole[rows] = h[-1]
-        return sum(losses)
+        x: Array,  # (T, B) ids or (T, B, X)
+        state: Array | None = None,  # (L·D, P, B, H); zeros or learned unless given
+        *,
+        lengths: Array | None = None,
+        masks: Masks = NO_MASKS,
+        work: Workspace | None = None,
+    ) -> StackTrace:
+        """All states and outputs."""
+        B, D = x.shape[1], len(self.directions)
+        read = x
+        if self.embedding:
+            read = embedding_forward(x, p[f"{self.prefix}embedding.W"])
+        if masks.inputs is not None and read.ndim == 3:
+            read = read * masks.inputs
+        inputs, traces = [read], []
+        for number, (layer, name) in enumerate(zip(packed, self.names, strict=True)):
+            start = self._start(p, name, B) if state is None else state[number]
+            traces.append(
+                layer.forward(
+                    inputs[-1], start, lengths=lengths, reverse=self.directions[number % D], work=work,
+                    h_mask=None if masks.states is None else masks.states[number],
+                )
+            )  # fmt: skip
+            if (number + 1) % D:
+                continue
+            sides = [trace.s[0, 1:] for trace in traces[-D:]]
+            joined = sides[0] if D == 1 else np.concatenate(sides, axis=2)  # (T, B, D·H)
+            above = number // D
+            if masks.layers is not None and above < self.layers - 1:
+                joined = joined * masks.layers[above]
+            inputs.append(joined)
+        last = [trace.s[:, 1 if self.directions[number % D] else -1] for number, trace in enumerate(traces)]
+        final = last[0][np.newaxis] if len(last) == 1 else np.stack(last)
+        return StackTrace(x if x.ndim == 2 else None, inputs, traces, final)
 
-    def _fused_for(self, p: Parameters, T: int, B: int, masked: bool) -> Fused:
-        key = (T, B, masked, p.buffer.dtype.itemsize)
-        if key not in self._fused:
-            from elman.network.fused import Fused
-
-            self._fused[key] = Fused(self, p, T, batch_slices(B), masked)
-        return self._fused[key]
-
-    def _cells(self, p: Parameters) -> list[list[Array]]:
-        return [[p[f"layers.{layer}.{name}"] for name in ("W_xh", "W_hh", "b_h")] for layer in range(self.layers)]
-
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is seen in the loss, not in warnings
-    def _slice(
+    def backward(
         self,
+        packed: Packed,
         p: Parameters,
-        x: Array,
-        y: Array,
-        state: State,
-        work: _Workspace,
-        normaliser: float,
-        masks: Sequence[Array] | None,
-        reach: Reach | None,
-    ) -> float:
-        inputs = [x]  # what enters each layer, and last the output layer
-        for layer, (W_xh, W_hh, b_h) in enumerate(self._cells(p)):
-            h = rnn_forward(inputs[-1], state[layer], W_xh, W_hh, b_h, activation=self.activation, out=work.h[layer])
-            inputs.append(h[1:] if masks is None else h[1:] * masks[layer])  # (T, B, H)
-        W_hy = p["head.W_hy"]
-        o = output_forward(inputs[-1], W_hy, p["head.b_y"], out=work.o)
-        loss, d_o = cross_entropy(o, y, normaliser=normaliser, out=o)
-
-        d = work.gradients
-        d.buffer[:] = 0
-        d_h, d_x = work.d_h, work.d_x
-        d_h[...] = 0
-        output_backward(d_o, inputs[-1], W_hy, out=OutputGradients(d["head.W_hy"], d["head.b_y"], d_h))
-        options: dict[str, Any] = {"activation": self.activation}
-        states = work.h
-        if masks is not None:
-            d_h *= masks[-1]
-        if reach is not None and reach.k2 < len(y):
-            # each block of each row becomes a row of its own, in every layer: the reach runs through the whole stack
-            blocks = cut_blocks(len(y), y.shape[1], None, reach.k1, reach.k2)
-            inputs, states = [blocks.inputs(i) for i in inputs[:-1]], [blocks.states(h) for h in states]
-            masks = None if masks is None else [blocks.inputs(mask) for mask in masks]
-            d_h, options["lengths"] = blocks.direct(d_h), blocks.lengths
-            d_x = np.empty_like(d_h)
-        d_h0 = np.empty_like(d_h[0])  # the carried state is a constant: what arrives there is not used
+        trace: StackTrace,
+        d_outputs: Array,  # (T, B, D·H), overwritten
+        gradients: Parameters,  # those of this stack are overwritten
+        *,
+        d_final: Array | None = None,  # (L·D, P, B, H)
+        lengths: Array | None = None,
+        masks: Masks = NO_MASKS,
+        truncation: Truncation | None = None,
+        initial: bool = True,  # whether the gradient on the initial state is wanted
+        work: Workspace | None = None,
+    ) -> tuple[Array | None, Array]:
+        """d_x, None for ids, and the gradient on the initial state (L·D, P, B, H)."""
+        d, D, B = d_outputs, len(self.directions), d_outputs.shape[1]
+        initial = initial or self.learned_state
+        blocks = None
+        if truncation is not None and truncation.k2 < len(d):
+            if D > 1:
+                raise RangeError("k2", expected=f"{len(d)} or more: two directions need the whole", got=truncation.k2)
+            # each block of each row becomes a row of its own, in every layer: truncation cuts through the whole stack
+            blocks, work = cut_blocks(len(d), B, lengths, *truncation), None
+            trace, d, lengths, masks = _in_blocks(blocks, trace), blocks.direct(d), blocks.lengths, masks.blocks(blocks)
+        d_state = self.zero_state(B, d.dtype) if initial else _NONE
+        d_x: Array | None = d
         for layer in reversed(range(self.layers)):
-            W_xh, W_hh, _ = self._cells(p)[layer]
-            d_x[...] = 0
-            d_W_xh, d_W_hh, d_b_h = self._cells(d)[layer]
-            out = RNNGradients(d_W_xh, d_W_hh, d_b_h, d_x if layer else None, d_h0)
-            rnn_backward(d_h, inputs[layer], states[layer], W_xh, W_hh, out=out, **options)
-            d_h, d_x = d_x, d_h
-            if masks is not None and layer:
-                d_h *= masks[layer - 1]
-        return loss
+            if masks.layers is not None and layer < self.layers - 1:
+                d *= masks.layers[layer]
+            x = trace.inputs[layer]
+            d_x = None if x.ndim == 2 else room(work, f"d_x{layer % 2}", x.shape, d.dtype)
+            for side, reverse in enumerate(self.directions):
+                number = layer * D + side
+                on_side = d if D == 1 else np.ascontiguousarray(d[:, :, side * self.hidden : (side + 1) * self.hidden])
+                d_s0 = packed[number].backward(
+                    on_side, trace.traces[number], x, gradients.part(self.names[number]),
+                    d_s_last=None if d_final is None else d_final[number], d_x=d_x, add_x=side > 0,
+                    initial=initial, lengths=lengths, reverse=reverse, work=work,
+                    h_mask=None if masks.states is None else masks.states[number],
+                )  # fmt: skip
+                if initial and blocks is not None:
+                    blocks.add_initial(d_s0, d_state[number])
+                elif initial:
+                    d_state[number] = d_s0
+                self._learn_start(d_state, number, gradients)
+            d = d if d_x is None else d_x
+        if d_x is not None and masks.inputs is not None:
+            d_x *= masks.inputs
+        if self.embedding and d_x is not None and trace.ids is not None:
+            d_W = gradients[f"{self.prefix}embedding.W"]
+            d_W[...] = 0
+            embedding_backward(d_x, trace.ids, p[f"{self.prefix}embedding.W"], out=d_W)
+            d_x = None
+        return d_x, d_state
+
+    def _learn_start(self, d_state: Array, number: int, gradients: Parameters) -> None:
+        if self.learned_state:
+            for part, short in enumerate(self.cell.state_names):
+                gradients.part(self.names[number])[f"{short}0"][...] = d_state[number, part].sum(axis=0)
+
+    def _start(self, p: Parameters, name: str, B: int) -> Array | None:
+        """The learned initial state, (P, B, H)."""
+        if not self.learned_state:
+            return None
+        parts = [p.part(name)[f"{short}0"] for short in self.cell.state_names]
+        return np.stack([np.broadcast_to(part, (B, self.hidden)) for part in parts])
+
+
+_NONE = np.empty((0, 0, 0, 0))
+
+
+def _in_blocks(blocks: Blocks, trace: StackTrace) -> StackTrace:
+    ids = None if trace.ids is None else blocks.inputs(trace.ids)
+    return StackTrace(
+        ids, list(map(blocks.inputs, trace.inputs[:-1])), list(map(blocks.trace, trace.traces)), trace.final
+    )
+
+
+def room(work: Workspace | None, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array to write into: part of the workspace, or new."""
+    return np.empty(shape, dtype) if work is None else work.array(name, *shape)
 
 
 def check_ids(name: str, ids: Array, limit: int) -> None:
-    """Compiled code trusts its ids: one out of range would read, or write, somebody else's memory."""
-    if ids.size and not (ids.min() >= 0 and ids.max() < limit):
+    """Compiled code trusts its ids: one out of range would read, or write, other memory."""
+    if not ids.size:
+        return
+    # as unsigned numbers negative ids are the largest: one pass instead of two
+    right = ids.view(np.uint64).max() < limit if ids.dtype == np.int64 else ids.min() >= 0 and ids.max() < limit
+    if not right:
         raise RangeError(name, expected=f"ids from 0 to {limit - 1}", got=f"{ids.min()} to {ids.max()}")
 
 
-def new_speaker(network: Network, p: Parameters) -> Speaker | None:
-    """What writes with this network in compiled code, where there is any."""
-    if not compiled_for(network.activation, p.buffer.dtype):
-        return None
-    from elman.network.speaker import Speaker
-
-    return Speaker(network, p)
-
-
-def batch_slices(B: int) -> list[slice]:
-    """Two slices from 16 rows on, and one for every 64 rows beyond 128: a function of the batch alone."""
-    count = max(2 if B >= 16 else 1, -(-B // ROWS_A_SLICE))
-    bounds = [round(B * i / count) for i in range(count + 1)]
-    return [slice(start, stop) for start, stop in pairwise(bounds)]
-
-
-class _Workspace:
-    """What one slice writes into, made once: nothing large is allocated in a step."""
-
-    def __init__(self, network: Network, p: Parameters, T: int, B: int) -> None:
-        dtype, H = p.buffer.dtype, network.hidden
-        self.h = [np.empty((T + 1, B, H), dtype) for _ in range(network.layers)]
-        self.o = np.empty((T, B, network.outputs), dtype)
-        self.d_h, self.d_x = np.empty((2, T, B, H), dtype)
-        self.gradients = p.zeros()
+def check_inputs(x: Array, stack_inputs: int, *, tokens: bool) -> None:
+    """Ids within the vocabulary, or as many numbers a step as the network has inputs."""
+    if tokens:
+        check_ids("x", x, stack_inputs)
+    elif x.shape[-1] != stack_inputs:
+        raise RangeError("x", expected=f"{stack_inputs} numbers a step", got=x.shape[-1])

@@ -183,9 +183,9 @@ def new_writing(ids: Any, index: int, stepper: Stepper, ask: Ask, receive: Any, 
         ids = np.array(first)
         wanted = replace(wanted, prompt=False) if wanted is not None else None  # nobody sees what is read first
     if wanted is not None and wanted.unit is not None:
-        layer, unit = wanted.unit
-        if layer >= stepper.network.layers or unit >= stepper.network.hidden:
-            size = f"{stepper.network.layers} × {stepper.network.hidden}"
+        (layer, unit), stack = wanted.unit, stepper.network.stack
+        if layer >= stack.layers or unit >= stack.hidden:
+            size = f"{stack.layers} × {stack.hidden}"
             raise ApiError(400, f"unit: the network has {size} units", code="invalid_value", param="unit")
     transcript = Transcript(stepper.vocabulary, ask.stop)
     return Writing(stepper, ids, begun, ask.how, rng, ask.max_tokens, transcript, receive, wanted, deadline)

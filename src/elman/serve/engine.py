@@ -140,8 +140,8 @@ class Engine:
         self._reading = [writing for writing in self._reading if id(writing) not in taken]
         texts = [row.prompt[row.read : row.read + READ_TOKENS // len(rows)] for row in rows]
         try:
-            h = stepper.read(texts, [np.concatenate(layer) for layer in zip(*(row.state for row in rows), strict=True)])
-            said = [row.take([states[:, i] for states in h], len(texts[i])) for i, row in enumerate(rows)]
+            s = stepper.read(texts, np.concatenate([row.state for row in rows], axis=2))  # (L, P, T+1, B, H)
+            said = [row.take(s[:, :, :, i], len(texts[i])) for i, row in enumerate(rows)]
         except Exception:
             self._fail(rows, deltas)
             return

@@ -119,18 +119,15 @@ def spectra(model: LanguageModel, text: str, fields: Fields) -> Callable[[], dic
     steps = fields.whole("steps", FLOW_STEPS, 1, MOST_STEPS)
 
     def look() -> dict[str, Any]:
-        states = trace(model.network_, model.parameters_, _ids(model, text)[:steps])
         layers = []
-        for h, W_hh in zip(states.h, states.W_hh, strict=True):
-            jacobians = jacobian_spectra(h, W_hh, activation=states.activation, count=JACOBIANS)
+        for layer in trace(model.network_, model.parameters_, _ids(model, text)[:steps]).layers:
+            jacobians = jacobian_spectra(layer, count=JACOBIANS)
             layers.append(
                 {
-                    "W_hh": _spectrum(spectrum(W_hh)),
+                    "W_hh": _spectrum(spectrum(layer.p["W_hh"])),
                     "jacobians": {"steps": jacobians.steps, **_spectrum(jacobians.spectra)},
-                    "lyapunov": lyapunov_exponents(
-                        h, W_hh, activation=states.activation, count=min(EXPONENTS, len(W_hh))
-                    ),
-                    "saturation": saturation(h, activation=states.activation),
+                    "lyapunov": lyapunov_exponents(layer, count=min(EXPONENTS, model.network_.stack.hidden)),
+                    "saturation": saturation(layer.h, activation=layer.cell.activation),
                 }
             )
         return {"layers": layers}
@@ -166,9 +163,9 @@ def units(model: LanguageModel, text: str, fields: Fields) -> Callable[[], dict[
 def read(model: LanguageModel, text: str, fields: Fields) -> Callable[[], dict[str, Any]]:
     """Every token of a text with its surprise, the alternatives and, if one is asked for, the activation of a unit."""
     alternatives = fields.whole("alternatives", 5, 1, 20)
-    network = model.network_
-    layer = fields.whole("layer", 0, 0, network.layers - 1)
-    unit = fields.whole("unit", None, 0, network.hidden - 1)
+    stack = model.network_.stack
+    layer = fields.whole("layer", 0, 0, stack.layers - 1)
+    unit = fields.whole("unit", None, 0, stack.hidden - 1)
 
     def look() -> dict[str, Any]:
         reading = read_text(model, text, alternatives=alternatives)

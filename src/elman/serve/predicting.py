@@ -17,7 +17,7 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elman.models.decoding import limit_of
+from elman.models.generator_sample import limit_of
 from elman.serve.fields import Fields, read_fields
 from elman.serve.limits import Limits
 from elman.serve.plain import Json, dumps, plain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 from elman.maths.arrays import Array
 from elman.maths.loss import surprise
 from elman.models.sampling import Sampling
-from elman.network import State
 from elman.serve.stepper import Stepper
 from elman.serve.transcript import Part, Transcript
 
@@ -62,31 +61,30 @@ class Writing:
     written: int = 0
     cancelled: bool = False
     o: Array | None = None  # (Y,) after what was read
-    state: State = field(default_factory=list)  # (1, H) a layer, while the prompt is read
 
     def __post_init__(self) -> None:
-        self.state = self.stepper.zero_state
+        self.state = self.stepper.zero_state  # (L, P, 1, H), while the prompt is read
 
     @property
     def late(self) -> bool:
         return time.monotonic() > self.deadline
 
-    def take(self, h: Sequence[Array], count: int) -> Delta:
-        """The states (T+1, H) of all layers after so many more tokens of the prompt."""
+    def take(self, s: Array, count: int) -> Delta:
+        """All states (L, P, T+1, H) of the next tokens of the prompt, of which the first `count` are its own."""
         ids, before = self.prompt[self.read : self.read + count], self.o
         self.read += count
-        self.state = [states[np.newaxis, count] for states in h]
+        self.state = s[:, :, [count]]
         through, notes = self.read == len(self.prompt), []
         if self.wanted is not None and self.wanted.prompt:
-            o = self.stepper.logits(h[-1][1 : count + 1])  # (count, Y)
-            self.o, notes = o[-1], self.notes(ids, before, o, h)
+            o = self.stepper.logits(s[-1, 0, 1 : count + 1])  # (count, Y)
+            self.o, notes = o[-1], self.notes(ids, before, o, s[:, 0])
         elif through:
-            self.o = self.stepper.logits(h[-1][np.newaxis, count])[0]
+            self.o = self.stepper.logits(s[-1, 0, [count]])[0]
         begun = self._begin() if through else Delta()
         return begun._replace(notes=[*notes, *begun.notes])
 
-    def notes(self, ids: Array, before: Array | None, o: Array, h: Sequence[Array]) -> list[Note]:
-        """On tokens that follow logits `before` and were read with logits o (n, Y) and states h (n+1, H) a layer."""
+    def notes(self, ids: Array, before: Array | None, o: Array, h: Array) -> list[Note]:
+        """On tokens that follow logits `before` and were read with logits o (n, Y) and states h (L, n+1, H)."""
         assert self.wanted is not None
         top, unit = min(self.wanted.top, o.shape[1]), self.wanted.unit
         first = np.zeros_like(o[:1]) if before is None else before[np.newaxis]
@@ -94,7 +92,7 @@ class Writing:
         likeliest = np.argsort(-o, axis=1, kind="stable")[:, :top]  # (n, top)
         asked = np.column_stack([ids.astype(np.int64), likeliest])  # (n, 1+top)
         logprobs = (-surprise(o[:, np.newaxis], asked)).tolist()
-        active = [None] * len(ids) if unit is None else h[unit[0]][1 : len(ids) + 1, unit[1]].tolist()
+        active = [None] * len(ids) if unit is None else h[unit[0], 1 : len(ids) + 1, unit[1]].tolist()
         noted = [
             Note(token, own, list(zip(tokens, others, strict=True)), activation)
             for (token, *tokens), (own, *others), activation in zip(asked.tolist(), logprobs, active, strict=True)

@@ -46,8 +46,8 @@ class World:
         """Whether anyone was asked to stop: the same answer on all ranks."""
         return stopping()
 
-    def joined(self, rows: Array) -> Array:
-        """The rows of all ranks, one below the other."""
+    def joined(self, rows: Array, axis: int = 0) -> Array:
+        """The rows of all ranks, in the order of the ranks, along this axis."""
         return rows
 
     def first(self, value: T) -> T:
@@ -87,8 +87,8 @@ class Ranks(World):
     def stop(self, stopping: Callable[[], bool]) -> bool:
         return bool(self._scalars[1])  # as of the last all-reduce, else ranks would stop at different steps
 
-    def joined(self, rows: Array) -> Array:
-        return np.concatenate(self._exchange(rows))
+    def joined(self, rows: Array, axis: int = 0) -> Array:
+        return np.concatenate(self._exchange(rows), axis)
 
     def first(self, value: T) -> T:
         return self._exchange(value)[0]

@@ -1,4 +1,4 @@
-"""The encoder: every gradient in every mode, and padding that adds nothing."""
+"""The recurrent stack: every gradient in every mode, and padding that adds nothing."""
 
 import itertools
 
@@ -7,15 +7,15 @@ import pytest
 
 from elman.maths.gradcheck import gradcheck
 from elman.maths.pooling import max_backward, max_forward, mean_backward, mean_forward
-from elman.network.encoder import Encoder, Masks
-from elman.network.parameters import Parameters
+from elman.network import Masks, Parameters, Stack
+from elman.network.stack import NO_MASKS
 
 T, B, X, H = 4, 3, 3, 4
 LENGTHS = np.array([4, 2, 0])
 
 
 def made(rng, *, both_ways=False, layers=1, embedding=0, learned_state=False):
-    encoder = Encoder(X, H, layers, both_ways=both_ways, embedding=embedding, learned_state=learned_state)
+    encoder = Stack(X, H, layers, bidirectional=both_ways, embedding=embedding, learned_state=learned_state)
     p = Parameters(encoder.shapes, np.float64)
     p.buffer[:] = 0.6 * rng.standard_normal(p.buffer.size)
     return encoder, p
@@ -27,7 +27,7 @@ def drawn_masks(rng, encoder, tokens):
 
     inputs = None if tokens and not encoder.embedding else mask(T, B, encoder.embedding or X)
     layers = tuple(mask(T, B, encoder.width) for _ in range(encoder.layers - 1))
-    return Masks(inputs, layers, tuple(mask(B, H) for _ in encoder.cells))
+    return Masks(inputs, layers, tuple(mask(B, H) for _ in encoder.names))
 
 
 @pytest.mark.parametrize(("both_ways", "layers"), [*itertools.product((False, True), (1, 2))])
@@ -40,26 +40,26 @@ def test_gradients_of_outputs_and_final_states(both_ways, layers, ragged, masked
     encoder, p = made(rng, both_ways=both_ways, layers=layers, embedding=embedding, learned_state=learned_state)
     x = rng.integers(X, size=(T, B)) if tokens else rng.standard_normal((T, B, X))
     lengths = LENGTHS if ragged else None
-    masks = drawn_masks(rng, encoder, tokens) if masked else None
-    h0 = None if learned_state else [rng.standard_normal((B, H)) for _ in encoder.cells]
+    masks = drawn_masks(rng, encoder, tokens) if masked else NO_MASKS
+    state = None if learned_state else rng.standard_normal((len(encoder.names), 1, B, H))
     d_outputs = rng.standard_normal((T, B, encoder.width))
-    d_final = [rng.standard_normal((B, H)) for _ in encoder.cells]
+    d_final = rng.standard_normal((len(encoder.names), 1, B, H))
 
     def loss():
-        trace = encoder.forward(p, x, lengths, h0, masks)
-        return float(
-            (trace.outputs * d_outputs).sum() + sum((f * d).sum() for f, d in zip(trace.final, d_final, strict=True))
-        )
+        trace = encoder.forward(encoder.pack(p), p, x, state, lengths=lengths, masks=masks)
+        return float((trace.outputs * d_outputs).sum() + (trace.final * d_final).sum())
 
     gradients = p.zeros()
-    trace = encoder.forward(p, x, lengths, h0, masks)
-    d_x, d_h0 = encoder.backward(p, trace, d_outputs, d_final, gradients, lengths, masks)
+    packed = encoder.pack(p)
+    trace = encoder.forward(packed, p, x, state, lengths=lengths, masks=masks)
+    d_x, d_state = encoder.backward(
+        packed, p, trace, d_outputs.copy(), gradients, d_final=d_final, lengths=lengths, masks=masks
+    )
     arrays, expected = dict(p), dict(gradients)
     if not tokens:
         arrays["x"], expected["x"] = x, d_x
-    if h0 is not None:
-        arrays |= {f"h0 {i}": h for i, h in enumerate(h0)}
-        expected |= {f"h0 {i}": d for i, d in enumerate(d_h0)}
+    if state is not None:
+        arrays["state"], expected["state"] = state, d_state
     gradcheck(loss, arrays, expected).expect()
 
 
@@ -94,20 +94,21 @@ def test_a_padded_batch_equals_its_rows_one_by_one(both_ways):
     d_outputs = rng.standard_normal((T, B, encoder.width))
     d_outputs[LENGTHS[1] :, 1], d_outputs[:, 2] = 0, 0
     whole, apart = p.zeros(), p.zeros()
-    trace = encoder.forward(p, x, LENGTHS)
-    encoder.backward(p, trace, d_outputs, None, whole, LENGTHS)
+    packed, total = encoder.pack(p), p.zeros()
+    trace = encoder.forward(packed, p, x, lengths=LENGTHS)
+    encoder.backward(packed, p, trace, d_outputs.copy(), whole, lengths=LENGTHS)
     for row, length in enumerate(LENGTHS[:2]):
-        alone = encoder.forward(p, x[:length, row : row + 1])
+        alone = encoder.forward(packed, p, x[:length, row : row + 1])
         np.testing.assert_allclose(trace.outputs[:length, row], alone.outputs[:, 0], rtol=1e-12)
-        for together, final in zip(trace.final, alone.final, strict=True):
-            np.testing.assert_allclose(together[row], final[0], rtol=1e-12)
-        encoder.backward(p, alone, d_outputs[:length, row : row + 1], None, apart)
-    np.testing.assert_allclose(whole.buffer, apart.buffer, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(trace.final[:, :, row], alone.final[:, :, 0], rtol=1e-12)
+        encoder.backward(packed, p, alone, d_outputs[:length, row : row + 1].copy(), apart)
+        total.buffer += apart.buffer
+    np.testing.assert_allclose(whole.buffer, total.buffer, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(("tokens", "embedding"), [(True, 0), (True, 80), (False, 0)])
 def test_rows_of_tokens_are_drawn_with_a_deviation_of_a_tenth(tokens, embedding):
-    encoder = Encoder(300, 100, 2, both_ways=True, embedding=embedding, tokens=tokens)
+    encoder = Stack(300, 100, 2, bidirectional=True, embedding=embedding, tokens=tokens)
     p = Parameters(encoder.shapes, np.float64)
     encoder.fill(p, np.random.default_rng(0), recurrent="orthogonal", gain=1.0)
     rows = {"embedding.W"} if embedding else {"layers.0.W_xh", "layers.0.reverse.W_xh"} if tokens else set()

@@ -1,0 +1,112 @@
+"""How ONNX and PyTorch write a recurrent cell. A new cell is one row here.
+
+Both give a cell the same name, store transposes of our matrices, gate below gate, and have two biases, one for each
+product. Our gates are in PyTorch's order; ONNX has an order of its own. Where both biases are simply added, ours is
+their sum: it leaves as the first one beside zeros. The cell `rnn` is nn.RNN and the operator RNN, W = W_xh.T,
+R = W_hh.T, B = b_h and zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.errors import ArgumentError
+from elman.maths.arrays import Array
+from elman.maths.cells import Cell, Weights
+
+TENSORS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")  # PyTorch's, of one layer and direction
+
+
+class CellFormat(NamedTuple):
+    """One cell in other formats; gates have one letter each."""
+
+    name: str  # of ONNX's operator and, after nn., of PyTorch's module
+    gates: str  # in our order
+    onnx_gates: str  # in ONNX's order
+    onnx_activations: Mapping[str, tuple[str, ...]]  # for each activation of ours those of all gates
+    torch_activations: tuple[str, ...]
+    own_biases: Mapping[str, str] = MappingProxyType({})  # gate: parameter with its second bias, if it is kept apart
+    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # of the operator, where 0 is the default
+
+    # -- PyTorch ------------------------------------------------------------------------------------------------------
+
+    def to_torch(self, p: Weights) -> dict[str, Array]:
+        """The tensors of one layer and direction."""
+        b_h = p["b_h"]
+        second = np.broadcast_to(b_h.dtype.type(0), b_h.shape)  # which takes no memory: shapes are made this way too
+        if self.own_biases:
+            second = second.copy()
+            for gate, name in self.own_biases.items():
+                second[self._block(gate, len(b_h))] = p[name]
+        return dict(zip(TENSORS, (p["W_xh"].T, p["W_hh"].T, b_h, second), strict=True))
+
+    def from_torch(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        """Our parameters."""
+        W_ih, W_hh, first, second = (tensors[name] for name in TENSORS)
+        p = {"W_xh": W_ih.T, "W_hh": W_hh.T, "b_h": _merged(first, second)}
+        for gate, name in self.own_biases.items():
+            block = self._block(gate, len(first))
+            p["b_h"][block], p[name] = first[block], second[block]
+        return p
+
+    # -- ONNX ---------------------------------------------------------------------------------------------------------
+
+    def to_onnx(self, p: Weights) -> list[Array]:
+        """W (G·H, X), R (G·H, H) and B (2·G·H,) of one layer and direction."""
+        W, R, *biases = (_reordered(array, self.gates, self.onnx_gates) for array in self.to_torch(p).values())
+        return [W, R, np.concatenate(biases)]
+
+    def from_onnx(self, W: Array, R: Array, B: Array) -> dict[str, Array]:
+        """Our parameters."""
+        arrays = (_reordered(array, self.onnx_gates, self.gates) for array in (W, R, *np.split(B, 2)))
+        return self.from_torch(dict(zip(TENSORS, arrays, strict=True)))
+
+    def _block(self, gate: str, size: int) -> slice:
+        H, number = size // len(self.gates), self.gates.index(gate)
+        return slice(number * H, (number + 1) * H)
+
+
+FORMATS = {
+    "rnn": CellFormat(
+        "RNN",
+        gates="a",
+        onnx_gates="a",
+        onnx_activations={
+            "tanh": ("Tanh",),
+            "relu": ("Relu",),
+            "sigmoid": ("Sigmoid",),
+            "identity": ("Affine",),  # 1 · a + 0
+        },
+        torch_activations=("tanh", "relu"),
+    ),
+}
+
+
+def format_of(cell: Cell) -> CellFormat:
+    return FORMATS[cell.name]
+
+
+def known_names(before: str = "") -> str:
+    """What other formats call the cells that can be exchanged."""
+    return " or ".join(f"{before}{row.name}" for row in FORMATS.values())
+
+
+def unknown_activation(where: str, cell: Cell, expected: str, *, do: str | None = None) -> ArgumentError:
+    """The error for an activation that another format does not have."""
+    got = repr(cell.activation) if isinstance(cell.activation, str) else "a function of your own"
+    return ArgumentError(f"{where} does not know this activation", expected=expected, got=got, do=do)
+
+
+def _merged(first: Array, second: Array) -> Array:
+    """Two biases as one; beside a zero the other stays as it is, to the sign of its own zeros."""
+    return np.where(second == 0, first, first + second)
+
+
+def _reordered(array: Array, before: str, after: str) -> Array:
+    """The same gates in another order, gate below gate."""
+    blocks = np.split(array, len(before))
+    return np.concatenate([blocks[before.index(gate)] for gate in after])

@@ -1,0 +1,238 @@
+"""One recurrent layer in one direction, compiled where the cell is: maths/recurrence.py with the same results."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from elman.kernels.cells import cell_kernels
+from elman.kernels.compile import FLOATS, kernel
+from elman.kernels.product import pack, pack_transposed, packed_size, panel_width
+from elman.kernels.reference import Layer, ReferenceLayer, Workspace
+from elman.kernels.steps import scatter_add
+from elman.maths import recurrence as reference
+from elman.maths.arrays import Array
+from elman.maths.cells import Cell, Weights
+from elman.maths.recurrence import CellGradients, CellTrace
+
+NO_LENGTHS = np.empty(0, np.int64)
+_warned: set[object] = set()
+
+
+def compiled_for(cell: Cell, dtype: np.dtype[Any]) -> bool:
+    """Whether kernels can run this cell; one with an activation of the user's own runs in NumPy, with a warning."""
+    kernels = cell_kernels(cell)
+    if kernels is None or dtype not in FLOATS:
+        return False
+    if kernels.option(cell) is not None:
+        return True
+    if cell.activation not in _warned:
+        _warned.add(cell.activation)
+        warnings.warn("an activation of your own is not compiled: it runs in NumPy, several times slower", stacklevel=4)
+    return False
+
+
+def make_layer(cell: Cell, X: int, H: int, dtype: np.dtype[Any]) -> Layer:
+    """A layer that runs compiled code where there is some for this cell."""
+    return CompiledLayer(cell, X, H, dtype) if compiled_for(cell, dtype) else ReferenceLayer(cell)
+
+
+class _Passes(NamedTuple):
+    """The arrays of a pass of T steps and B rows."""
+
+    s: Array  # (P, T+1, B, H)
+    a: Array  # (T, B, G·H)
+    kept: Array  # (T, B, K·H)
+    r: Array  # (B·G·H,)
+    scratch: Array  # (B·H,)
+    edge: Array
+    d_s: Array  # (P, B, H)
+
+
+class CompiledLayer:
+    """The same, compiled: the recurrent weights are packed for the register tile, both ways."""
+
+    def __init__(self, cell: Cell, X: int, H: int, dtype: np.dtype[Any]) -> None:
+        kernels = cell_kernels(cell)
+        assert kernels is not None
+        option = kernels.option(cell)
+        assert option is not None
+        self.cell, self.kernels, self.option = cell, kernels, option
+        self.X, self.H, self.N, self.dtype = X, H, cell.gates * H, dtype
+        size = dtype.itemsize
+        self.forward_weights = np.empty(packed_size(H, self.N, size), dtype)
+        self.backward_weights = np.empty(packed_size(self.N, H, size), dtype)
+        self.input_weights = np.empty(0, dtype)  # made when a dense input comes
+        self.nothing, self.nothing2 = np.empty(0, dtype), np.empty((0, 0), dtype)
+        self.extra = list(cell.extra_shapes(H))
+
+    def pack(self, p: Weights) -> None:
+        self.p = p
+        self.extras = np.concatenate([self.p[name].ravel() for name in self.extra]) if self.extra else self.nothing
+        self.input_packed = False
+        pack_both(self.p["W_hh"], self.forward_weights, self.backward_weights)
+
+    def forward(
+        self,
+        x: Array,
+        s0: Array | None,
+        *,
+        lengths: Array | None = None,
+        reverse: bool = False,
+        h_mask: Array | None = None,
+        work: Workspace | None = None,
+    ) -> CellTrace:
+        T, B = x.shape[:2]
+        work = Workspace(self.dtype) if work is None else work
+        v: _Passes = work.once((self, T, B), lambda: self._views(work, T, B))
+        v.s[:, 0] = 0 if s0 is None else s0
+        ids, dense, weights = NO_LENGTHS, self.nothing2, self.nothing
+        if x.ndim == 2:
+            ids = np.ascontiguousarray(x, np.int64).reshape(-1)
+        else:
+            dense, weights = np.ascontiguousarray(x, self.dtype).reshape(T * B, self.X), self._input_weights()
+        self.kernels.forward(
+            self.option, ids, dense, self.p["W_xh"], self.p["b_h"], self.extras, v.s, v.a, v.kept, v.r, weights,
+            self.forward_weights, _lengths(lengths), reverse, self._mask(h_mask), v.scratch, v.edge,
+        )  # fmt: skip
+        return CellTrace(v.s, () if self.kernels.in_place else (v.a, v.kept))
+
+    def backward(
+        self,
+        d_h: Array,
+        trace: CellTrace,
+        x: Array,
+        gradients: Mapping[str, Array],
+        *,
+        d_s_last: Array | None = None,
+        d_x: Array | None = None,
+        add_x: bool = False,
+        initial: bool = True,
+        lengths: Array | None = None,
+        reverse: bool = False,
+        h_mask: Array | None = None,
+        work: Workspace | None = None,
+    ) -> Array:
+        (T, B, _), N, cell = d_h.shape, self.N, self.kernels
+        work = Workspace(self.dtype) if work is None else work
+        v: _Passes = work.once((self, T, B), lambda: self._views(work, T, B))
+        s = trace.s
+        a, kept = (d_h, v.kept) if cell.in_place else trace.kept
+        d_z = d_h if cell.in_place else a  # gates are overwritten by their gradients
+        d_r = d_z if cell.merged else work.array("d_r", T, B, N)
+        v.d_s[...] = 0 if d_s_last is None else d_s_last
+        d_extra = np.zeros_like(self.extras) if self.extra else self.nothing
+        cell.backward(
+            self.option, self.extras, d_extra, d_h, d_z, d_r, v.d_s, s, a, kept, self.backward_weights,
+            _lengths(lengths), reverse, self._mask(h_mask), v.scratch, v.edge, initial, gradients["b_h"],
+        )  # fmt: skip
+        on_z, on_r = d_z.reshape(T * B, N), d_r.reshape(T * B, N)
+        # d_W_hh = Σ h[t].T @ d_r[t],  d_W_xh = Σ x[t].T @ d_z[t],  d_x[t] = d_z[t] @ W_xh.T: products of BLAS
+        self._recurrent_gradient(s[0], on_r, h_mask, reverse, gradients["W_hh"])
+        if x.ndim == 2:
+            gradients["W_xh"][...] = 0
+            scatter(np.ascontiguousarray(x, np.int64).reshape(-1), on_z, gradients["W_xh"])
+        else:
+            np.dot(x.reshape(T * B, self.X).T, on_z, out=gradients["W_xh"])
+            if d_x is not None and add_x:
+                d_x += np.dot(on_z, self.p["W_xh"].T).reshape(d_x.shape)
+            elif d_x is not None:
+                np.dot(on_z, self.p["W_xh"].T, out=d_x.reshape(T * B, self.X))
+        at = 0
+        for name in self.extra:
+            size = gradients[name].size
+            gradients[name][...] = d_extra[at : at + size].reshape(gradients[name].shape)
+            at += size
+        return v.d_s
+
+    def _recurrent_gradient(self, h: Array, d_r: Array, h_mask: Array | None, reverse: bool, out: Array) -> None:
+        T, B, H = h.shape[0] - 1, h.shape[1], h.shape[2]
+        if T == 0:
+            out[...] = 0
+        elif h_mask is not None:
+            before = (np.concatenate([h[2:], h[:1]]) if reverse else h[:-1]) * self._mask(h_mask).reshape(B, H)
+            np.dot(before.reshape(T * B, H).T, d_r, out=out)
+        elif not reverse:
+            np.dot(h[:-1].reshape(T * B, H).T, d_r, out=out)
+        else:  # the state before step t is h[t+2], and h[0] before the last
+            np.dot(h[2:].reshape(-1, H).T, d_r[: (T - 1) * B], out=out)
+            out += h[0].T @ d_r[(T - 1) * B :]
+
+    def _views(self, work: Workspace, T: int, B: int) -> _Passes:
+        P, H, N, K, size = self.cell.parts, self.H, self.N, self.kernels.kept * self.H, self.dtype.itemsize
+        name = f"{id(self)}"
+        s = work.array(f"{name}.s", P, T + 1, B, H)
+        a = s[0, 1:] if self.kernels.in_place else work.array(f"{name}.a", T, B, N)
+        return _Passes(
+            s,
+            a,
+            work.array(f"{name}.kept", T, B, K),
+            work.array("r", 0 if self.kernels.merged else B * N),
+            work.array("scratch", B * H),
+            work.array("edge", T * B * panel_width(size)),
+            work.array(f"{name}.d_s", P, B, H),
+        )
+
+    def _input_weights(self) -> Array:
+        if not self.input_packed:
+            if not self.input_weights.size:
+                self.input_weights = np.empty(packed_size(self.X, self.N, self.dtype.itemsize), self.dtype)
+            pack_forward(self.p["W_xh"], self.input_weights)
+            self.input_packed = True
+        return self.input_weights
+
+    def _mask(self, h_mask: Array | None) -> Array:
+        return self.nothing if h_mask is None else np.ascontiguousarray(h_mask, self.dtype).reshape(-1)
+
+
+def cell_forward(cell: Cell, x: Array, s0: Array | None, p: Weights, **options: Any) -> CellTrace:
+    """maths.recurrence.cell_forward, compiled."""
+    layer = make_layer(cell, *_sizes(p), p["W_hh"].dtype)
+    layer.pack({name: np.ascontiguousarray(a, p["W_hh"].dtype) for name, a in p.items()})
+    return layer.forward(x, s0, **options)
+
+
+def cell_backward(
+    cell: Cell, d_h_direct: Array, trace: CellTrace, x: Array, p: Weights, **options: Any
+) -> CellGradients:
+    """maths.recurrence.cell_backward, compiled."""
+    X, H = _sizes(p)
+    dtype = p["W_hh"].dtype
+    layer = make_layer(cell, X, H, dtype)
+    if isinstance(layer, ReferenceLayer):
+        return reference.cell_backward(cell, d_h_direct, trace, x, p, **options)
+    layer.pack({name: np.ascontiguousarray(a, dtype) for name, a in p.items()})
+    s, kept = np.ascontiguousarray(trace.s, dtype), tuple(np.array(part, dtype) for part in trace.kept)
+    d_p = {name: np.zeros(shape, dtype) for name, shape in cell.shapes(X, H).items()}
+    d_x = None if x.ndim == 2 else np.zeros(x.shape, dtype)
+    dense = x if x.ndim == 2 else np.ascontiguousarray(x, dtype)
+    d = np.array(d_h_direct, dtype, order="C")
+    d_s0 = layer.backward(d, CellTrace(s, kept), dense, d_p, d_x=d_x, **options)
+    return CellGradients(d_p, d_x, d_s0)
+
+
+def _sizes(p: Weights) -> tuple[int, int]:
+    return len(p["W_xh"]), len(p["W_hh"])
+
+
+def _lengths(lengths: Array | None) -> Array:
+    return NO_LENGTHS if lengths is None else np.ascontiguousarray(lengths, np.int64)
+
+
+@kernel
+def pack_both(W, forward, backward):
+    pack(W, forward)
+    pack_transposed(W, backward)
+
+
+@kernel
+def pack_forward(W, packed):
+    pack(W, packed)
+
+
+@kernel
+def scatter(ids, d, d_W):
+    scatter_add(ids, d, d_W)

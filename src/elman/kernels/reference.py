@@ -1,0 +1,178 @@
+"""What the network calls, in plain NumPy: layers with the passes of maths, without Numba.
+
+A Layer is one recurrent layer in one direction: `forward` gives a CellTrace, `backward` writes the gradients of its
+parameters and returns that of its initial state. What it computes in is a Workspace that the caller keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from elman.maths import recurrence
+from elman.maths.arrays import Array
+from elman.maths.cells import Cell, Weights
+from elman.maths.layers import output_forward
+from elman.maths.loss import cross_entropy, mean_squared_error
+from elman.maths.recurrence import CellTrace
+
+LOSSES: dict[str, Callable[..., tuple[float, Array]]] = {
+    "cross_entropy": cross_entropy,
+    "squared": mean_squared_error,
+}
+
+
+class Workspace:
+    """Memory that passes compute in, by name, made for the largest pass so far: a smaller one uses its beginning."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self._buffers: dict[str, Array] = {}
+        self._views: dict[tuple[object, ...], Any] = {}
+
+    def array(self, name: str, *shape: int) -> Array:
+        """An array of this shape with any numbers in it; the same memory each time for the same name."""
+        size = math.prod(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < size:
+            buffer = self._buffers[name] = np.empty(size, self.dtype)
+            self._views.clear()
+        return buffer[:size].reshape(shape)
+
+    def once(self, key: tuple[object, ...], make: Any) -> Any:
+        """make(), kept for the next pass of the same shape."""
+        found = self._views.get(key)
+        if found is None:
+            if len(self._views) > 256:  # of views, not of memory
+                self._views.clear()
+            found = make()
+            self._views[key] = found
+        return found
+
+
+class Layer(Protocol):
+    """What the network above knows of a layer."""
+
+    def pack(self, p: Weights) -> None:
+        """Take these parameters, which must not change until the last pass with them."""
+
+    def forward(
+        self,
+        x: Array,  # (T, B) ids, or (T, B, X)
+        s0: Array | None,  # (P, B, H)
+        *,
+        lengths: Array | None = None,
+        reverse: bool = False,
+        h_mask: Array | None = None,
+        work: Workspace | None = None,
+    ) -> CellTrace:
+        """All states."""
+
+    def backward(
+        self,
+        d_h: Array,  # (T, B, H), overwritten
+        trace: CellTrace,
+        x: Array,
+        gradients: Mapping[str, Array],  # by parameter, overwritten
+        *,
+        d_s_last: Array | None = None,  # (P, B, H)
+        d_x: Array | None = None,  # (T, B, X), overwritten
+        add_x: bool = False,  # d_x is added to instead
+        initial: bool = True,
+        lengths: Array | None = None,
+        reverse: bool = False,
+        h_mask: Array | None = None,
+        work: Workspace | None = None,
+    ) -> Array:
+        """d_s0 (P, B, H); without `initial` its first part is not complete."""
+
+
+class ReferenceLayer:
+    """The equations of maths as they are."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+
+    def pack(self, p: Weights) -> None:
+        self.p = p
+
+    def forward(self, x: Array, s0: Array | None, *, work: Workspace | None = None, **options: Any) -> CellTrace:
+        return recurrence.cell_forward(self.cell, x, s0, self.p, **options)
+
+    def backward(
+        self,
+        d_h: Array,
+        trace: CellTrace,
+        x: Array,
+        gradients: Mapping[str, Array],
+        *,
+        d_x: Array | None = None,
+        add_x: bool = False,
+        initial: bool = True,
+        work: Workspace | None = None,
+        **options: Any,
+    ) -> Array:
+        found = recurrence.cell_backward(self.cell, d_h, trace, x, self.p, **options)
+        for name, d in found.d_p.items():
+            gradients[name][...] = d
+        if d_x is not None:
+            d_x[...] = d_x + found.d_x if add_x else found.d_x
+        return found.d_s0
+
+
+class ReferenceOutput:
+    """The output layer, o = h @ W_hy + b_y, with its loss."""
+
+    def __init__(self, H: int, Y: int) -> None:
+        self.H, self.Y = H, Y
+
+    def pack(self, p: Weights) -> None:
+        """Take these parameters, which must not change until the last pass with them."""
+        self.W_hy, self.b_y = p["W_hy"], p["b_y"]
+
+    def forward(self, h: Array, work: Workspace | None = None) -> Array:
+        """Logits (…, Y) of h (…, H)."""
+        return output_forward(h, self.W_hy, self.b_y)
+
+    def loss(
+        self,
+        h: Array,  # (…, H)
+        y: Array,  # (…) ids, or (…, Y)
+        kind: str,  # cross_entropy or squared
+        *,
+        weights: Array | None,
+        normaliser: float,
+        d_b_y: Array,  # (Y,), overwritten
+        work: Workspace | None = None,
+    ) -> tuple[float, Array]:
+        """The loss and d_o."""
+        o = self.forward(h, work)
+        value, d_o = LOSSES[kind](o, y, weights=weights, normaliser=normaliser, out=o)
+        # d_b_y = Σ of d_o over t and rows
+        d_b_y[...] = d_o.reshape(-1, self.Y).sum(axis=0)
+        return value, d_o
+
+    def backward(self, d_o: Array, h: Array, d_W_hy: Array, d_h: Array) -> None:
+        """d_W_hy and the direct part of d_h, both overwritten: products of BLAS."""
+        rows = d_o.reshape(-1, self.Y)
+        # d_W_hy = Σ h[t+1].T @ d_o[t],  direct part of d_h[t+1]: d_o[t] @ W_hy.T
+        np.dot(h.reshape(-1, self.H).T, rows, out=d_W_hy)
+        np.dot(rows, self.W_hy.T, out=d_h.reshape(-1, self.H))
+
+
+def make_layer(cell: Cell, X: int, H: int, dtype: np.dtype[Any]) -> Layer:
+    """A layer that runs in NumPy."""
+    return ReferenceLayer(cell)
+
+
+def make_output(H: int, Y: int, dtype: np.dtype[Any]) -> ReferenceOutput:
+    """An output layer that runs in NumPy."""
+    return ReferenceOutput(H, Y)
+
+
+def compiled_for(cell: Cell, dtype: np.dtype[Any]) -> bool:
+    """Nothing is compiled here."""
+    return False

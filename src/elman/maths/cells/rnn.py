@@ -1,0 +1,117 @@
+"""The vanilla cell, h[t+1] = f(a[t]): one gate, one state part.
+
+rnn_forward and rnn_backward are a whole layer of it: the time loop of recurrence.py with this cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.maths.activations import ActivationLike, get_activation
+from elman.maths.arrays import Array
+from elman.maths.cells.base import Cell, Kept, StepGradients, Weights
+from elman.maths.recurrence import CellGradients, CellTrace, cell_backward, cell_forward
+
+
+class RNNCell(Cell):
+    """h[t+1] = f(a[t]) for any activation f."""
+
+    name = "rnn"
+
+    def __init__(self, activation: ActivationLike = "tanh") -> None:
+        get_activation(activation)  # an unknown name is an error at once
+        self.activation = activation
+
+    def forward(self, z: Array, r: Array, s: Array, p: Weights) -> tuple[Array, Kept]:
+        # a[t] = x[t] @ W_xh + h[t] @ W_hh + b_h
+        a = z + r  # (B, H) [a]
+        # h[t+1] = tanh(a[t])
+        h = get_activation(self.activation).function(a)  # (B, H) [h]
+        return h[np.newaxis], ()
+
+    def backward(self, d_s: Array, s: Array, s_next: Array, kept: Kept, p: Weights) -> StepGradients:
+        (d_h,), (h,) = d_s, s_next
+        # d_a[t] = (1 - h[t+1]²) ⊙ d_h[t+1]
+        d_a = get_activation(self.activation).derivative(h) * d_h  # (B, H) [d_a]
+        return StepGradients(d_a, d_a, np.zeros_like(d_s), {})
+
+    def jacobian(self, s: Array, s_next: Array, kept: Kept, p: Weights) -> Array:
+        return step_jacobian(s_next[0, 0], p["W_hh"], activation=self.activation)  # (H, H)
+
+
+def step_jacobian(h: Array, W_hh: Array, *, activation: ActivationLike = "tanh") -> Array:
+    """∂h[t+1]/∂h[t], given h[t+1]: row i says what entry i of h[t] does to every entry of h[t+1]."""
+    # ∂h[t+1]/∂h[t] = W_hh @ diag(1 - h[t+1]²)
+    return np.asarray(W_hh * get_activation(activation).derivative(h)[..., np.newaxis, :])  # (…, H, H) [jacobian]
+
+
+class RNNGradients(NamedTuple):
+    """Gradients of the loss; d_x is None where x holds token ids."""
+
+    d_W_xh: Array  # (X, H)
+    d_W_hh: Array  # (H, H)
+    d_b_h: Array  # (H,)
+    d_x: Array | None  # (T, B, X)
+    d_h0: Array  # (B, H)
+
+    @classmethod
+    def zeros(cls, x: Array, W_xh: Array) -> RNNGradients:
+        """Room for the gradients of a layer with these inputs and weights."""
+        B, H = x.shape[1], W_xh.shape[1]
+        d_x = None if x.ndim == 2 else np.zeros_like(x)
+        d_W_hh, d_b_h, d_h0 = (np.zeros(shape, W_xh.dtype) for shape in ((H, H), (H,), (B, H)))
+        return cls(np.zeros_like(W_xh), d_W_hh, d_b_h, d_x, d_h0)
+
+
+def rnn_forward(
+    x: Array,  # (T, B, X), or (T, B) token ids
+    h0: Array | None,  # (B, H); None is zeros
+    W_xh: Array,  # (X, H)
+    W_hh: Array,  # (H, H)
+    b_h: Array,  # (H,)
+    *,
+    activation: ActivationLike = "tanh",
+    lengths: Array | None = None,  # (B,)
+    reverse: bool = False,
+    h_mask: Array | None = None,  # (B, H), multiplies the state that enters W_hh
+    out: Array | None = None,  # (T+1, B, H)
+    forward: Callable[..., CellTrace] = cell_forward,  # the time loop that runs it
+) -> Array:
+    """The states of a layer, (T+1, B, H)."""
+    p = {"W_xh": W_xh, "W_hh": W_hh, "b_h": b_h}
+    s0 = None if h0 is None else h0[np.newaxis]
+    h: Array = forward(RNNCell(activation), x, s0, p, lengths=lengths, reverse=reverse, h_mask=h_mask).s[0]
+    if out is None:
+        return h
+    out[...] = h
+    return out
+
+
+def rnn_backward(
+    d_h_direct: Array,  # (T, B, H), the loss's direct gradient on the state after each step
+    x: Array,
+    h: Array,  # (T+1, B, H), from rnn_forward
+    W_xh: Array,
+    W_hh: Array,
+    *,
+    activation: ActivationLike = "tanh",
+    lengths: Array | None = None,
+    reverse: bool = False,
+    h_mask: Array | None = None,
+    out: RNNGradients | None = None,  # added to
+    backward: Callable[..., CellGradients] = cell_backward,  # the time loop that runs it
+) -> RNNGradients:
+    """The gradients of a layer, from those on its states."""
+    p = {"W_xh": W_xh, "W_hh": W_hh}
+    options = {"lengths": lengths, "reverse": reverse, "h_mask": h_mask}
+    found = backward(RNNCell(activation), d_h_direct, CellTrace(h[np.newaxis]), x, p, **options)  # [backward]
+    d = RNNGradients(found.d_p["W_xh"], found.d_p["W_hh"], found.d_p["b_h"], found.d_x, found.d_s0[0])  # [gradients]
+    if out is None:
+        return d
+    for total, part in zip(out, d, strict=True):
+        if total is not None and part is not None:
+            total[...] += part  # [add]
+    return out

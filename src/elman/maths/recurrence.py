@@ -1,0 +1,125 @@
+"""The time loop, forward and backward, for every kind of cell.
+
+Rows are examples, time comes first. The state has one entry more than x: s[:, 0] is the initial state, s[:, t+1] the
+state after the step that read x[t]. In reverse the steps run from the last to the first, so that the state before step
+t is s[:, t+2], and s[:, 0] before step T-1. Past its length a row keeps its state, in either direction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from elman.maths.arrays import Array
+from elman.maths.layers import input_backward, input_forward
+
+if TYPE_CHECKING:
+    from elman.maths.cells.base import Cell, Weights
+
+
+class CellTrace(NamedTuple):
+    """What a forward pass leaves for the backward pass."""
+
+    s: Array  # (P, T+1, B, H), all states; s[0] is h
+    kept: tuple[Array, ...] = ()  # (T, B, …) each, what else the cell keeps of each step
+
+
+class CellGradients(NamedTuple):
+    """Gradients of the loss; d_x is None where x holds token ids."""
+
+    d_p: dict[str, Array]  # by parameter
+    d_x: Array | None  # (T, B, X)
+    d_s0: Array  # (P, B, H)
+
+
+def steps(T: int, reverse: bool) -> list[tuple[int, int]]:
+    """Each step t with the index of the state before it, in the order in which they run."""
+    if reverse:
+        return [(t, t + 2 if t < T - 1 else 0) for t in reversed(range(T))]  # [reverse]
+    return [(t, t) for t in range(T)]  # [forward]
+
+
+def cell_forward(
+    cell: Cell,
+    x: Array,  # (T, B, X), or (T, B) token ids
+    s0: Array | None,  # (P, B, H); None is zeros
+    p: Weights,
+    *,
+    lengths: Array | None = None,  # (B,)
+    reverse: bool = False,
+    h_mask: Array | None = None,  # (B, H), multiplies the state that enters W_hh
+) -> CellTrace:
+    """All states of a layer."""
+    T, B = x.shape[:2]
+    W_xh, W_hh, b_h = p["W_xh"], p["W_hh"], p["b_h"]
+    s = np.empty((cell.parts, T + 1, B, len(W_hh)), W_hh.dtype)
+    s[:, 0] = 0 if s0 is None else s0  # [initial]
+    kept = []
+
+    # z[t] = x[t] @ W_xh + b_h, of all steps at once
+    z = input_forward(x, W_xh)  # (T, B, G·H) [z]
+    z += b_h  # [bias]
+
+    for t, before in steps(T, reverse):
+        h = s[0, before] if h_mask is None else s[0, before] * h_mask  # (B, H) [h_mask]
+        # r[t] = h[t] @ W_hh
+        r = h @ W_hh  # (B, G·H) [r]
+        s[:, t + 1], keep = cell.forward(z[t], r, s[:, before], p)  # [step]
+        kept.append(keep)
+        if lengths is not None:
+            over = t >= lengths  # (B,) [over]
+            s[:, t + 1, over] = s[:, before, over]  # [carried]
+    in_order = kept[::-1] if reverse else kept  # [kept]
+    return CellTrace(s, tuple(np.stack(part) for part in zip(*in_order, strict=True)))
+
+
+def cell_backward(
+    cell: Cell,
+    d_h_direct: Array,  # (T, B, H), the loss's direct gradient on h after each step
+    trace: CellTrace,
+    x: Array,
+    p: Weights,
+    *,
+    d_s_last: Array | None = None,  # (P, B, H), a gradient on the state after the last step that runs
+    lengths: Array | None = None,
+    reverse: bool = False,
+    h_mask: Array | None = None,
+) -> CellGradients:
+    """The gradients of a layer, from those on its states."""
+    (T, B, H), s, W_xh, W_hh = d_h_direct.shape, trace.s, p["W_xh"], p["W_hh"]
+    d_z, d_r = np.zeros((2, T, B, W_hh.shape[1]), W_hh.dtype)
+    extra = {name: np.zeros(shape, W_hh.dtype) for name, shape in cell.extra_shapes(H).items()}
+    # what the step after sends back: nothing after the last
+    d_s_next = np.zeros((cell.parts, B, H), W_hh.dtype) if d_s_last is None else d_s_last.astype(W_hh.dtype)  # [last]
+
+    for t, before in reversed(steps(T, reverse)):  # [backward]
+        # d_h[t+1] = d_o[t] @ W_hy.T + d_a[t+1] @ W_hh.T
+        d_s = d_s_next  # (P, B, H)
+        d_s[0] += d_h_direct[t]  # [d_h]
+        runs = slice(None) if lengths is None else t < lengths  # (B,), the rows that take this step [runs]
+        kept = tuple(part[t][runs] for part in trace.kept)  # [kept]
+        step = cell.backward(d_s[:, runs], s[:, before, runs], s[:, t + 1, runs], kept, p)  # [step]
+        d_z[t, runs], d_r[t, runs] = step.d_z, step.d_r  # [d_z]
+        # the part of d_h[t] that goes through W_hh: d_a[t] @ W_hh.T
+        d_h_next = step.d_r @ W_hh.T  # (B, H) [d_h_next]
+        if h_mask is not None:
+            d_h_next *= h_mask[runs]  # [h_mask]
+        d_s_next = d_s.copy()  # past its length a row passes its gradient on unchanged [carried]
+        d_s_next[:, runs] = step.d_s  # [d_s]
+        d_s_next[0, runs] += d_h_next  # [d_h_sent]
+        for name, d in step.d_p.items():
+            extra[name] += d  # [extra]
+
+    # d_W_hh = Σ h[t].T @ d_r[t]: one product over all steps and rows
+    before_all = np.concatenate([s[0, 2:], s[0, :1]]) if reverse else s[0, :-1]  # (T, B, H) [before]
+    if h_mask is not None:
+        before_all = before_all * h_mask  # [before_masked]
+    d_W_hh = before_all.reshape(T * B, H).T @ d_r.reshape(T * B, W_hh.shape[1])  # (H, G·H) [d_W_hh]
+    # d_b_h = Σ of d_z over t and rows
+    d_b_h = d_z.sum(axis=(0, 1))  # (G·H,) [d_b_h]
+    # d_W_xh = Σ x[t].T @ d_z[t],  d_x[t] = d_z[t] @ W_xh.T
+    d_W_xh, d_x = input_backward(d_z, x, W_xh)  # [d_x]
+    # d_h[0] = d_a[0] @ W_hh.T, and what passes the step by
+    d_s0 = d_s_next  # (P, B, H) [d_h0]
+    return CellGradients({"W_xh": d_W_xh, "W_hh": d_W_hh, "b_h": d_b_h, **extra}, d_x, d_s0)

@@ -1,0 +1,88 @@
+"""A batch of sequences, and how it is cut into slices that run side by side.
+
+Slices depend on the batch alone, and their results are added in a fixed order: what a network computes does not depend
+on the number of threads.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.maths.arrays import Array, FloatType
+
+ROWS_PER_SLICE = 64
+Rows = slice | Array  # neighboring rows, or any
+
+
+def slice_count(B: int) -> int:
+    """Two slices from 16 rows on, and one for every 64 rows beyond 128: a function of the batch alone."""
+    return max(2 if B >= 16 else 1, -(-B // ROWS_PER_SLICE))
+
+
+class Batch(NamedTuple):
+    """Rows side by side. x: (T, B) ids or (T, B, X), or a condition (B,) ids or (B, X). y: (B,), (B, Y) or (S, B)."""
+
+    x: Array
+    y: Array
+    weights: Array | None = None  # (B,); None: all 1
+    x_lengths: Array | None = None  # (B,); None: all rows have T steps, or x is a condition
+    y_lengths: Array | None = None  # (B,), where y are sequences of their own length
+    y_weights: Array | None = None  # (S, B), of each target, beside its row's
+    state: Array | None = None  # (L·D, P, B, H), the state before x; replaced by the state after it
+    first: int = 0  # number of the first row within the batch of all ranks
+
+    @property
+    def rows(self) -> int:
+        """B"""
+        return int(self.x.shape[0 if self.is_condition else 1])
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether x is one label or vector a row, not a sequence."""
+        return self.x_lengths is None and self.y_lengths is not None
+
+    def take(self, rows: Rows) -> Batch:
+        """Some of the rows, without steps that none of them has."""
+        if isinstance(rows, slice) and rows.stop - rows.start == self.rows:
+            return self
+        x, x_lengths = (self.x[rows], None) if self.is_condition else _cut(self.x, self.x_lengths, rows)
+        per_step = self.y_lengths is not None or self.x_lengths is None
+        y, y_lengths = _cut(self.y, self.y_lengths, rows) if per_step else (self.y[rows], None)
+        return self._replace(
+            x=x,
+            y=y,
+            weights=None if self.weights is None else self.weights[rows],
+            x_lengths=x_lengths,
+            y_lengths=y_lengths,
+            y_weights=None if self.y_weights is None else _cut(self.y_weights, self.y_lengths, rows)[0],
+            state=None if self.state is None else self.state[:, :, rows],
+        )
+
+    def slices(self) -> list[Rows]:
+        """Rows that run together.
+
+        Rows of different lengths are dealt out in order of falling length: each slice has as much to do, and the rows
+        of a slice that take a step are neighbors.
+        """
+        B, count = self.rows, slice_count(self.rows)
+        if self.x_lengths is None and self.y_lengths is None:
+            bounds = [round(B * i / count) for i in range(count + 1)]
+            return [slice(start, stop) for start, stop in pairwise(bounds)]
+        lengths = sum(part for part in (self.x_lengths, self.y_lengths) if part is not None)
+        order = np.argsort(-lengths, kind="stable")
+        return [order[i::count] for i in range(count)]
+
+
+def step_weights(weights: Array, lengths: Array, T: int, dtype: FloatType) -> Array:
+    """(T, B): a row's weight at its own steps, 0 past its end."""
+    return np.where(np.arange(T)[:, np.newaxis] < lengths, weights, 0).astype(dtype)
+
+
+def _cut(values: Array, lengths: Array | None, rows: Rows) -> tuple[Array, Array | None]:
+    if lengths is None:
+        return values[:, rows], None
+    own = lengths[rows]
+    return values[: max(int(own.max(initial=1)), 1), rows], own

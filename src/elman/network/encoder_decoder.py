@@ -1,0 +1,203 @@
+"""A network that writes a sequence: its state starts from a condition (one-to-many), or from what an encoder has read
+(many-to-many, unaligned). In training the right token is given before each step, whatever the network would have said
+(teacher forcing).
+
+    c       the condition: a label's id, numbers, or the final states of the encoder
+    s[0] =  c @ W_ch + b_h      for all layers at once; an encoder of one direction passes its states on as they are
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.kernels import (
+    OutputGradients,
+    Workspace,
+    embedding_backward,
+    embedding_forward,
+    output_backward,
+    output_forward,
+)
+from elman.maths.arrays import Array, FloatType
+from elman.maths.initial import glorot, normal
+from elman.maths.truncation import Truncation
+from elman.network.batch import Batch, step_weights
+from elman.network.network import Draw, Network, PackedNetwork
+from elman.network.parameters import Parameters
+from elman.network.stack import NO_MASKS, Masks, Stack, StackTrace, check_ids, check_inputs, room
+
+
+class Start(NamedTuple):
+    """The decoder's initial state, and what its backward pass needs."""
+
+    state: Array  # (L, P, B, H)
+    trace: StackTrace | None  # of the encoder
+    c: Array  # (B,) ids or (B, C)
+
+
+class EncoderDecoder(Network):
+    """`source` is an encoder, or the width of a condition."""
+
+    def __init__(self, source: Stack | int, decoder: Stack, outputs: int, *, edge: int) -> None:
+        super().__init__()
+        self.decoder, self.outputs, self.edge = decoder, outputs, edge  # edge: the token that begins and ends
+        self.encoder = source if isinstance(source, Stack) else None
+        self.conditions = 0 if isinstance(source, Stack) else source
+        self.stacks = (decoder,) if self.encoder is None else (self.encoder, decoder)
+        parts = decoder.cell.parts
+        c = self.conditions if self.encoder is None else self.encoder.hidden * len(self.encoder.names) * parts
+        self.bridged = self.encoder is None or len(self.encoder.directions) > 1
+        width = decoder.layers * parts * decoder.hidden
+        bridge: dict[str, tuple[int, ...]] = {"bridge.W_ch": (c, width), "bridge.b_h": (width,)}
+        self.shapes = {
+            **(self.encoder.shapes if self.encoder else {}),
+            **(bridge if self.bridged else {}),
+            **decoder.shapes,
+            "head.W_hy": (decoder.width, outputs),
+            "head.b_y": (outputs,),
+        }
+
+    def initial(
+        self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1
+    ) -> Parameters:
+        p = Parameters(self.shapes, dtype)
+        if self.encoder is not None:
+            self.encoder.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale)
+        if self.bridged:
+            shape = self.shapes["bridge.W_ch"]
+            p["bridge.W_ch"][...] = (
+                normal(rng, shape, gain=0.3, dtype=dtype) if self.encoder is None else glorot(rng, shape, dtype=dtype)
+            )
+        self.decoder.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale)
+        p["head.W_hy"][...] = glorot(rng, self.shapes["head.W_hy"], dtype=dtype)
+        return p
+
+    def units(self, batch: Batch) -> float:
+        assert batch.y_lengths is not None
+        weights = np.ones(len(batch.y_lengths)) if batch.weights is None else batch.weights
+        return float(weights @ (batch.y_lengths + 1))  # one more each: the end is predicted too
+
+    def check(self, batch: Batch) -> None:
+        tokens = batch.x.ndim == (1 if self.encoder is None else 2)
+        check_inputs(batch.x, self.encoder.inputs if self.encoder else self.conditions, tokens=tokens)
+        check_ids("y", batch.y, self.outputs)
+
+    def masks(self, draw: Draw, batch: Batch, rows: Array, dtype: FloatType) -> tuple[Masks, ...]:
+        found, steps = [], [len(batch.x)] * (len(self.stacks) - 1) + [len(batch.y) + 1]
+        for stack, T in zip(self.stacks, steps, strict=True):
+            keys = draw.keys(stack.prefix, stack.mask_count)
+            # the encoder's output layer is the decoder: nothing is dropped between them
+            found.append(stack.masks(draw.dropout, keys, T, rows, dtype, pooled=stack is not self.decoder))
+        return tuple(found)
+
+    # -- the state at the start ---------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        packed: PackedNetwork,
+        x: Array,
+        lengths: Array | None = None,
+        masks: Masks = NO_MASKS,
+        work: Workspace | None = None,
+    ) -> Start:
+        """The state with which the decoder begins."""
+        p, c, trace = packed.p, x, None
+        if self.encoder is not None:
+            trace = self.encoder.forward(packed.stacks[0], p, x, lengths=lengths, masks=masks, work=work)
+            if not self.bridged:
+                return Start(trace.final, trace, c)
+            c = trace.final.transpose(2, 0, 1, 3).reshape(trace.final.shape[2], -1)  # (B, L·D·P·H)
+        # s[0] = c @ W_ch + b_h
+        if c.ndim == 1:
+            s = embedding_forward(c[np.newaxis], p["bridge.W_ch"])[0] + p["bridge.b_h"]  # (B, L·P·H)
+        else:
+            s = output_forward(c.astype(p.buffer.dtype), p["bridge.W_ch"], p["bridge.b_h"])  # (B, L·P·H)
+        shape = len(s), self.decoder.layers, self.decoder.cell.parts, self.decoder.hidden
+        return Start(np.ascontiguousarray(s.reshape(shape).transpose(1, 2, 0, 3)), trace, c)
+
+    def _start_backward(
+        self,
+        packed: PackedNetwork,
+        d_state: Array,  # (L, P, B, H)
+        start: Start,
+        gradients: Parameters,
+        lengths: Array | None,
+        masks: Masks,
+        work: Workspace | None,
+    ) -> None:
+        """From the gradient on the decoder's initial state to the bridge and the encoder."""
+        p, d_final = packed.p, d_state
+        if self.bridged:
+            d_s = d_state.transpose(2, 0, 1, 3).reshape(d_state.shape[2], -1)  # (B, L·P·H)
+            d_W, d_b = gradients["bridge.W_ch"], gradients["bridge.b_h"]
+            d_W[...], d_b[...] = 0, 0
+            if start.c.ndim == 1:
+                embedding_backward(d_s[np.newaxis], start.c[np.newaxis], p["bridge.W_ch"], out=d_W)
+                d_b[...] = d_s.sum(axis=0)
+                return
+            d_c = np.zeros(start.c.shape, p.buffer.dtype)
+            output_backward(d_s, start.c.astype(p.buffer.dtype), p["bridge.W_ch"], out=OutputGradients(d_W, d_b, d_c))
+            if self.encoder is None:
+                return
+            shape = len(d_c), len(self.encoder.names), self.encoder.cell.parts, self.encoder.hidden
+            d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3))
+        if self.encoder is not None and start.trace is not None:
+            d_outputs = np.zeros(start.trace.outputs.shape, p.buffer.dtype)
+            self.encoder.backward(
+                packed.stacks[0], p, start.trace, d_outputs, gradients, d_final=d_final, lengths=lengths, masks=masks,
+                initial=False, work=work,
+            )  # fmt: skip
+
+    # -- training -----------------------------------------------------------------------------------------------------
+
+    def slice_loss(
+        self,
+        packed: PackedNetwork,
+        batch: Batch,
+        normaliser: float,
+        gradients: Parameters,
+        *,
+        masks: tuple[Masks, ...],
+        truncation: Truncation | None = None,
+        work: Workspace | None = None,
+    ) -> float:
+        p, decoder, mask = packed.p, self.decoder, masks[-1]
+        given, wanted, lengths, weights = self._shifted(batch, p.buffer.dtype)
+        start = self.start(packed, batch.x, batch.x_lengths, masks[0], work)
+        trace = decoder.forward(packed.stacks[-1], p, given, start.state, lengths=lengths, masks=mask, work=work)
+        h = trace.outputs if mask.head is None else trace.outputs * mask.head  # (S+1, B, H)
+        d = gradients.part("head")
+        loss, d_o = packed.output.loss(
+            h, wanted, "cross_entropy", weights=weights, normaliser=normaliser, d_b_y=d["b_y"], work=work
+        )
+        d_h = room(work, "d_vector", h.shape, h.dtype)
+        packed.output.backward(d_o, h, d["W_hy"], d_h)
+        if mask.head is not None:
+            d_h *= mask.head
+        _, d_state = decoder.backward(
+            packed.stacks[-1], p, trace, d_h, gradients, lengths=lengths, masks=mask, work=work
+        )
+        self._start_backward(packed, d_state, start, gradients, batch.x_lengths, masks[0], work)
+        return loss
+
+    def forward(self, packed: PackedNetwork, batch: Batch) -> tuple[Array, Array, Array | None]:
+        given, wanted, lengths, weights = self._shifted(batch, packed.p.buffer.dtype)
+        state = self.start(packed, batch.x, batch.x_lengths).state
+        trace = self.decoder.forward(packed.stacks[-1], packed.p, given, state, lengths=lengths)
+        return packed.output.forward(trace.outputs), wanted, weights
+
+    def _shifted(self, batch: Batch, dtype: FloatType) -> tuple[Array, Array, Array, Array]:
+        """The token given before each step, the one that should follow, the number of steps, and each step's weight.
+
+        The edge token comes first, and last.
+        """
+        assert batch.y_lengths is not None
+        (S, B), lengths = batch.y.shape, batch.y_lengths
+        given, wanted = np.full((2, S + 1, B), self.edge, np.int64)
+        given[1:] = batch.y
+        wanted[:-1] = batch.y
+        wanted[lengths, np.arange(B)] = self.edge
+        weights = np.ones(B) if batch.weights is None else batch.weights
+        return given, wanted, lengths + 1, step_weights(weights, lengths + 1, S + 1, dtype)

@@ -1,0 +1,351 @@
+"""Networks: a recurrent stack with an output layer at every step, or once for a whole sequence.
+
+A language model has an output at every step and a state that is carried from window to window; a tagger has an output
+at every step of whole sequences; a classifier or regressor has one for what pooling makes of all steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from elman.kernels import (
+    ReferenceOutput,
+    Workspace,
+    cross_entropy,
+    make_output,
+    max_backward,
+    max_forward,
+    mean_backward,
+    mean_forward,
+    mean_squared_error,
+)
+from elman.maths.activations import ActivationLike
+from elman.maths.arrays import Array, FloatType
+from elman.maths.cells import make_cell
+from elman.maths.initial import glorot
+from elman.maths.pooling import Pooled
+from elman.maths.truncation import Truncation
+from elman.network.batch import Batch, Rows, step_weights
+from elman.network.parameters import Parameters
+from elman.network.pool import Turn, run
+from elman.network.stack import NO_MASKS, Dropout, Masks, Packed, Stack, StackTrace, check_ids, check_inputs, room
+
+Pooling = Literal["last", "mean", "max", "none"]  # none: an output at every step
+LOSSES: dict[str, Callable[..., tuple[float, Array]]] = {
+    "cross_entropy": cross_entropy,
+    "squared": mean_squared_error,
+}
+
+
+class Draw(NamedTuple):
+    """The dropout of one training step: masks follow from these and from where an entry stands."""
+
+    dropout: Dropout
+    seed: int
+    step: int
+
+    def keys(self, name: str, count: int) -> list[int]:
+        """Keys of masks, one for each use."""
+        text = f"{self.seed} {self.step} {name}"
+        digest = hashlib.shake_128(text.encode()).digest(8 * count)
+        return [int.from_bytes(digest[8 * i : 8 * i + 8], "little") for i in range(count)]
+
+
+class PackedNetwork(NamedTuple):
+    """Weights that are ready for any number of passes."""
+
+    p: Parameters
+    stacks: tuple[Packed, ...]
+    output: ReferenceOutput
+
+
+class DecoderState(NamedTuple):
+    """All that the next token depends on besides the last one."""
+
+    state: Array  # (L, P, B, H)
+    memory: tuple[Array, ...] = ()  # (…, B, …): what stays the same at every step, rows on axis 1
+
+    def take(self, rows: Rows) -> DecoderState:
+        """Some of the rows, in any order."""
+        return DecoderState(self.state[:, :, rows], tuple(part[:, rows] for part in self.memory))
+
+
+class Network(ABC):
+    """Shapes and passes; the numbers live in Parameters that are passed in."""
+
+    shapes: dict[str, tuple[int, ...]]
+    stacks: tuple[Stack, ...]  # the last one feeds the output layer
+    outputs: int
+    loss_name: str = "cross_entropy"
+
+    def __init__(self) -> None:
+        self._memory: dict[np.dtype[Any], _Memory] = {}
+        self._turn = Turn()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_memory": {}}  # which is made again
+
+    def initial(
+        self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1
+    ) -> Parameters:
+        """Parameters to begin with."""
+        p = Parameters(self.shapes, dtype)
+        for stack in self.stacks:
+            stack.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale)
+        p["head.W_hy"][...] = glorot(rng, self.shapes["head.W_hy"], dtype=dtype)
+        return p
+
+    def pack(self, p: Parameters, packed: PackedNetwork | None = None) -> PackedNetwork:
+        """These parameters, which must not change until the last pass with them, ready for many passes."""
+        if packed is None:
+            output = make_output(self.stacks[-1].width, self.outputs, p.buffer.dtype)
+            packed = PackedNetwork(p, tuple(stack.pack(p) for stack in self.stacks), output)
+        else:
+            for stack, layers in zip(self.stacks, packed.stacks, strict=True):
+                stack.pack(p, layers)
+            packed = packed if packed.p is p else packed._replace(p=p)
+        packed.output.pack(p.part("head"))
+        return packed
+
+    def next_logits(self, packed: PackedNetwork, ids: Array, state: DecoderState) -> tuple[Array, DecoderState]:
+        """Logits (B, Y) of the token after ids (B,), and the state then."""
+        trace = self.stacks[-1].forward(packed.stacks[-1], packed.p, ids[np.newaxis], state.state)
+        return packed.output.forward(trace.outputs[0]), state._replace(state=trace.final)
+
+    @abstractmethod
+    def units(self, batch: Batch) -> float:
+        """How many losses a batch has, each counted with its weight."""
+
+    @abstractmethod
+    def check(self, batch: Batch) -> None:
+        """Raise an error for ids out of range, before a kernel reads other memory with them."""
+
+    @abstractmethod
+    def masks(self, draw: Draw, batch: Batch, rows: Array, dtype: FloatType) -> tuple[Masks, ...]:
+        """The dropout of a slice, one for each stack; rows are the numbers of its rows within the whole batch."""
+
+    @abstractmethod
+    def slice_loss(
+        self,
+        packed: PackedNetwork,
+        batch: Batch,
+        normaliser: float,
+        gradients: Parameters,  # overwritten
+        *,
+        masks: tuple[Masks, ...],
+        truncation: Truncation | None = None,
+        work: Workspace | None = None,
+    ) -> float:
+        """The loss of some rows, and their gradients."""
+
+    @abstractmethod
+    def forward(self, packed: PackedNetwork, batch: Batch) -> tuple[Array, Array, Array | None]:
+        """Without dropout: outputs (…, Y), what they are compared with, and the weight of each (…), None: all 1."""
+
+    def loss_and_gradients(
+        self,
+        p: Parameters,
+        batch: Batch,
+        gradients: Parameters,
+        *,
+        normaliser: float,
+        draw: Draw | None = None,
+        truncation: Truncation | None = None,
+        add: bool = False,  # to what the gradients hold; otherwise they are overwritten
+    ) -> float:
+        """The loss of a batch and all gradients. batch.state, if there is one, becomes the state after the batch."""
+        self.check(batch)
+        dtype = p.buffer.dtype
+        with self._turn.lock:
+            memory = self._memory.get(dtype) or self._memory.setdefault(dtype, _Memory())
+            packed = memory.packed = self.pack(p, memory.packed)
+            jobs, parts = [], []
+            for number, rows in enumerate(batch.slices()):
+                work = memory.workspace(number, dtype)
+                part = gradients if number == 0 and not add else memory.gradients(number, p)
+                parts.append(part)
+                jobs.append(partial(self._slice, packed, batch, rows, normaliser, part, draw, truncation, work))
+            losses = run(jobs)
+            for part in parts:
+                if part is not gradients:
+                    gradients.buffer += part.buffer
+        return sum(losses)
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is seen in the loss, not in warnings
+    def _slice(
+        self,
+        packed: PackedNetwork,
+        batch: Batch,
+        rows: Rows,
+        normaliser: float,
+        gradients: Parameters,
+        draw: Draw | None,
+        truncation: Truncation | None,
+        work: Workspace,
+    ) -> float:
+        part, masks = batch.take(rows), (NO_MASKS,) * len(self.stacks)
+        if draw is not None and any(draw.dropout):
+            numbers = batch.first + np.arange(batch.rows)[rows]
+            masks = self.masks(draw, part, numbers, packed.p.buffer.dtype)
+        return self.slice_loss(packed, part, normaliser, gradients, masks=masks, truncation=truncation, work=work)
+
+    def evaluate(self, packed: PackedNetwork, batch: Batch) -> tuple[float, int]:
+        """The sum of the weighted losses without dropout, and how many ids are right, each counted once."""
+        self.check(batch)
+        found = run([partial(self._evaluate, packed, batch.take(rows)) for rows in batch.slices()])
+        return sum(loss for loss, _ in found), sum(right for _, right in found)
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def _evaluate(self, packed: PackedNetwork, batch: Batch) -> tuple[float, int]:
+        o, y, weights = self.forward(packed, batch)
+        right = 0
+        if self.loss_name == "cross_entropy":
+            counted = True if batch.y_lengths is None else np.arange(len(o))[:, np.newaxis] < batch.y_lengths
+            right = int(((o.argmax(axis=-1) == y) & counted).sum())
+        loss, _ = LOSSES[self.loss_name](o, y, weights=weights, normaliser=1.0, out=o)
+        return loss, right
+
+
+class _Memory:
+    """What a network computes in, made once for each precision and grown as needed."""
+
+    def __init__(self) -> None:
+        self.packed: PackedNetwork | None = None
+        self._work: dict[int, Workspace] = {}
+        self._gradients: dict[int, Parameters] = {}
+
+    def workspace(self, number: int, dtype: np.dtype[Any]) -> Workspace:
+        if number not in self._work:
+            self._work[number] = Workspace(dtype)
+        return self._work[number]
+
+    def gradients(self, number: int, p: Parameters) -> Parameters:
+        if number not in self._gradients:
+            self._gradients[number] = p.zeros()
+        return self._gradients[number]
+
+
+class HeadNetwork(Network):
+    """A stack with an output layer, at every step or for the pooled sequence."""
+
+    def __init__(self, stack: Stack, outputs: int, *, pooling: Pooling = "none", loss: str = "cross_entropy") -> None:
+        super().__init__()
+        self.stack, self.outputs, self.pooling, self.loss_name = stack, outputs, pooling, loss
+        self.stacks = (stack,)
+        self.shapes = {**stack.shapes, "head.W_hy": (stack.width, outputs), "head.b_y": (outputs,)}
+
+    def units(self, batch: Batch) -> float:
+        if self.pooling == "none" and batch.x_lengths is not None and batch.weights is not None:
+            if batch.y_weights is None:
+                return float(batch.weights @ batch.x_lengths)
+            rows = step_weights(batch.weights, batch.x_lengths, len(batch.y_weights), np.float64)  # (T, B)
+            return float((rows * batch.y_weights).sum())
+        count = float(batch.y.size if batch.weights is None else batch.weights.sum())
+        return count * (self.outputs if self.loss_name == "squared" else 1)
+
+    def check(self, batch: Batch) -> None:
+        check_inputs(batch.x, self.stack.inputs, tokens=batch.x.ndim == 2)
+        if self.loss_name == "cross_entropy":
+            check_ids("y", batch.y, self.outputs)
+
+    def masks(self, draw: Draw, batch: Batch, rows: Array, dtype: FloatType) -> tuple[Masks, ...]:
+        keys, pooled = draw.keys("", self.stack.mask_count), self.pooling != "none"
+        return (self.stack.masks(draw.dropout, keys, len(batch.x), rows, dtype, pooled=pooled),)
+
+    def forward(self, packed: PackedNetwork, batch: Batch) -> tuple[Array, Array, Array | None]:
+        o = self.outputs_of(packed, batch.x, batch.x_lengths)
+        return o, batch.y, self._weights(batch, len(o), o.dtype)
+
+    def outputs_of(self, packed: PackedNetwork, x: Array, lengths: Array | None = None) -> Array:
+        """Logits, or numbers: (B, Y), or (T, B, Y) with an output at every step."""
+        trace = self.stack.forward(packed.stacks[0], packed.p, x, lengths=lengths)
+        return packed.output.forward(self._pool(trace, lengths).vector)
+
+    def read(self, packed: PackedNetwork, x: Array, state: Array) -> tuple[Array, Array]:
+        """Logits (T, B, Y) of every step of x (T, B), read from a state (L, P, B, H), and the state after it."""
+        check_ids("x", x, self.stack.inputs)
+        trace = self.stack.forward(packed.stacks[0], packed.p, x, state)
+        return packed.output.forward(trace.outputs), trace.final
+
+    def slice_loss(
+        self,
+        packed: PackedNetwork,
+        batch: Batch,
+        normaliser: float,
+        gradients: Parameters,
+        *,
+        masks: tuple[Masks, ...],
+        truncation: Truncation | None = None,
+        work: Workspace | None = None,
+    ) -> float:
+        stack, p, lengths, mask = self.stack, packed.p, batch.x_lengths, masks[0]
+        trace = stack.forward(packed.stacks[0], p, batch.x, batch.state, lengths=lengths, masks=mask, work=work)
+        if batch.state is not None:
+            batch.state[...] = trace.final
+        pooled = self._pool(trace, lengths)
+        vector = pooled.vector if mask.head is None else pooled.vector * mask.head
+        weights, d = self._weights(batch, len(vector), p.buffer.dtype), gradients.part("head")
+        loss, d_o = packed.output.loss(
+            vector, batch.y, self.loss_name, weights=weights, normaliser=normaliser, d_b_y=d["b_y"], work=work
+        )
+        d_vector = room(work, "d_vector", vector.shape, vector.dtype)
+        packed.output.backward(d_o, vector, d["W_hy"], d_vector)
+        if mask.head is not None:
+            d_vector *= mask.head
+        d_outputs, d_final = self._pool_backward(d_vector, trace, lengths, pooled)
+        stack.backward(
+            packed.stacks[0], p, trace, d_outputs, gradients, d_final=d_final, lengths=lengths, masks=mask,
+            truncation=truncation, initial=False, work=work,
+        )  # fmt: skip
+        return loss
+
+    def _weights(self, batch: Batch, T: int, dtype: FloatType) -> Array | None:
+        """The weight of each loss: (B), or (T, B) with an output at every step."""
+        if batch.weights is None:
+            return None
+        weights = batch.weights.astype(dtype)
+        if self.pooling == "none" and batch.x_lengths is not None:
+            weights = step_weights(weights, batch.x_lengths, T, dtype)
+            if batch.y_weights is not None:
+                weights *= batch.y_weights.astype(dtype)
+        return weights
+
+    def _pool(self, trace: StackTrace, lengths: Array | None) -> Pooled:
+        """What the output layer gets: (B, D·H), or (T, B, D·H)."""
+        if self.pooling == "none":
+            return Pooled(trace.outputs, None)
+        if self.pooling == "mean":
+            return mean_forward(trace.outputs, lengths)
+        if self.pooling == "max":
+            return max_forward(trace.outputs, lengths)
+        return Pooled(np.concatenate(trace.final[-len(self.stack.directions) :, 0], axis=1), None)
+
+    def _pool_backward(
+        self, d_vector: Array, trace: StackTrace, lengths: Array | None, pooled: Pooled
+    ) -> tuple[Array, Array | None]:
+        """From the gradient on what the output layer got to that on the outputs of the steps, and the final state."""
+        T = len(trace.outputs)
+        if self.pooling == "none":
+            return d_vector, None
+        if self.pooling == "mean":
+            return mean_backward(d_vector, T, lengths), None
+        if self.pooling == "max":
+            assert pooled.places is not None
+            return max_backward(d_vector, T, lengths, pooled.places), None
+        d_final = np.zeros(trace.final.shape, d_vector.dtype)
+        D = len(self.stack.directions)
+        d_final[-D:, 0] = d_vector.reshape(-1, D, self.stack.hidden).swapaxes(0, 1)
+        return np.zeros(trace.outputs.shape, d_vector.dtype), d_final
+
+
+def language_network(
+    tokens: int, hidden: int, layers: int = 1, *, activation: ActivationLike = "tanh", cell: str = "rnn", **options: Any
+) -> HeadNetwork:
+    """A network that predicts the next of so many tokens at every step."""
+    return HeadNetwork(Stack(tokens, hidden, layers, cell=make_cell(cell, activation), **options), tokens)
