@@ -8,6 +8,7 @@ import resource
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from serve_tools import Server
 
 from elman.serve import connections as connections_module
 from elman.serve.app import new_service
-from elman.serve.connections import bounds
+from elman.serve.connections import Connection, bounds
 from elman.serve.guard import Doors
 from elman.serve.limits import Limits
 from elman.serve.server import listen, serving
@@ -138,6 +139,40 @@ def test_a_request_that_is_being_answered_keeps_its_connection(runs):
             assert list(lines)[-2:] == ["data: [DONE]", ""]
 
 
+def test_a_connection_accepted_during_shutdown_is_closed(monkeypatch, caplog):
+    made, accepted, service = Connection.connection_made, threading.Event(), new_service([], Doors("127.0.0.1"))
+
+    def made_late(connection, transport):  # as when asyncio accepts it while the server closes its socket
+        accepted.set()
+        if service.ending.is_set():
+            made(connection, transport)
+        else:
+            connection.loop.call_later(0.01, made_late, connection, transport)
+
+    monkeypatch.setattr(Connection, "connection_made", made_late)
+    with serving(service, listen("127.0.0.1", 0)) as url:
+        client = socket.create_connection(address(url), timeout=20)
+        assert accepted.wait(20)
+        began = time.monotonic()
+    with client:
+        assert client.recv(10) == b""
+    assert time.monotonic() - began < 2.5  # serving() gives requests three seconds
+    assert not caplog.records
+
+
+def test_a_client_that_reads_nothing_does_not_hold_up_the_shutdown(caplog):
+    with serving(new_service([], Doors("127.0.0.1")), listen("127.0.0.1", 0)) as url:
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        client.connect(address(url))
+        client.sendall(READS_NOTHING)
+        time.sleep(0.5)
+        began = time.monotonic()
+    client.close()
+    assert time.monotonic() - began < 7
+    assert not caplog.records
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of another process can be set on Linux only")
 def test_files_that_run_out_are_told_in_a_line():
     server = Server()
@@ -156,7 +191,7 @@ def test_files_that_run_out_are_told_in_a_line():
 
 @pytest.mark.parametrize("most", [64, 256, 1024])
 def test_connections_fit_the_files_even_for_a_moment(most):
-    script = "from elman.serve.connections import bounds; print(*bounds(10**6))"
+    script = "from elman.serve.connections import Connection, bounds; print(*bounds(10**6))"
     words = [*map(str, files(most)), sys.executable, "-c", script]
     told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     connections, at_once = map(int, told.split())

@@ -44,12 +44,18 @@ def bounds(max_connections: int) -> tuple[int, int]:
 
 class Connection(H11Protocol):
     most = at_once = sys.maxsize  # connections; see bounds
+    closing = False  # whether the server is shutting down
     _since = 0.0  # when it last began to wait for a request
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._since = time.monotonic()
+        if self.closing:
+            # asyncio finishes accepting a connection a few turns of the event loop after the socket is closed; uvicorn
+            # closes only the connections that it knows when the shutdown begins, and would wait for this one
+            self.shutdown()
+            return
         self._make_room()
         self._bound_headers()
 

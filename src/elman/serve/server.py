@@ -18,6 +18,7 @@ from elman.serve.app import Service
 from elman.serve.connections import QUEUE, AcceptErrors, Connection, bounds
 from elman.serve.limits import Limits
 
+CANCEL_SECONDS = 5  # from the end of all connections to the end of their requests
 SWITCH = 0.0005  # seconds that a thread may keep the others from Python: the engine waits for nothing longer
 
 
@@ -55,12 +56,15 @@ def url(listener: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, grace: float | None = None) -> None:
+        """`grace`: seconds that requests have to end when the server shuts down; max_seconds by default."""
         limits, self.ending = service.limits, service.ending
+        self.grace = limits.max_seconds if grace is None else grace
 
         class Bounded(Connection):
             most, at_once = bounds(limits.max_connections)
 
+        self.connection_class = Bounded
         super().__init__(
             uvicorn.Config(
                 service,
@@ -74,7 +78,7 @@ class Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_keep_alive=30,
-                timeout_graceful_shutdown=int(limits.max_seconds) + 5,
+                timeout_graceful_shutdown=int(self.grace) + CANCEL_SECONDS,
             )
         )
 
@@ -91,13 +95,20 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.ending.set()
+        self.connection_class.closing = True
+        # a client that does not read its answer must not hold up the end, and is no error of ours
+        timer = asyncio.get_running_loop().call_later(self.grace, self._abort_connections)
         await super().shutdown(sockets)
+        timer.cancel()
         if self.force_exit:  # clients are cut off; trainings are stopped even then, which uvicorn would skip
-            for connection in list(self.server_state.connections):
-                connection.transport.abort()
+            self._abort_connections()
             if self.server_state.tasks:
                 await asyncio.wait(self.server_state.tasks, timeout=5)
             await self.lifespan.shutdown()
+
+    def _abort_connections(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 def serve(service: Service, listener: socket.socket) -> None:
@@ -113,8 +124,7 @@ def serve(service: Service, listener: socket.socket) -> None:
 @contextmanager
 def serving(service: Service, listener: socket.socket) -> Iterator[str]:
     """The same beside other work, for as long as the context lasts; gives the address."""
-    server = Server(service)
-    server.config.timeout_graceful_shutdown = 3
+    server = Server(service, grace=3)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="elman-serve", daemon=True)
     thread.start()
     try:
