@@ -15,6 +15,7 @@ from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownName
 Tokens = Literal["char", "byte", "word"]
 SequenceTokens = Literal["auto", "char", "byte", "word"]
 Pooling = Literal["last", "mean", "max"]
+CellName = Literal["rnn", "gru", "lstm"]
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
 Initial = Literal["orthogonal", "identity", "glorot", "uniform"]
 Optimiser = Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"]
@@ -37,7 +38,7 @@ class DataConfig:
 class NetworkConfig:
     hidden: int = 256  # units in each recurrent layer
     layers: int = 1  # recurrent layers, one above the other
-    cell: str = "rnn"  # kind of recurrent cell
+    cell: CellName = "rnn"  # kind of recurrent cell
     activation: Activation = "tanh"  # h = f(a)
     dropout: float = 0.0  # share of each layer's output that is dropped in training
     initial: Initial = "orthogonal"  # W_hh at the start
@@ -109,7 +110,7 @@ class SequenceNetworkConfig:
     embedding: int = 0  # width of a token's vector; 0: a token is its one-hot row
     learned_state: bool = False  # learn the state at the start instead of taking zeros
     reverse_source: bool = True  # translate: read the source from its end
-    cell: str = "rnn"  # kind of recurrent cell
+    cell: CellName = "rnn"  # kind of recurrent cell
     activation: Activation = "tanh"  # h = f(a)
     dropout: float = 0.0  # share of each layer's output that is dropped in training
     input_dropout: float = 0.0  # share of the inputs; one-hot tokens become unknown
@@ -202,6 +203,12 @@ def check(config: C) -> C:
         raise RangeError("block (k1)", expected=f"at most the window, {training.window}", got=block)
     if reach < block:
         raise RangeError("reach (k2)", expected=f"at least the block, {block}", got=reach)
+    network = config.network  # type: ignore[attr-defined]
+    if network.cell != "rnn" and network.activation != "tanh":
+        raise ArgumentError(
+            "activation", expected=f"tanh: the gates of cell {network.cell} have activations of their own",
+            got=repr(network.activation), do="Leave activation out, or choose cell rnn",
+        )  # fmt: skip
     budgets = [name for name in ("epochs", "steps", "seconds") if getattr(training, name) is not None]
     if len(budgets) > 1:
         raise ArgumentError("budget", expected="one of epochs, steps and seconds", got=" and ".join(budgets))

@@ -66,7 +66,7 @@ def test_links_quote_their_lines(document: Path) -> None:
 
 def test_a_stale_link_is_found_and_fixed() -> None:
     right = fixed('[`?`](../src/elman/maths/recurrence.py#L1 "cell_backward d_h_next")')
-    assert right.startswith("[`d_h_next = step.d_r @ W_hh.T`](../src/elman/maths/recurrence.py#L")
+    assert right.startswith("[`d_h_next = step.d_a_h @ W_hh.T`](../src/elman/maths/recurrence.py#L")
     assert not stale_links(right)
     for stale in (right.replace(".T`", "`"), re.sub(r"#L(\d+)", r"#L1\1", right)):
         assert len(stale_links(stale)) == 1

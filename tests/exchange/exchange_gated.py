@@ -13,7 +13,7 @@ def sigmoid(a):
 
 
 class GRU(Cell):
-    name, gates = "gru", 3
+    name, gate_names = "gru", ("r", "z", "n")
 
     def extra_shapes(self, H):
         return {"b_hn": (H,)}
@@ -29,7 +29,7 @@ class GRU(Cell):
 
 
 class LSTM(Cell):
-    name, gates, state_names = "lstm", 4, ("h", "c")
+    name, gate_names, state_names = "lstm", ("i", "f", "g", "o"), ("h", "c")
 
     def forward(self, z, r, s, p):
         i, f, g, o = np.split(z + r, 4, axis=1)

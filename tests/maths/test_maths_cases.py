@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from elman.maths.cases import CHECKED, Functions, all_cases, check_case, check_losses
-from elman.maths.cells import rnn as cell
+from elman.maths.recurrence import cell_backward
 
 
-@pytest.mark.parametrize("activation", CHECKED)
-def test_every_case_agrees_with_central_differences(activation):
-    cases = [case for case in all_cases() if case.activation == activation]
+@pytest.mark.parametrize("cell", CHECKED)
+def test_every_case_agrees_with_central_differences(cell):
+    cases = [case for case in all_cases() if case.cell == cell]
     assert {"full", "reverse"} < {case.passes for case in cases}
     assert {case.T > 1 for case in cases if case.k is None} == {False, True}
     assert len({(case.passes, case.ids, case.ragged, case.masked) for case in cases}) >= 5 * 2 * 2 * 2
@@ -25,9 +25,9 @@ def test_losses_softmax_and_embedding_agree_with_central_differences():
 
 def test_cases_fail_functions_whose_gradient_is_wrong():
     def without_h0(*args, **kwargs):
-        gradients = cell.rnn_backward(*args, **kwargs)
-        return gradients._replace(d_h0=0 * gradients.d_h0)
+        gradients = cell_backward(*args, **kwargs)
+        return gradients._replace(d_s0=0 * gradients.d_s0)
 
-    check = check_case(next(all_cases()), Functions(rnn_backward=without_h0))
+    check = check_case(next(all_cases()), Functions(cell_backward=without_h0))
     assert not check.passed
     assert [row.name for row in check.rows if row.error > check.tolerance] == ["h0"]

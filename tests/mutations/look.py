@@ -17,7 +17,7 @@ MUTANTS = [
     ("flow.py", "first = max(lag - 1, 0)", "first = lag", "h[0] is never reached"),
     ("flow.py", "k = t + 1 - lag\n", "k = t - lag\n", "the state before"),
     ("flow.py", "d_o @ text.W_hy.T if lag == 0 else 0.0", "d_o @ text.W_hy.T if lag <= 1 else 0.0", "direct twice"),
-    ("flow.py", 'step.d_z @ of_layer.p["W_xh"].T', 'step.d_z @ of_layer.p["W_hh"].T', "the wrong way down the stack"),
+    ("flow.py", 'step.d_a_x @ of_layer.p["W_xh"].T', 'step.d_a_x @ of_layer.p["W_hh"].T', "the wrong way down"),
     ("flow.py", "first :] += from_above", "first :] = from_above", "what the step after sends is lost"),
     ("flow.py", "first :], k - 1)", "first :], np.maximum(k - 2, 0))", "through another step"),
     ("flow.py", "first[-len(part) :]", "first[: len(part)]", "lag 0 of other losses"),

@@ -18,14 +18,14 @@ def sigmoid(a):
 
 class ToyCell(Cell):
     name = "toy"
-    gates = 2
+    gate_names = ("u", "n")
     state_names = ("h", "c")
 
     def extra_shapes(self, H):
         return {"b_r": (H,)}
 
-    def forward(self, z, r, s, p):
-        (h, c), (z_u, z_n), (r_u, r_n) = s, np.split(z, 2, axis=-1), np.split(r, 2, axis=-1)
+    def forward(self, a_x, a_h, s, p):
+        (h, c), (z_u, z_n), (r_u, r_n) = s, np.split(a_x, 2, axis=-1), np.split(a_h, 2, axis=-1)
         u = sigmoid(z_u + r_u)
         inner = r_n + p["b_r"]
         n = np.tanh(z_n + u * inner)
@@ -37,6 +37,6 @@ class ToyCell(Cell):
         d_c = d_c + d_h * (1 - np.tanh(c_next) ** 2)
         d_n = d_c * (1 - n * n)
         d_u = (d_c * c - d_h * h / 2 + d_n * inner) * u * (1 - u)
-        d_z = np.concatenate([d_u, d_n], axis=-1)
-        d_r = np.concatenate([d_u, d_n * u], axis=-1)
-        return StepGradients(d_z, d_r, np.stack([d_h * (1 - u) / 2, d_c * u]), {"b_r": (d_n * u).sum(axis=0)})
+        d_a_x = np.concatenate([d_u, d_n], axis=-1)
+        d_a_h = np.concatenate([d_u, d_n * u], axis=-1)
+        return StepGradients(d_a_x, d_a_h, np.stack([d_h * (1 - u) / 2, d_c * u]), {"b_r": (d_n * u).sum(axis=0)})

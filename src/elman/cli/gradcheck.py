@@ -13,8 +13,8 @@ from elman.cli.say import console, track
 class Gradcheck:
     """Check every gradient against numbers.
 
-    Runs each activation, T = 1 and T > 1, equal and ragged lengths, both directions, truncated and full, token ids
-    and numbers, with and without a recurrent mask, in float64. Exits with 1 if any disagrees.
+    Runs each cell and activation, T = 1 and T > 1, equal and ragged lengths, both directions, truncated and full,
+    token ids and numbers, with and without a recurrent mask, in float64. Exits with 1 if any disagrees.
 
     For instance:
         elman gradcheck --tolerance 1e-7
@@ -34,17 +34,17 @@ class Gradcheck:
         for case in track(cases, "checking gradients"):
             report = check_case(case, tolerance=self.tolerance)
             count += len(report.rows)
-            cell = worst[case.activation, case.passes]
+            cell = worst[case.cell, case.passes]
             cell[case.ids, case.ragged] = max(cell[case.ids, case.ragged], report.error)
             if not report.passed:
                 wrong.append(f"{case}\n{report}")
 
-        table = Table("activation", "backward pass", title="Worst relative error against central differences")
+        table = Table("cell", "backward pass", title="Worst relative error against central differences")
         for column in ("numbers", "ids", "numbers, ragged", "ids, ragged"):
             table.add_column(column, justify="right")
-        for (activation, passes), errors in worst.items():
+        for (name, passes), errors in worst.items():
             columns = ((False, False), (True, False), (False, True), (True, True))
-            table.add_row(activation, passes, *(self._shown(errors[column]) for column in columns))
+            table.add_row(name, passes, *(self._shown(errors[column]) for column in columns))
         console.print(table)
         for name, report in check_losses(tolerance=self.tolerance).items():
             count += 1

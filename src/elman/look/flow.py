@@ -103,9 +103,9 @@ def _follow(text: Trace, y: Array, progress: Progress | None) -> GradientFlow:
             k = t + 1 - lag
             step = of_layer.back(d[:, lag - first :], k - 1)
             sent[layer] = step.d_s
-            d_a[layer, t, k], d_h_back[layer, t, k] = _norms(step.d_r), _norms(step.d_s[0])
-            if layer:  # d_x[t] = d_z[t] @ W_xh.T: the layer below made this layer's input
-                from_above = step.d_z @ of_layer.p["W_xh"].T
+            d_a[layer, t, k], d_h_back[layer, t, k] = _norms(step.d_a_h), _norms(step.d_s[0])
+            if layer:  # d_x[t] = d_a_x[t] @ W_xh.T: the layer below made this layer's input
+                from_above = step.d_a_x @ of_layer.p["W_xh"].T
     return GradientFlow(d_h, d_a, d_h_back, losses, text.layers[-1].cell.activation)
 
 

@@ -1,6 +1,6 @@
 """Lines of the source that other places quote, found by a marker at the end of their comment.
 
-    r = h @ W_hh  # (B, G·H) [r]        is the line "cell_forward r": function and marker
+    a_h = h @ W_hh  # (B, G·H) [a_h]        is the line "cell_forward a_h": function and marker
 
 A reference of this form holds when the line moves or is written differently. Explanations, the documentation and the
 tables of mutants all use it.

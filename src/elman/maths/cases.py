@@ -12,23 +12,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elman.maths import layers, loss, truncation
+from elman.maths import layers, loss
 from elman.maths.activations import ACTIVATIONS, Activation, ActivationLike
 from elman.maths.arrays import Array
-from elman.maths.cells import RNNGradients, rnn_backward, rnn_forward
+from elman.maths.cells import CELLS, Cell, make_cell
 from elman.maths.gradcheck import GradientCheck, gradcheck
+from elman.maths.recurrence import CellGradients, CellTrace, cell_backward, cell_forward
+from elman.maths.truncation import truncated_cell_backward
 
 B, X, H, Y = 3, 2, 3, 3
 SOFTSIGN = Activation(lambda a: a / (1 + abs(a)), lambda h: (1 - abs(h)) ** 2)  # a user's own pair
-CHECKED: dict[str, ActivationLike] = {**{name: name for name in ACTIVATIONS}, "own pair": SOFTSIGN}
+CHECKED: dict[str, tuple[str, ActivationLike]] = {  # what is checked: cell and activation
+    **{f"rnn, {name}": ("rnn", name) for name in ACTIVATIONS},
+    "rnn, own pair": ("rnn", SOFTSIGN),
+    **{name: (name, "tanh") for name in CELLS if name != "rnn"},
+}
 
 
 class Functions(NamedTuple):
     """The functions on trial."""
 
-    rnn_forward: Callable[..., Array] = rnn_forward
-    rnn_backward: Callable[..., RNNGradients] = rnn_backward
-    truncated_backward: Callable[..., RNNGradients] = truncation.truncated_backward
+    cell_forward: Callable[..., CellTrace] = cell_forward
+    cell_backward: Callable[..., CellGradients] = cell_backward
     output_forward: Callable[..., Array] = layers.output_forward
     output_backward: Callable[..., layers.OutputGradients] = layers.output_backward
     embedding_forward: Callable[..., Array] = layers.embedding_forward
@@ -40,7 +45,7 @@ class Functions(NamedTuple):
 
 
 class Case(NamedTuple):
-    activation: str
+    cell: str  # a key of CHECKED
     passes: str  # "full", "reverse", or "k1, k2 = …"
     k: tuple[int, int] | None
     T: int
@@ -51,46 +56,50 @@ class Case(NamedTuple):
 
 def all_cases() -> Iterator[Case]:
     reaches = {f"k1, k2 = {k1}, {k2}": (k1, k2) for k1, k2 in ((1, 1), (1, 3), (2, 3))}
-    for activation, name in itertools.product(CHECKED, ("full", "reverse", *reaches)):
+    for cell, name in itertools.product(CHECKED, ("full", "reverse", *reaches)):
         for T, ids, ragged, masked in itertools.product((1, 4), *[(False, True)] * 3):
             if name in reaches and T == 1 < reaches[name][1]:
                 continue  # one step is the whole reach
-            yield Case(activation, name, reaches.get(name), T, bool(ids), bool(ragged), bool(masked))
+            yield Case(cell, name, reaches.get(name), T, bool(ids), bool(ragged), bool(masked))
 
 
 def check_case(case: Case, functions: Functions | None = None, *, tolerance: float = 1e-6) -> GradientCheck:
     f = Functions() if functions is None else functions
     rng = np.random.default_rng(11)
-    T = case.T
-    p = {name: rng.standard_normal(shape) * 0.7 for name, shape in
-         {"W_xh": (X, H), "W_hh": (H, H), "b_h": (H,), "W_hy": (H, Y), "b_y": (Y,), "h0": (B, H)}.items()}  # fmt: skip
+    T, cell = case.T, make_cell(*CHECKED[case.cell])
+    shapes = {**cell.shapes(X, H), "W_hy": (H, Y), "b_y": (Y,)}
+    p: dict[str, Array] = {name: rng.standard_normal(shape) * 0.7 for name, shape in shapes.items()}
+    s0 = rng.standard_normal((cell.parts, B, H)) * 0.7
+    p |= {f"{name}0": part for name, part in zip(cell.state_names, s0, strict=True)}  # h0, c0: views of s0
     x = rng.integers(X, size=(T, B)) if case.ids else rng.standard_normal((T, B, X))
     y, weights = rng.integers(Y, size=(T, B)), rng.uniform(0.5, 1.5, (T, B))
     lengths = np.array([T, (T + 2) // 2, 0]) if case.ragged else None
     h_mask = rng.integers(2, size=(B, H)) * 2.0 if case.masked else None
     options: dict[str, Any] = {
-        "activation": CHECKED[case.activation],
         "lengths": lengths,
         "h_mask": h_mask,
         **({"reverse": True} if case.passes == "reverse" else {}),
     }
 
-    def forward() -> tuple[Array, float, Array]:
-        h = f.rnn_forward(x, p["h0"], p["W_xh"], p["W_hh"], p["b_h"], **options)
-        o = f.output_forward(h[1:], p["W_hy"], p["b_y"])
-        return h, *f.cross_entropy(o, y, weights=weights, normaliser=B)
+    def forward() -> tuple[CellTrace, float, Array]:
+        trace = f.cell_forward(cell, x, s0, p, **options)
+        o = f.output_forward(trace.s[0, 1:], p["W_hy"], p["b_y"])
+        return trace, *f.cross_entropy(o, y, weights=weights, normaliser=B)
 
-    h, _, d_o = forward()
-    output = f.output_backward(d_o, h[1:], p["W_hy"])
-    backward = f.rnn_backward
+    trace, _, d_o = forward()
+    output = f.output_backward(d_o, trace.s[0, 1:], p["W_hy"])
+    backward = f.cell_backward
     judged: Callable[[], float] = lambda: forward()[1]  # noqa: E731
     if case.k is not None:
         k1, k2 = case.k
-        backward, options = f.truncated_backward, {**options, "k1": k1, "k2": k2}
-        judged = _block_losses(case.k, x, y, weights, lengths, h_mask, options["activation"], p, h.copy())
-    cell_gradients = backward(output.d_h, x, h, p["W_xh"], p["W_hh"], **options)
-    gradients = {name.removeprefix("d_"): d for name, d in (cell_gradients._asdict() | output._asdict()).items()}
-    return gradcheck(judged, p if case.ids else {**p, "x": x}, gradients, tolerance=tolerance)
+        backward, options = truncated_cell_backward, {**options, "k1": k1, "k2": k2, "backward": backward}
+        judged = _block_losses(case.k, x, y, weights, lengths, h_mask, cell, p, s0, trace.s.copy())
+    found = backward(cell, output.d_h, trace, x, p, **options)
+    gradients = {**found.d_p, "W_hy": output.d_W_hy, "b_y": output.d_b_y}
+    gradients |= {f"{name}0": d for name, d in zip(cell.state_names, found.d_s0, strict=True)}
+    if found.d_x is not None:
+        p, gradients["x"] = {**p, "x": x}, found.d_x
+    return gradcheck(judged, p, gradients, tolerance=tolerance)
 
 
 def _block_losses(
@@ -100,9 +109,10 @@ def _block_losses(
     weights: Array,
     lengths: Array | None,
     h_mask: Array | None,
-    activation: ActivationLike,
+    cell: Cell,
     p: dict[str, Array],
-    fixed: Array,  # (T+1, B, H), the states as they were: what a block starts from
+    s0: Array,
+    fixed: Array,  # (P, T+1, B, H), the states as they were: what a block starts from
 ) -> Callable[[], float]:
     """The sum over all blocks and rows of the block's losses, each run from its fixed state."""
     T = len(y)
@@ -116,11 +126,9 @@ def _block_losses(
     n, t = np.array([(n, t) for n, run in enumerate(runs) for t in run[3]]).T
 
     def losses() -> float:
-        start = np.where((starts == 0)[:, np.newaxis], p["h0"][rows], fixed[starts, rows])
-        h = rnn_forward(
-            x[at, rows], start, p["W_xh"], p["W_hh"], p["b_h"],
-            activation=activation, lengths=ends - starts, h_mask=None if h_mask is None else h_mask[rows],
-        )  # fmt: skip
+        start = np.where((starts == 0)[:, np.newaxis], s0[:, rows], fixed[:, starts, rows])
+        masks = None if h_mask is None else h_mask[rows]
+        h = cell_forward(cell, x[at, rows], start, p, lengths=ends - starts, h_mask=masks).s[0]
         o = layers.output_forward(h[np.minimum(t + 1, ends[n]) - starts[n], n], p["W_hy"], p["b_y"])
         return loss.cross_entropy(o, y[t, rows[n]], weights=weights[t, rows[n]], normaliser=B)[0]
 

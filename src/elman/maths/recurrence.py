@@ -57,15 +57,15 @@ def cell_forward(
     s[:, 0] = 0 if s0 is None else s0  # [initial]
     kept = []
 
-    # z[t] = x[t] @ W_xh + b_h, of all steps at once
-    z = input_forward(x, W_xh)  # (T, B, G·H) [z]
-    z += b_h  # [bias]
+    # a_x[t] = x[t] @ W_xh + b_h, of all steps at once
+    a_x = input_forward(x, W_xh)  # (T, B, G·H) [a_x]
+    a_x += b_h  # [bias]
 
     for t, before in steps(T, reverse):
         h = s[0, before] if h_mask is None else s[0, before] * h_mask  # (B, H) [h_mask]
-        # r[t] = h[t] @ W_hh
-        r = h @ W_hh  # (B, G·H) [r]
-        s[:, t + 1], keep = cell.forward(z[t], r, s[:, before], p)  # [step]
+        # a_h[t] = h[t] @ W_hh
+        a_h = h @ W_hh  # (B, G·H) [a_h]
+        s[:, t + 1], keep = cell.forward(a_x[t], a_h, s[:, before], p)  # [step]
         kept.append(keep)
         if lengths is not None:
             over = t >= lengths  # (B,) [over]
@@ -88,7 +88,7 @@ def cell_backward(
 ) -> CellGradients:
     """The gradients of a layer, from those on its states."""
     (T, B, H), s, W_xh, W_hh = d_h_direct.shape, trace.s, p["W_xh"], p["W_hh"]
-    d_z, d_r = np.zeros((2, T, B, W_hh.shape[1]), W_hh.dtype)
+    d_a_x, d_a_h = np.zeros((2, T, B, W_hh.shape[1]), W_hh.dtype)
     extra = {name: np.zeros(shape, W_hh.dtype) for name, shape in cell.extra_shapes(H).items()}
     # what the step after sends back: nothing after the last
     d_s_next = np.zeros((cell.parts, B, H), W_hh.dtype) if d_s_last is None else d_s_last.astype(W_hh.dtype)  # [last]
@@ -100,9 +100,9 @@ def cell_backward(
         runs = slice(None) if lengths is None else t < lengths  # (B,), the rows that take this step [runs]
         kept = tuple(part[t][runs] for part in trace.kept)  # [kept]
         step = cell.backward(d_s[:, runs], s[:, before, runs], s[:, t + 1, runs], kept, p)  # [step]
-        d_z[t, runs], d_r[t, runs] = step.d_z, step.d_r  # [d_z]
+        d_a_x[t, runs], d_a_h[t, runs] = step.d_a_x, step.d_a_h  # [d_a_x]
         # the part of d_h[t] that goes through W_hh: d_a[t] @ W_hh.T
-        d_h_next = step.d_r @ W_hh.T  # (B, H) [d_h_next]
+        d_h_next = step.d_a_h @ W_hh.T  # (B, H) [d_h_next]
         if h_mask is not None:
             d_h_next *= h_mask[runs]  # [h_mask]
         d_s_next = d_s.copy()  # past its length a row passes its gradient on unchanged [carried]
@@ -111,15 +111,15 @@ def cell_backward(
         for name, d in step.d_p.items():
             extra[name] += d  # [extra]
 
-    # d_W_hh = Σ h[t].T @ d_r[t]: one product over all steps and rows
+    # d_W_hh = Σ h[t].T @ d_a_h[t]: one product over all steps and rows
     before_all = np.concatenate([s[0, 2:], s[0, :1]]) if reverse else s[0, :-1]  # (T, B, H) [before]
     if h_mask is not None:
         before_all = before_all * h_mask  # [before_masked]
-    d_W_hh = before_all.reshape(T * B, H).T @ d_r.reshape(T * B, W_hh.shape[1])  # (H, G·H) [d_W_hh]
-    # d_b_h = Σ of d_z over t and rows
-    d_b_h = d_z.sum(axis=(0, 1))  # (G·H,) [d_b_h]
-    # d_W_xh = Σ x[t].T @ d_z[t],  d_x[t] = d_z[t] @ W_xh.T
-    d_W_xh, d_x = input_backward(d_z, x, W_xh)  # [d_x]
+    d_W_hh = before_all.reshape(T * B, H).T @ d_a_h.reshape(T * B, W_hh.shape[1])  # (H, G·H) [d_W_hh]
+    # d_b_h = Σ of d_a_x over t and rows
+    d_b_h = d_a_x.sum(axis=(0, 1))  # (G·H,) [d_b_h]
+    # d_W_xh = Σ x[t].T @ d_a_x[t],  d_x[t] = d_a_x[t] @ W_xh.T
+    d_W_xh, d_x = input_backward(d_a_x, x, W_xh)  # [d_x]
     # d_h[0] = d_a[0] @ W_hh.T, and what passes the step by
     d_s0 = d_s_next  # (P, B, H) [d_h0]
     return CellGradients({"W_xh": d_W_xh, "W_hh": d_W_hh, "b_h": d_b_h, **extra}, d_x, d_s0)

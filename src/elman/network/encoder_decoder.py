@@ -60,17 +60,18 @@ class EncoderDecoder(Network):
         }
 
     def initial(
-        self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1
-    ) -> Parameters:
+        self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1,
+        forget_bias: float = 1.0,
+    ) -> Parameters:  # fmt: skip
         p = Parameters(self.shapes, dtype)
         if self.encoder is not None:
-            self.encoder.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale)
+            self.encoder.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale, forget_bias=forget_bias)
         if self.bridged:
             shape = self.shapes["bridge.W_ch"]
             p["bridge.W_ch"][...] = (
                 normal(rng, shape, gain=0.3, dtype=dtype) if self.encoder is None else glorot(rng, shape, dtype=dtype)
             )
-        self.decoder.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale)
+        self.decoder.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale, forget_bias=forget_bias)
         p["head.W_hy"][...] = glorot(rng, self.shapes["head.W_hy"], dtype=dtype)
         return p
 

@@ -92,12 +92,13 @@ class Network(ABC):
         return {**self.__dict__, "_memory": {}}  # which is made again
 
     def initial(
-        self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1
-    ) -> Parameters:
+        self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1,
+        forget_bias: float = 1.0,
+    ) -> Parameters:  # fmt: skip
         """Parameters to begin with."""
         p = Parameters(self.shapes, dtype)
         for stack in self.stacks:
-            stack.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale)
+            stack.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale, forget_bias=forget_bias)
         p["head.W_hy"][...] = glorot(rng, self.shapes["head.W_hy"], dtype=dtype)
         return p
 

@@ -106,15 +106,19 @@ class Stack:
                 self.shapes |= {f"{name}.{part}0": (hidden,) for part in self.cell.state_names}
 
     def fill(
-        self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float, token_scale: float = 0.1
-    ) -> None:
-        """Draw the initial parameters: W_hh as asked, gate by gate; token vectors normal; other weights Glorot; rest 0.
+        self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float, token_scale: float = 0.1,
+        forget_bias: float = 1.0,
+    ) -> None:  # fmt: skip
+        """Draw the initial parameters: W_hh as asked, gate by gate; token vectors normal; other weights Glorot; rest 0,
+        except the bias of a forget gate.
 
         Token vectors start small: large ones saturate tanh, and most words of a language are too rare to unlearn what
         chance gave them.
         """
         H, dtype = self.hidden, p.buffer.dtype
         first = self.names[: len(self.directions)]
+        for name in self.names:
+            p[f"{name}.b_h"][...] = self.cell.initial_bias(H, forget_bias=forget_bias)
         for name in self.shapes:
             prefix, _, short = name.rpartition(".")
             blocks = np.split(p[name], self.cell.gates, axis=-1) if short in ("W_xh", "W_hh") else [p[name]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from elman.errors import UnknownNameError
 from elman.maths.activations import ActivationLike
 from elman.maths.cells.base import Cell, StepGradients, Weights
+from elman.maths.cells.gru import GRUCell
+from elman.maths.cells.lstm import LSTMCell
 from elman.maths.cells.rnn import RNNCell, RNNGradients, rnn_backward, rnn_forward
 
-CELLS: dict[str, type[Cell]] = {"rnn": RNNCell}
+CELLS: dict[str, type[Cell]] = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
 
 
 def make_cell(name: str, activation: ActivationLike = "tanh") -> Cell:
@@ -20,6 +22,8 @@ def make_cell(name: str, activation: ActivationLike = "tanh") -> Cell:
 __all__ = [
     "CELLS",
     "Cell",
+    "GRUCell",
+    "LSTMCell",
     "RNNCell",
     "RNNGradients",
     "StepGradients",

@@ -2,8 +2,8 @@
 
 A cell has G gates and P state parts. The time loop (recurrence.py) computes two products for it, of all gates at once,
 
-    z[t] = x[t] @ W_xh + b_h        (B, G·H)
-    r[t] = h[t] @ W_hh              (B, G·H)
+    a_x[t] = x[t] @ W_xh + b_h      (B, G·H)
+    a_h[t] = h[t] @ W_hh            (B, G·H)
 
 and the cell does the rest, entry by entry. They stay apart because some cells gate the second one. The first state part
 is h, the one that enters W_hh and leaves the cell; an LSTM has a second one, c.
@@ -28,8 +28,8 @@ Kept = tuple[Array, ...]  # (B, …) each
 class StepGradients(NamedTuple):
     """Gradients of one step, given that of the state after it."""
 
-    d_z: Array  # (B, G·H), on the input product
-    d_r: Array  # (B, G·H), on the recurrent product; the same array where both products are simply added
+    d_a_x: Array  # (B, G·H), on the input product
+    d_a_h: Array  # (B, G·H), on the recurrent product; the same array where both products are simply added
     d_s: Array  # (P, B, H), on the state before the step, without what goes through W_hh
     d_p: dict[str, Array]  # on the cell's extra parameters
 
@@ -38,13 +38,19 @@ class Cell(ABC):
     """One row of the table of cells."""
 
     name: ClassVar[str]
-    gates: ClassVar[int] = 1  # G
+    gate_names: ClassVar[tuple[str, ...]] = ("a",)  # of the G gates, in the order of the columns of W_xh, W_hh and b_h
     state_names: ClassVar[tuple[str, ...]] = ("h",)  # of the P state parts; h is the first
+    kept_names: ClassVar[tuple[str, ...]] = ()  # of what forward keeps for backward; where there are any, gates first
 
     def __init__(self, activation: ActivationLike = "tanh") -> None:
         if activation != "tanh":
             raise ArgumentError("activation", expected=f"tanh, the only one of cell {self.name}", got=repr(activation))
         self.activation: ActivationLike = activation
+
+    @property
+    def gates(self) -> int:
+        """G, the number of gates."""
+        return len(self.gate_names)
 
     @property
     def parts(self) -> int:
@@ -60,8 +66,12 @@ class Cell(ABC):
         G = self.gates
         return {"W_xh": (X, G * H), "W_hh": (H, G * H), "b_h": (G * H,), **self.extra_shapes(H)}
 
+    def initial_bias(self, H: int, *, forget_bias: float = 1.0) -> Array:
+        """b_h (G·H,) before training: 0, except that of a forget gate."""
+        return np.zeros(self.gates * H)
+
     @abstractmethod
-    def forward(self, z: Array, r: Array, s: Array, p: Weights) -> tuple[Array, Kept]:
+    def forward(self, a_x: Array, a_h: Array, s: Array, p: Weights) -> tuple[Array, Kept]:
         """One step: the state (P, B, H) after it, and what backward needs besides the states."""
 
     @abstractmethod
@@ -72,7 +82,7 @@ class Cell(ABC):
         """backward, with d_s complete: what goes through W_hh is added."""
         step = self.backward(d_s, s, s_next, kept, p)
         d_before = step.d_s.copy()
-        d_before[0] += step.d_r @ p["W_hh"].T  # (B, H) [through_W_hh]
+        d_before[0] += step.d_a_h @ p["W_hh"].T  # (B, H) [through_W_hh]
         return step._replace(d_s=d_before)
 
     def jacobian(self, s: Array, s_next: Array, kept: Kept, p: Weights) -> Array:

@@ -25,9 +25,9 @@ class RNNCell(Cell):
         get_activation(activation)  # an unknown name is an error at once
         self.activation = activation
 
-    def forward(self, z: Array, r: Array, s: Array, p: Weights) -> tuple[Array, Kept]:
+    def forward(self, a_x: Array, a_h: Array, s: Array, p: Weights) -> tuple[Array, Kept]:
         # a[t] = x[t] @ W_xh + h[t] @ W_hh + b_h
-        a = z + r  # (B, H) [a]
+        a = a_x + a_h  # (B, H) [a]
         # h[t+1] = tanh(a[t])
         h = get_activation(self.activation).function(a)  # (B, H) [h]
         return h[np.newaxis], ()

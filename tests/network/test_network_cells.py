@@ -1,14 +1,15 @@
-"""A cell that is defined in a test alone: everything above the table of cells must work with it."""
+"""Networks of every cell, also of one that is defined in a test alone: all above the table of cells works with it."""
 
 from __future__ import annotations
 
 import itertools
+from typing import Literal
 
 import numpy as np
 import pytest
 from toy_cell import ToyCell
 
-from elman import LanguageModel, Seq2Seq, SequenceTagger
+from elman import LanguageModel, Seq2Seq, SequenceTagger, config
 from elman.config import Config
 from elman.maths import cells
 from elman.maths.gradcheck import gradcheck
@@ -20,11 +21,16 @@ from elman.network.stack import NO_MASKS
 
 X, H, Y, T, B = 2, 2, 3, 4, 3
 LENGTHS = np.array([4, 2, 0])
+every_cell = pytest.mark.parametrize("cell", ["gru", "lstm", "toy"])
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
     monkeypatch.setitem(cells.CELLS, "toy", ToyCell)
+    monkeypatch.setattr(config, "CellName", Literal["rnn", "gru", "lstm", "toy"])
+    config._hints.cache_clear()
+    yield
+    config._hints.cache_clear()
 
 
 def filled(network, seed=0):
@@ -47,16 +53,34 @@ def check(network, batch, dropout):
     gradcheck(whole, dict(p), dict(gradients)).expect()
 
 
+@every_cell
+def test_weights_start_gate_by_gate_and_the_forget_gate_open(cell):
+    network = HeadNetwork(Stack(X, 8, 2, cell=cell), Y)
+    for forget_bias in (1.0, -0.5):
+        p = network.initial(
+            np.random.default_rng(0), recurrent="orthogonal", gain=0.9, dtype=np.float64, forget_bias=forget_bias
+        )
+        for name in network.stack.names:
+            gates = network.stack.cell.gate_names
+            blocks = np.split(p[f"{name}.W_hh"], len(gates), axis=1)
+            for i, block in enumerate(blocks):
+                np.testing.assert_allclose(block @ block.T, 0.81 * np.eye(8), atol=1e-12)
+                assert not any(np.array_equal(block, other) for other in blocks[:i])
+            for gate, bias in zip(gates, np.split(p[f"{name}.b_h"], len(gates)), strict=True):
+                assert (bias == (forget_bias if (cell, gate) == ("lstm", "f") else 0)).all()
+
+
 DROPOUTS = [Dropout(), Dropout(0.2, 0.2, 0.2)]
 
 
+@every_cell
 @pytest.mark.parametrize(("layers", "bidirectional"), [*itertools.product((1, 2), (False, True))])
 @pytest.mark.parametrize("dropout", DROPOUTS)
 @pytest.mark.parametrize("pooling", ["none", "last"])
 @pytest.mark.parametrize("learned_state", [False, True])
-def test_every_gradient_of_a_stack(layers, bidirectional, dropout, pooling, learned_state):
+def test_every_gradient_of_a_stack(cell, layers, bidirectional, dropout, pooling, learned_state):
     rng = np.random.default_rng(1)
-    stack = Stack(X, H, layers, cell="toy", bidirectional=bidirectional, learned_state=learned_state)
+    stack = Stack(X, H, layers, cell=cell, bidirectional=bidirectional, learned_state=learned_state)
     y = rng.integers(Y, size=(T, B) if pooling == "none" else B)
     batch = Batch(
         rng.integers(X, size=(T, B)), y, rng.uniform(0.5, 2, B), LENGTHS, LENGTHS if pooling == "none" else None
@@ -64,12 +88,13 @@ def test_every_gradient_of_a_stack(layers, bidirectional, dropout, pooling, lear
     check(HeadNetwork(stack, Y, pooling=pooling), batch, dropout)
 
 
+@every_cell
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("dropout", DROPOUTS)
-def test_every_gradient_of_a_translator(bidirectional, dropout):
+def test_every_gradient_of_a_translator(cell, bidirectional, dropout):
     rng = np.random.default_rng(2)
-    encoder = Stack(X, H, 1, cell="toy", bidirectional=bidirectional, embedding=2, prefix="encoder.")
-    network = EncoderDecoder(encoder, Stack(Y, H, 1, cell="toy", prefix="decoder."), Y, edge=1)
+    encoder = Stack(X, H, 1, cell=cell, bidirectional=bidirectional, embedding=2, prefix="encoder.")
+    network = EncoderDecoder(encoder, Stack(Y, H, 1, cell=cell, prefix="decoder."), Y, edge=1)
     y_lengths = np.array([3, 0, 2])
     batch = Batch(
         rng.integers(X, size=(T, B)), rng.integers(Y, size=(3, B)), rng.uniform(0.5, 2, B), LENGTHS, y_lengths
@@ -119,8 +144,8 @@ def test_a_language_model_learns_and_a_resumed_run_equals_an_uninterrupted_one(t
     options = {**OPTIONS, "batch": 4, "window": 12, "dropout": 0.1, "save_every": 5, "layers": 2}
     whole = LanguageModel(**options, steps=60).fit(TEXT, out=tmp_path / "whole", listeners=[])
     assert whole.finished_.best_loss < 2.2 < np.log(len(set(TEXT)))
-    config, asked = Config().with_options(**options, steps=60), iter([False] * 22 + [True] * 9)
-    prepared = language_run.prepare(language_run.corpus_from(TEXT, config), config)
+    settings, asked = Config().with_options(**options, steps=60), iter([False] * 22 + [True] * 9)
+    prepared = language_run.prepare(language_run.corpus_from(TEXT, settings), settings)
     stopped = language_run.start(prepared, out=tmp_path / "part", stopping=lambda: next(asked))
     assert stopped.finished.why == "interrupted"
     language_run.resume(tmp_path / "part")
