@@ -32,7 +32,7 @@ def training_step(problem: Any, hyper: Any) -> Callable[[], float]:
     rates = Rates(hyper.rate, 1, 0.9, 0.99, 1e-8, 0.0)
 
     def step() -> float:
-        loss = network.loss_and_gradients(p, batch, g, normaliser=problem.y.size)
+        loss = network.loss_and_gradients(p, batch, g, normalizer=problem.y.size)
         clip_by_norm(g.buffer, hyper.limit)
         update("sgd", p.buffer, g.buffer, rates, [])
         return float(loss)
@@ -77,7 +77,7 @@ def task_step(problem: Any, hyper: Any) -> Callable[[], float]:
 
     def step() -> float:
         taken[0] += 1
-        loss = network.loss_and_gradients(p, batch, g, normaliser=normalizer)
+        loss = network.loss_and_gradients(p, batch, g, normalizer=normalizer)
         clip_by_norm(g.buffer, hyper.limit)
         update("adam", p.buffer, g.buffer, Rates(hyper.rate, taken[0], *hyper.betas, 1e-8, 0.0), memory)
         return float(loss)

@@ -26,7 +26,7 @@ from elman.network import language_network
 from elman.network.pool import set_threads
 from elman.training import Event, Started, Stepped, Trainer
 from elman.training.distributed import join, world
-from elman.training.launch import cores
+from elman.training.mpi_launch import cores
 
 PAGE = Path(__file__).parent.parent / "docs" / "scale.md"
 MPIRUN = Path(sys.executable).with_name("mpirun")

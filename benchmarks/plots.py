@@ -7,17 +7,17 @@ from typing import Any
 
 from contenders import NAMES, RIVALS, Size
 
-COLOURS = {"elman": "#1f5fa8", "numpy": "#8fb3d9", "torch": "#c0392b", "compile": "#e59866", "jax": "#2e7d32"}
+COLORS = {"elman": "#1f5fa8", "numpy": "#8fb3d9", "torch": "#c0392b", "compile": "#e59866", "jax": "#2e7d32"}
 MOST = 2.5  # bars that are longer are cut, and say so
 
 
-def text(x: float, y: float, words: str, anchor: str = "middle", colour: str = "#333") -> str:
+def text(x: float, y: float, words: str, anchor: str = "middle", color: str = "#333") -> str:
     words = words.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{words}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}">{words}</text>'
 
 
-def line(x: float, y: float, x2: float, y2: float, colour: str = "#ddd") -> str:
-    return f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"/>'
+def line(x: float, y: float, x2: float, y2: float, color: str = "#ddd") -> str:
+    return f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}"/>'
 
 
 def svg(width: float, height: float, parts: list[str]) -> str:
@@ -35,7 +35,7 @@ def bars(part: dict[str, Any]) -> str:
     parts = [text(left, 18, "Time of a training step; the best rival is 1, shorter is better", "start")]
     for index, (contender, name) in enumerate(NAMES.items()):
         x = left + 110 * index
-        parts.append(f'<rect x="{x}" y="28" width="10" height="10" fill="{COLOURS[contender]}"/>')
+        parts.append(f'<rect x="{x}" y="28" width="10" height="10" fill="{COLORS[contender]}"/>')
         parts.append(text(x + 14, 37, name, "start"))
     for tick in (0, 0.5, 1, 1.5, 2, 2.5):
         x = left + unit * tick
@@ -50,8 +50,8 @@ def bars(part: dict[str, Any]) -> str:
                 continue
             ratio, y = ms[contender] / best, top + thick * index
             length = unit * min(ratio, MOST)
-            colour = COLOURS[contender]
-            parts.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{thick - 2}" fill="{colour}"/>')
+            color = COLORS[contender]
+            parts.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{thick - 2}" fill="{color}"/>')
             label = f"{ratio:.2f}" + (" →" if ratio > MOST else "")
             parts.append(text(left + length + 4, y + thick - 3, label, "start"))
         x = left + unit * row["share"][0] * ms["elman"] / best
@@ -85,15 +85,15 @@ def curves(part: dict[str, Any]) -> str:
             n, ms = points[0]
         wanted = [place(m, ms * (m / n) ** powers[axis]) for m, _ in points]
         parts.append(polyline([p for p in wanted if p[1] <= top + side], "#999", ' stroke-dasharray="5 4"'))
-        parts.append(polyline([place(*p) for p in points], COLOURS["elman"]))
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS["elman"]}"/>' for x, y in
+        parts.append(polyline([place(*p) for p in points], COLORS["elman"]))
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLORS["elman"]}"/>' for x, y in
                   (place(*p) for p in points)]  # fmt: skip
     return svg(50 + len(shown) * (side + space), top + side + 46, parts)
 
 
-def polyline(points: list[tuple[float, float]], colour: str, more: str = "") -> str:
+def polyline(points: list[tuple[float, float]], color: str, more: str = "") -> str:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{more}/>'
+    return f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"{more}/>'
 
 
 def log_range(values: list[float]) -> tuple[int, int]:

@@ -189,10 +189,10 @@ def train(twin: Twin, task: SequenceTask, steps: int, *, usual: bool = False) ->
     Else rate, schedule and Adam's numbers are Elman's.
     """
     c = task.config
-    if c.optimiser != "adam" or c.accumulate != 1 or c.weight_decay or c.clip_value:
+    if c.optimizer != "adam" or c.accumulate != 1 or c.weight_decay or c.clip_value:
         raise ValueError("the twin learns by Adam, a batch a step")
     learned = [tensor for tensor in twin.parameters() if tensor.requires_grad]
-    own: dict[str, Any] = {} if usual else {"betas": (c.momentum, c.second_moment), "eps": c.epsilon}
+    own: dict[str, Any] = {} if usual else {"betas": (c.momentum, c.beta2), "eps": c.epsilon}
     adam, losses = torch.optim.Adam(learned, **own), []
     twin.train()
     for step in range(steps):

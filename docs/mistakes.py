@@ -204,7 +204,7 @@ def train(rule: str, *, hidden: int = 32, steps: int = 300, rate: float = 0.1) -
     for step in range(steps + 1):
         h = maths.rnn_forward(x, None, W_xh, W_hh, b_h)
         o = maths.output_forward(h[1:], W_hy, b_y)
-        loss, d_o = maths.cross_entropy(o, y, normaliser=len(x))
+        loss, d_o = maths.cross_entropy(o, y, normalizer=len(x))
         if step == steps:
             break
         out = maths.output_backward(d_o, h[1:], W_hy)

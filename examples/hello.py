@@ -26,7 +26,7 @@ p = {
 def loss_and_gradients() -> tuple[float, dict[str, np.ndarray]]:
     h = maths.rnn_forward(x, None, p["W_xh"], p["W_hh"], p["b_h"])
     o = maths.output_forward(h[1:], p["W_hy"], p["b_y"])
-    loss, d_o = maths.cross_entropy(o, y, normaliser=y.size)
+    loss, d_o = maths.cross_entropy(o, y, normalizer=y.size)
     output = maths.output_backward(d_o, h[1:], p["W_hy"])
     cell = maths.rnn_backward(output.d_h, x, h, p["W_xh"], p["W_hh"])
     return loss, {name: (output._asdict() | cell._asdict())[f"d_{name}"] for name in p}

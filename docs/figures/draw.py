@@ -12,15 +12,15 @@ from mistakes import GAINS, jacobian_norms  # noqa: E402
 
 STEPS, LOW, HIGH = 50, -17, 9  # powers of ten
 LEFT, TOP, WIDTH, HEIGHT = 70, 40, 520, 300
-COLOURS = dict(zip(GAINS, ("#1f5fa8", "#2e7d32", "#c0392b"), strict=True))
+COLORS = dict(zip(GAINS, ("#1f5fa8", "#2e7d32", "#c0392b"), strict=True))
 
 
 def place(k: float, power: float) -> tuple[float, float]:
     return LEFT + WIDTH * k / STEPS, TOP + HEIGHT * (HIGH - power) / (HIGH - LOW)
 
 
-def text(x: float, y: float, words: str, anchor: str = "middle", colour: str = "#333") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{colour}">{words}</text>'
+def text(x: float, y: float, words: str, anchor: str = "middle", color: str = "#333") -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{color}">{words}</text>'
 
 
 def draw() -> str:
@@ -33,13 +33,13 @@ def draw() -> str:
         parts.append(text(x - 8, y + 4, f"1e{power}", "end"))
     parts += [text(place(k, LOW)[0], TOP + HEIGHT + 18, str(k)) for k in range(0, STEPS + 1, 10)]
     parts.append(text(LEFT + WIDTH / 2, TOP + HEIGHT + 36, "k, steps back"))
-    for gain, colour in COLOURS.items():
+    for gain, color in COLORS.items():
         for activation, dash in (("identity", ""), ("tanh", ' stroke-dasharray="5 4"')):
             norms = [1.0, *jacobian_norms(gain, activation, STEPS)]
             points = [place(k, math.log10(norm)) for k, norm in enumerate(norms)]
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-            parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
-            parts.append(text(points[-1][0] + 6, points[-1][1] + 4, f"{activation} {gain}", "start", colour))
+            parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"{dash}/>')
+            parts.append(text(points[-1][0] + 6, points[-1][1] + 4, f"{activation} {gain}", "start", color))
     body = "\n".join(parts)
     style = 'font-family="sans-serif" font-size="12"'
     return (

@@ -15,7 +15,7 @@ ACTIVATIONS = {"identity": "", "tanh": "6 4", "relu": "2 3"}
 
 def lesson(quick: bool = False) -> Told:
     lines, curves, explained = [f"{'':13}what is left 10 steps back   50 steps back   verdict"], [], []
-    for gain, colour in GAINS.items():
+    for gain, color in GAINS.items():
         for activation, dash in ACTIVATIONS.items():
             network = language_network(V, H, activation=activation)
             rng = np.random.default_rng(0)
@@ -26,7 +26,7 @@ def lesson(quick: bool = False) -> Told:
             after = f", less than 1 % after {judged.lag}" if judged.kind == "vanishes" else ""
             after = f", a hundredfold after {judged.lag}" if judged.kind == "explodes" else after
             lines.append(f"{activation:8} {gain:3}  {left[10]:24.2g}   {left[50]:13.2g}   {judged.kind}{after}")
-            curves.append(Curve(f"{activation} {gain}", left[:51].tolist(), colour, dash))
+            curves.append(Curve(f"{activation} {gain}", left[:51].tolist(), color, dash))
             if activation == "tanh":
                 explained.append(f"tanh {gain}: {judged}")
     title = "how much of ∂L[t]/∂h[k] is left, by the number of steps back"

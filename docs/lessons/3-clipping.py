@@ -27,7 +27,7 @@ def train(gain: float, clip: float, steps: int) -> tuple[list[float], list[float
     (network, p), losses, norms = drawn(gain), [], []
     for _ in range(steps):
         d = p.zeros()
-        losses.append(network.loss_and_gradients(p, Batch(X, Y), d, normaliser=Y.size))
+        losses.append(network.loss_and_gradients(p, Batch(X, Y), d, normalizer=Y.size))
         norms.append(clip_by_norm(d.buffer, clip))
         p.buffer -= RATE * d.buffer
     return losses, norms

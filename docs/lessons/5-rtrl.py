@@ -31,8 +31,8 @@ def lesson(quick: bool = False) -> Told:
     steps = list(range(0, 2001, 20))
     curves = [Curve(f"BPTT, {H} units", [max(H * t, 1) for t in steps], BLUE, x=steps)]
     curves += [
-        Curve(f"RTRL, {size} units", [(X + size + 1) * size * size] * len(steps), colour, "6 4", x=steps)
-        for size, colour in ((8, OCHRE), (32, RED))
+        Curve(f"RTRL, {size} units", [(X + size + 1) * size * size] * len(steps), color, "6 4", x=steps)
+        for size, color in ((8, OCHRE), (32, RED))
     ]
     curves.insert(1, Curve("BPTT, 32 units", [max(32 * t, 1) for t in steps], RED, x=steps))
     title = "numbers to keep, by the length of the text"

@@ -27,9 +27,9 @@ def recalled(initial: str, gain: float, steps: int, seed: int) -> float:
 
 def lesson(quick: bool = False) -> Told:
     lines, curves = [f"{'W_hh':16}largest, smallest singular value   directions left after 30 steps   horizon"], []
-    for start, colour in STARTS.items():
+    for start, color in STARTS.items():
         initial, gain = start.split()[0], float(start.split()[1])
-        W_hh = maths.INITIALISERS[initial](np.random.default_rng(0), (H, H), gain=gain)
+        W_hh = maths.INITIALIZERS[initial](np.random.default_rng(0), (H, H), gain=gain)
         values = np.linalg.svd(W_hh, compute_uv=False)
         after = np.linalg.svd(np.linalg.matrix_power(W_hh, 30), compute_uv=False)  # the Jacobian of 30 linear steps
         network, rng = language_network(V, H), np.random.default_rng(0)
@@ -39,7 +39,7 @@ def lesson(quick: bool = False) -> Told:
         span = f"{values[0]:.2f}, {values[-1]:.3f}"
         horizon = memory_horizon(flow) or f"over {T}"
         lines.append(f"{start:16}{span:>32}   {left:>30}   {horizon} steps")
-        curves.append(Curve(start, flow.by_lag()[:51].tolist(), colour))
+        curves.append(Curve(start, flow.by_lag()[:51].tolist(), color))
     for start in list(STARTS)[:1] if quick else STARTS:
         initial, gain = start.split()[0], float(start.split()[1])
         costs = [recalled(initial, gain, 5 if quick else 300, seed) for seed in range(1 if quick else SEEDS)]

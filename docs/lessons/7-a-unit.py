@@ -29,8 +29,8 @@ def drawn(model: LanguageModel, ranking: Ranking) -> str:
         top = 44 + 62 * row
         parts.append(words(22, top + 12, f"unit {best.unit}: {feature} ({'+' if best.rises else '−'})", "start"))
         for t, value in enumerate(reading.h[best.layer, :, best.unit]):
-            colour, x = "#1f5fa8" if value > 0 else "#c0392b", 22 + 10.1 * t
-            box = f'x="{x:.1f}" y="{top + 18}" width="10" height="22" fill="{colour}" opacity="{abs(value) * 0.6:.2f}"'
+            color, x = "#1f5fa8" if value > 0 else "#c0392b", 22 + 10.1 * t
+            box = f'x="{x:.1f}" y="{top + 18}" width="10" height="22" fill="{color}" opacity="{abs(value) * 0.6:.2f}"'
             parts += [f"<rect {box}/>", words(x + 5, top + 33, SENTENCE[t])]
     return svg(parts, height=60 + 62 * len(SHOWN))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-BLUE, GREEN, RED, OCHRE, VIOLET, GREY = COLOURS = ("#1f5fa8", "#2e7d32", "#c0392b", "#a06a00", "#6a3fa0", "#666")
+BLUE, GREEN, RED, OCHRE, VIOLET, GREY = COLORS = ("#1f5fa8", "#2e7d32", "#c0392b", "#a06a00", "#6a3fa0", "#666")
 LEFT, TOP, WIDTH, HEIGHT = 70, 44, 460, 300
 BLOCK = re.compile(r"(<!-- printed -->\n```\n).*?(```\n)", re.DOTALL)
 
@@ -29,14 +29,14 @@ class Told(NamedTuple):
 class Curve(NamedTuple):
     name: str
     y: Sequence[float]
-    colour: str = BLUE
+    color: str = BLUE
     dash: str = ""
     x: Sequence[float] | None = None  # 0, 1, 2 … unless given
 
 
-def words(x: float, y: float, text: str, anchor: str = "middle", colour: str = "#333") -> str:
+def words(x: float, y: float, text: str, anchor: str = "middle", color: str = "#333") -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{colour}">{text}</text>'
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{color}">{text}</text>'
 
 
 def svg(parts: list[str], width: int = 690, height: int = 395) -> str:
@@ -72,12 +72,12 @@ def chart(curves: Sequence[Curve], *, title: str, x: str, y: str, low: float, hi
         points = [place(a, v) for a, v in zip(curve.x or range(len(curve.y)), curve.y, strict=True)]
         path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         dash = f' stroke-dasharray="{curve.dash}"' if curve.dash else ""
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{curve.colour}" stroke-width="2"{dash}/>')
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{curve.color}" stroke-width="2"{dash}/>')
         ends.append((points[-1][1], *points[-1], curve))
     lowest = -math.inf
     for wanted, end, _, curve in sorted(ends, key=lambda one: one[0]):  # names that would cover each other move down
         lowest = max(wanted + 4, lowest + 14)
-        parts.append(words(end + 6, lowest, curve.name, "start", curve.colour))
+        parts.append(words(end + 6, lowest, curve.name, "start", curve.color))
     return svg(parts)
 
 

@@ -18,7 +18,7 @@ Pooling = Literal["last", "mean", "max"]
 CellName = Literal["rnn", "gru", "lstm"]
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
 Initial = Literal["orthogonal", "identity", "glorot", "uniform"]
-Optimiser = Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"]
+Optimizer = Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"]
 Schedule = Literal["constant", "step", "cosine", "plateau"]
 Precision = Literal["float32", "float64"]
 
@@ -43,7 +43,7 @@ class NetworkConfig:
     dropout: float = 0.0  # share of each layer's output that is dropped in training
     initial: Initial = "orthogonal"  # W_hh at the start
     gain: float = 1.0  # scale of W_hh at the start
-    input_gain: float = 0.3  # deviation of W_xh at the start
+    input_init_scale: float = 0.3  # deviation of W_xh at the start
     precision: Precision = "float32"  # of every number
 
 
@@ -53,7 +53,7 @@ class TrainingConfig:
     window: int = 64  # T, steps from one update to the next
     block: int | None = None  # k1, steps whose losses go back together (default: the window, or the reach if shorter)
     reach: int | None = None  # k2, how many steps back they go (default: the window)
-    optimiser: Optimiser = "adam"  # how a gradient becomes a step
+    optimizer: Optimizer = "adam"  # how a gradient becomes a step
     learning_rate: float = 8e-3  # the highest one, after the warm-up
     schedule: Schedule = "cosine"  # how the rate changes from there
     warmup: int = 100  # steps in which the rate rises from 0
@@ -62,7 +62,7 @@ class TrainingConfig:
     decay_every: int = 1000  # step: after so many steps each time
     plateau: int = 3  # plateau: after so many validations without a better one
     momentum: float = 0.9  # of momentum; beta 1 of Adam
-    second_moment: float = 0.99  # of RMSProp; beta 2 of Adam
+    beta2: float = 0.99  # of RMSProp; beta 2 of Adam
     epsilon: float = 1e-8  # added to the root of the second moment
     weight_decay: float = 0.0  # pull of every parameter towards 0
     clip_norm: float = 1.0  # longest gradient; 0 lets all pass
@@ -105,7 +105,7 @@ class SequenceDataConfig:
 class SequenceNetworkConfig:
     hidden: int = 128  # units in each recurrent layer, and direction
     layers: int = 1  # recurrent layers, one above the other
-    both_ways: bool = False  # read from both ends
+    bidirectional: bool = False  # read from both ends
     pooling: Pooling = "last"  # classify and regress: what of the states is judged
     embedding: int = 0  # width of a token's vector; 0: a token is its one-hot row
     learned_state: bool = False  # learn the state at the start instead of taking zeros
@@ -173,7 +173,7 @@ _SEQUENCES = {"batch": 32, "learning_rate": 2e-3, "warmup": 50, "epochs": 15}
 TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they differ from those above
     "classify": {**_SEQUENCES, "hidden": 192, "dropout": 0.3, "batch": 64, "learning_rate": 4e-3, "epochs": 12},
     "regress": {**_SEQUENCES},
-    "tag": {**_SEQUENCES, "both_ways": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
+    "tag": {**_SEQUENCES, "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
             "recurrent_dropout": 0.2, "rare": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
     "translate": {**_SEQUENCES, "hidden": 256, "dropout": 0.2, "batch": 64, "learning_rate": 2e-3, "epochs": 10},
@@ -181,10 +181,10 @@ TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they d
 
 POSITIVE = {"max_words", "min_count", "hidden", "layers", "batch", "window", "block", "reach", "decay_every", "plateau",
             "accumulate", "epochs", "steps", "seconds", "validate_every", "patience", "save_every", "log_every",
-            "sample_every", "snapshot_every", "learning_rate", "gain", "input_gain", "epsilon"}  # fmt: skip
+            "sample_every", "snapshot_every", "learning_rate", "gain", "input_init_scale", "epsilon"}  # fmt: skip
 FROM_ZERO = {"clip_norm", "clip_value", "warmup", "weight_decay", "retries", "seed", "decay", "final_rate",
              "embedding", "rare"}  # fmt: skip
-BELOW_ONE = {"validation", "test", "dropout", "input_dropout", "recurrent_dropout", "momentum", "second_moment"}
+BELOW_ONE = {"validation", "test", "dropout", "input_dropout", "recurrent_dropout", "momentum", "beta2"}
 UP_TO_ONE = {"decay", "final_rate"}
 MOST_LAYERS = 1000
 LARGEST = 2**53  # above it not every whole number is a float

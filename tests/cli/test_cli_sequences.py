@@ -226,7 +226,11 @@ def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs, folde
         (["train", "names.tsv", "--sample-every", "5"], None, "--sample-every means nothing for --task classify"),
         (["train", "names.tsv", "--no-reverse-source"], None, "--no-reverse-source means nothing for --task classify"),
         (["train", "names.tsv", "--no-scale"], None, "--no-scale means nothing for --task classify. It is for numbers"),
-        (["train", "names.tsv", "--task", "generate", "--both-ways"], None, "--both-ways means nothing for --task gen"),
+        (
+            ["train", "names.tsv", "--task", "generate", "--bidirectional"],
+            None,
+            "--bidirectional means nothing for --task gen",
+        ),
         (["train", "names.tsv", "--task", "generate", "--rare", "1"], None, "--rare means nothing for --task generate"),
         (["train", "pairs.tsv", "--pooling", "max"], None, "--pooling means nothing for --task translate"),
         (["train", "pairs.tsv", "--window", "9"], None, "for language models only"),

@@ -96,7 +96,7 @@ def test_a_trial_s_line_repeats_it(elman, text):
 
 def test_flags_are_the_config(elman):
     changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "reach": 2}
-    config = Config().with_options(**changed, learning_rate=1 / 3, optimiser="adamw", window=5)
+    config = Config().with_options(**changed, learning_rate=1 / 3, optimizer="adamw", window=5)
     read = parse(Train, "train", ["x.txt", *flags(config)])
     assert Config(read.data, read.network, read.training) == config
     assert flags(Config()) == []
@@ -205,7 +205,7 @@ def test_another_sweep_in_the_folder_is_refused(elman, text):
 
 
 def test_no_trial_at_its_end_is_said(elman, text):
-    words = ["--optimiser", "sgd", "--clip-norm", 0, "--retries", 0, "--search", "lr=1e5..1e6"]
+    words = ["--optimizer", "sgd", "--clip-norm", 0, "--retries", 0, "--search", "lr=1e5..1e6"]
     status, out, _ = elman("sweep", text, *SMALL[:-2], *words, "--steps", 20, "--trials", 2)
     assert status == 1
     assert "given up: The loss diverged" in out

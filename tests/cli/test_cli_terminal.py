@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from elman import LanguageModel, SequenceClassifier
-from elman.cli.say import visible
+from elman.cli.console import visible
 
 pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
 

@@ -18,7 +18,7 @@ from elman.config import Config
 from elman.data import CharVocabulary
 from elman.errors import CheckpointError
 from elman.exchange import read_torch, to_run, write_torch
-from elman.exchange.portable import Portable
+from elman.exchange.model_file import Portable
 from elman.exchange.torch_names import to_torch
 from elman.models import LanguageModel
 from elman.models.language_task import new_network

@@ -38,15 +38,15 @@ TAGS = [[letter.upper() for letter in word] for word in WORDS]
 SUMS = np.array([x.sum(axis=0)[:2] for x in numbers()])
 CASES = {
     "classify": (SequenceClassifier, WORDS, FIRST, {}),
-    "classify, mean": (SequenceClassifier, WORDS, FIRST, {"pooling": "mean", "both_ways": True, "layers": 2}),
+    "classify, mean": (SequenceClassifier, WORDS, FIRST, {"pooling": "mean", "bidirectional": True, "layers": 2}),
     "classify, max": (SequenceClassifier, numbers(), FIRST, {"pooling": "max"}),
     "regress": (SequenceRegressor, numbers(), SUMS, {"activation": "relu", "initial": "identity"}),
-    "tag": (SequenceTagger, WORDS, TAGS, {"both_ways": False, "embedding": 0}),
-    "tag, both ways": (SequenceTagger, WORDS, TAGS, {"both_ways": True, "embedding": 5, "layers": 2}),
+    "tag": (SequenceTagger, WORDS, TAGS, {"bidirectional": False, "embedding": 0}),
+    "tag, both ways": (SequenceTagger, WORDS, TAGS, {"bidirectional": True, "embedding": 5, "layers": 2}),
     "generate": (SequenceGenerator, FIRST, WORDS, {"layers": 2}),
     "generate, numbers": (SequenceGenerator, SUMS, WORDS, {"embedding": 5}),
     "translate": (Seq2Seq, WORDS, OTHERS, {"embedding": 5, "layers": 2}),
-    "translate, both ways": (Seq2Seq, numbers(), OTHERS, {"both_ways": True, "embedding": 0}),
+    "translate, both ways": (Seq2Seq, numbers(), OTHERS, {"bidirectional": True, "embedding": 0}),
 }
 
 

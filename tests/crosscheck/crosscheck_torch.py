@@ -230,14 +230,14 @@ def test_token_ids(agree, lengths, way):
 LOSSES = ("ids", "probabilities", "squares")
 
 
-def their_loss(kind, o, y, weights, normaliser):
+def their_loss(kind, o, y, weights, normalizer):
     """What F calls the loss, for each row, weighed and added up."""
     y = torch.from_numpy(y)
     if kind == "squares":
         rows = F.mse_loss(o, y, reduction="none").sum(dim=-1)
     else:  # F wants the classes in the second axis
         rows = F.cross_entropy(o.movedim(-1, 1), y.movedim(-1, 1) if kind == "probabilities" else y, reduction="none")
-    return (rows * torch.from_numpy(np.ones((T, B)) if weights is None else weights)).sum() / normaliser
+    return (rows * torch.from_numpy(np.ones((T, B)) if weights is None else weights)).sum() / normalizer
 
 
 def target(kind, rng):
@@ -248,20 +248,20 @@ def target(kind, rng):
 
 @pytest.mark.parametrize("kind", LOSSES)
 @pytest.mark.parametrize("weighed", [False, True])
-@pytest.mark.parametrize("normaliser", [None, 3.7])
+@pytest.mark.parametrize("normalizer", [None, 3.7])
 @pytest.mark.parametrize("scale", [1, 300], ids=["", "large"])
-def test_output_and_loss(agree, kind, weighed, normaliser, scale):
+def test_output_and_loss(agree, kind, weighed, normalizer, scale):
     p, q = draw(h=(T, B, H), W_hy=(H, Y), b_y=(Y,))
     rng = np.random.default_rng(3)
     y, weights = target(kind, rng), rng.uniform(0, 2, (T, B)) if weighed else None
     their_o = scale * (q["h"] @ q["W_hy"] + q["b_y"])
     their_o.retain_grad()
-    their_value = their_loss(kind, their_o, y, weights, normaliser or 1)
+    their_value = their_loss(kind, their_o, y, weights, normalizer or 1)
     their_value.backward()
 
     o = scale * maths.output_forward(p["h"], p["W_hy"], p["b_y"])
     loss = maths.mean_squared_error if kind == "squares" else maths.cross_entropy
-    value, d_o = loss(o, y, weights=weights, normaliser=normaliser)
+    value, d_o = loss(o, y, weights=weights, normalizer=normalizer)
     ours = maths.output_backward(scale * d_o, p["h"], p["W_hy"])
     agree(o=(o, their_o), loss=(value, their_value), d_o=(d_o, their_o.grad))
     agree(**gradients(ours, q, ("W_hy", "b_y", "h")))
@@ -301,7 +301,7 @@ def test_whole_network(agree, lengths, kind):
     h = maths.rnn_forward(x, p["h0"], *(p[name] for name in CELL), lengths=lengths)
     loss = maths.mean_squared_error if kind == "squares" else maths.cross_entropy
     o = maths.output_forward(h[1:], p["W_hy"], p["b_y"])
-    value, d_o = loss(o, y, weights=weights, normaliser=weights.sum())
+    value, d_o = loss(o, y, weights=weights, normalizer=weights.sum())
     output = maths.output_backward(d_o, h[1:], p["W_hy"])
     cell = maths.rnn_backward(output.d_h, x, h, p["W_xh"], p["W_hh"], lengths=lengths)
     agree(loss=(value, their_value), **gradients(output, q, ("W_hy", "b_y")), **gradients(cell, q, (*CELL, "h0")))

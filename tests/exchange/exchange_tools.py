@@ -10,7 +10,7 @@ import onnxruntime
 
 from elman.config import Config
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
-from elman.exchange.portable import Portable, to_run
+from elman.exchange.model_file import Portable, to_run
 from elman.models.language_task import new_network
 
 VOCABULARIES = {

@@ -19,7 +19,7 @@ from elman.config import Config
 from elman.data import CharVocabulary
 from elman.errors import RunError, UnknownNameError
 from elman.exchange.html import write_html
-from elman.exchange.quantise import store
+from elman.exchange.quantize import store
 from elman.kernels import KERNELS
 from elman.models import LanguageModel, Sampling, language_run
 from elman.models.evaluation import mean_loss
@@ -209,10 +209,10 @@ def test_each_character_is_shaded_by_its_surprise(run_of, opened):
     expected = LanguageModel.load(run_of("one layer")).surprise(text)[len("The cat") :]
     assert nats == pytest.approx(expected, abs=0.0051)
     shade = watched.page.locator("#text i").nth(int(np.argmax(expected)))
-    colour = "e => getComputedStyle(e).backgroundColor"
-    assert shade.evaluate(colour) != "rgba(0, 0, 0, 0)"
+    color = "e => getComputedStyle(e).backgroundColor"
+    assert shade.evaluate(color) != "rgba(0, 0, 0, 0)"
     watched.page.uncheck("#shade")
-    assert shade.evaluate(colour) == "rgba(0, 0, 0, 0)"
+    assert shade.evaluate(color) == "rgba(0, 0, 0, 0)"
 
 
 @pytest.mark.parametrize(("kind", "prompt", "strange"), [
@@ -275,12 +275,12 @@ def test_another_seed_writes_another_text(run_of, opened):
 
 
 def test_light_dark_and_a_phone(run_of, opened):
-    colours = set()
+    colors = set()
     for scheme in ("light", "dark"):
         page = opened(run_of("one layer"), color_scheme=scheme, viewport={"width": 320, "height": 600}).page
-        colours.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        colors.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    assert len(colours) == 2
+    assert len(colors) == 2
 
 
 def test_a_hostile_name_is_only_a_name(tmp_path, open_page):

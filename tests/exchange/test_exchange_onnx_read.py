@@ -155,7 +155,7 @@ def elementwise(m):
     return m.head(m.node("Mul", m.rnn(m.tokens(), E), m.weight(H)))
 
 
-def both_ways(m):
+def bidirectional(m):
     y = m.node("Squeeze", m.node("ReduceSum", m.rnn(m.tokens(), E, D=2, direction="bidirectional"), m.whole(1)))
     return m.head(y)
 
@@ -254,7 +254,7 @@ REFUSED = {
     lstm: "expected operators RNN and a linear output, got LSTM",
     softmax: "got Softmax",
     elementwise: "got Mul",
-    both_ways: "got ReduceSum",
+    bidirectional: "got ReduceSum",
     backwards: "reads forwards.*got reverse",
     own_start: "an initial state of zeros",
     filled_start: "an initial state of zeros",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from elman.errors import RunError
-from elman.exchange.quantise import quantise, store
+from elman.exchange.quantize import quantize, store
 from elman.network import Parameters, language_network
 
 numbers = st.floats(-1e3, 1e3, width=32).filter(lambda value: value == 0 or abs(value) > 1e-30)
@@ -17,7 +17,7 @@ numbers = st.floats(-1e3, 1e3, width=32).filter(lambda value: value == 0 or abs(
 
 @given(hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=numbers))
 def test_an_entry_in_int8_is_off_by_half_a_scale_at_most(W):
-    scales, q = quantise(W)
+    scales, q = quantize(W)
     assert (scales.dtype, q.dtype) == (np.float32, np.int8)
     assert (q >= -127).all()
     off = np.abs(q * scales.astype(np.float64) - W)

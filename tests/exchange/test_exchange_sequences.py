@@ -23,7 +23,7 @@ rng = np.random.default_rng(0)
 SERIES = [5e8 + 30 * rng.standard_normal((T, 2)) for T in (3, 6, 1, 5, 4, 2)]
 
 MODELS = {
-    "classify": lambda: SequenceClassifier(**SMALL, both_ways=True, pooling="last", layers=2).fit(NAMES, KINDS),
+    "classify": lambda: SequenceClassifier(**SMALL, bidirectional=True, pooling="last", layers=2).fit(NAMES, KINDS),
     "classify mean": lambda: SequenceClassifier(**SMALL, pooling="mean", embedding=3).fit(NAMES, KINDS),
     "classify numbers": lambda: SequenceClassifier(**SMALL, pooling="max", activation="relu").fit(SERIES, KINDS),
     "regress": lambda: SequenceRegressor(**SMALL, learned_state=True).fit(SERIES, [1e6 + 10 * len(s) for s in SERIES]),
@@ -31,8 +31,8 @@ MODELS = {
     "tag": lambda: SequenceTagger(**SMALL, dropout=0.3).fit(NAMES, [["vc"[c in "nt"] for c in n] for n in NAMES]),
     "generate": lambda: SequenceGenerator(**SMALL, layers=2).fit(KINDS, NAMES),
     "generate numbers": lambda: SequenceGenerator(**SMALL, embedding=2).fit(np.arange(12.0).reshape(6, 2) ** 3, NAMES),
-    "translate": lambda: Seq2Seq(**SMALL, layers=2, both_ways=False).fit(NAMES, KINDS),
-    "translate both ways": lambda: Seq2Seq(**SMALL, both_ways=True, learned_state=True).fit(NAMES, KINDS),
+    "translate": lambda: Seq2Seq(**SMALL, layers=2, bidirectional=False).fit(NAMES, KINDS),
+    "translate both ways": lambda: Seq2Seq(**SMALL, bidirectional=True, learned_state=True).fit(NAMES, KINDS),
     "translate forwards": lambda: Seq2Seq(**SMALL, reverse_source=False, activation="relu").fit(NAMES, KINDS),
 }  # fmt: skip
 

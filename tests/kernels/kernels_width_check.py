@@ -28,7 +28,7 @@ for dtype in (np.float32, np.float64):
                 results.append(c[:rows].copy())
                 edge = np.empty(rows * panel_width(W.itemsize), dtype)
                 Guard(product, "edge")(a[:rows].copy(), packed, results[-1], edge)
-                assert same_bits(results[-1][:1], results[0]), "a row's bits depend on its neighbours"
+                assert same_bits(results[-1][:1], results[0]), "a row's bits depend on its neighbors"
             assert_close(results[-1], expected, dtype)
 
 for H in (1, 33, 49, 100):

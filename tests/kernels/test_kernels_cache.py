@@ -341,7 +341,7 @@ from elman.network import Batch, language_network
 n = language_network(5, 7, 2)
 p = n.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1, token_scale=1, dtype=np.float32)
 x = np.zeros((3, 4), int)
-n.loss_and_gradients(p, Batch(x, x), p.zeros(), normaliser=1)
+n.loss_and_gradients(p, Batch(x, x), p.zeros(), normalizer=1)
 n.read(n.pack(p), x, n.stack.zero_state(4, np.float32))
 print(elman.kernels.KERNELS, elman.kernels.cell_forward.__module__, "numba" in sys.modules, "llvmlite" in sys.modules)
 """

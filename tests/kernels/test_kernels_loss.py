@@ -24,16 +24,16 @@ INTO = st.sampled_from(("none", "new", "itself"))
     SEEDS, DTYPES, LEADING, CLASSES, LAYOUT, st.sampled_from(IDS), st.sampled_from(("none", "new", "itself")),
     st.booleans(), st.sampled_from((None, 1, 0.3, 1000)), st.sampled_from((0.1, 1, 30)),
 )  # fmt: skip
-def test_cross_entropy_is_that_of_maths(seed, dtype, leading, Y, layout, ids, into, weighted, normaliser, size):
+def test_cross_entropy_is_that_of_maths(seed, dtype, leading, Y, layout, ids, into, weighted, normalizer, size):
     rng = np.random.default_rng(seed)
     o = laid_out((rng.standard_normal((*leading, Y)) * size).astype(dtype), layout)
     y = laid_out(rng.integers(Y, size=leading).astype(ids), layout)
     weights = laid_out(rng.uniform(0, 2, leading).astype(dtype), layout) if weighted else None
     wide = None if weights is None else weights.astype(np.float64)
-    value, d_exact = exact.cross_entropy(o.astype(np.float64), y, weights=wide, normaliser=normaliser)
+    value, d_exact = exact.cross_entropy(o.astype(np.float64), y, weights=wide, normalizer=normalizer)
     given_o = o.copy()
     out = {"none": None, "new": laid_out(np.full_like(o, np.nan), layout), "itself": o}[into]
-    loss, d_o = compiled.cross_entropy(o, y, weights=weights, normaliser=normaliser, out=out)
+    loss, d_o = compiled.cross_entropy(o, y, weights=weights, normalizer=normalizer, out=out)
     assert isinstance(loss, float)
     assert out is None or d_o is out
     assert d_o.dtype == dtype
@@ -47,8 +47,8 @@ def test_the_last_digits_of_a_loss_and_its_gradient(dtype):
     """Closer than a tolerance for any shape: a few units in the last place of softmax, one pass over a row."""
     rng = np.random.default_rng(0)
     o, y = (rng.standard_normal((500, 65)) * 4).astype(dtype), rng.integers(65, size=500)
-    loss, d_o = compiled.cross_entropy(o, y, normaliser=500)
-    value, d_exact = exact.cross_entropy(o.astype(np.longdouble), y, normaliser=500)
+    loss, d_o = compiled.cross_entropy(o, y, normalizer=500)
+    value, d_exact = exact.cross_entropy(o.astype(np.longdouble), y, normalizer=500)
     eps = np.finfo(dtype).eps
     assert abs(loss - value) <= 4 * eps * value
     np.testing.assert_allclose(d_o, d_exact.astype(dtype), rtol=40 * eps, atol=eps / 500)
@@ -120,7 +120,7 @@ def test_the_gradient_of_softmax_is_that_of_maths(seed, dtype, leading, Y, layou
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS, DTYPES, LEADING, CLASSES, LAYOUT, INTO, st.booleans(), st.sampled_from((None, 0.3, 1000)))
-def test_losses_of_numbers_are_those_of_maths(seed, dtype, leading, Y, layout, into, weighted, normaliser):
+def test_losses_of_numbers_are_those_of_maths(seed, dtype, leading, Y, layout, into, weighted, normalizer):
     rng = np.random.default_rng(seed)
     logits = laid_out(rng.standard_normal((*leading, Y)).astype(dtype), layout)
     shares = laid_out(rng.dirichlet(np.ones(Y), leading).astype(dtype), layout)
@@ -130,9 +130,9 @@ def test_losses_of_numbers_are_those_of_maths(seed, dtype, leading, Y, layout, i
         o = logits.copy()
         out = {"none": None, "new": laid_out(np.full_like(o, np.nan), layout), "itself": o}[into]
         value, d_exact = getattr(exact, name)(
-            o.astype(np.float64), shares.astype(np.float64), weights=wide, normaliser=normaliser
+            o.astype(np.float64), shares.astype(np.float64), weights=wide, normalizer=normalizer
         )
-        loss, d_o = getattr(compiled, name)(o, shares, weights=weights, normaliser=normaliser, out=out)
+        loss, d_o = getattr(compiled, name)(o, shares, weights=weights, normalizer=normalizer, out=out)
         assert isinstance(loss, float)
         assert out is None or d_o is out
         assert into == "itself" or same_bits(o, logits)

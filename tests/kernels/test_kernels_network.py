@@ -54,7 +54,7 @@ class Window:
         self.state = 0.5 * rng.standard_normal((L, 1, B, H))
         self.begun = rng.standard_normal(self.p.buffer.size)
         self.draw = Draw(Dropout(layers=0.5, states=0.3), seed, 7) if masked else None
-        self.normaliser, self.dtype = 0.7 * T * B, dtype
+        self.normalizer, self.dtype = 0.7 * T * B, dtype
 
     def run(self, *, truncation=None, dtype=None, network=None):
         """The loss, all gradients and the state after; what the gradients held before is added to."""
@@ -69,7 +69,7 @@ class Window:
             p,
             Batch(self.x, self.y, state=state),
             d,
-            normaliser=self.normaliser,
+            normalizer=self.normalizer,
             draw=self.draw,
             truncation=truncation,
             add=True,
@@ -183,7 +183,7 @@ def train(seed, steps=12):
     state, losses, d = window.state.astype(np.float32), [], p.zeros()
     for _ in range(steps):
         batch = Batch(window.x, window.y, state=state)
-        losses.append(network.loss_and_gradients(p, batch, d, normaliser=200.0, draw=window.draw))
+        losses.append(network.loss_and_gradients(p, batch, d, normalizer=200.0, draw=window.draw))
         p.buffer -= np.float32(0.5) * d.buffer
     return [np.array(losses), p.buffer, state]
 
@@ -222,7 +222,7 @@ def bits():
     p = n.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1, token_scale=1, dtype=np.float32)
     x = np.arange(120).reshape(3, 40) % 5
     state, d = n.stack.zero_state(40, np.float32), p.zeros()
-    losses = [n.loss_and_gradients(p, Batch(x, x, state=state), d, normaliser=120, add=True) for _ in range(3)]
+    losses = [n.loss_and_gradients(p, Batch(x, x, state=state), d, normalizer=120, add=True) for _ in range(3)]
     return b"".join(a.tobytes() for a in (np.array(losses), d.buffer, state))
 before = bits()
 blas = [i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"]
@@ -322,7 +322,7 @@ def test_threads_that_share_a_network_take_turns(name, engine):
 
     def gradients(p, x, y):
         d = p.zeros()
-        network.loss_and_gradients(p, Batch(x, y), d, normaliser=1.0)
+        network.loss_and_gradients(p, Batch(x, y), d, normalizer=1.0)
         return d.buffer
 
     expected = [gradients(*trial) for trial in trials]
@@ -348,5 +348,5 @@ def test_a_product_that_overflows_is_no_warning(engine):
     p["head.W_hy"][...] = 3e38
     x, d = np.zeros((2, 20), np.int64), p.zeros()
     with np.errstate(all="ignore"):  # which threads do not inherit
-        loss = network.loss_and_gradients(p, Batch(x, x), d, normaliser=1e-38)
+        loss = network.loss_and_gradients(p, Batch(x, x), d, normalizer=1e-38)
     assert not np.isfinite(loss) or not np.isfinite(d.buffer).all()

@@ -61,7 +61,7 @@ def test_a_row_has_the_same_bits_alone_and_among_others(dtype, K, N):
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("H", [7, 33, 130, 300])
 @pytest.mark.parametrize("ids", [None, np.int64])
-def test_a_row_of_states_and_logits_does_not_depend_on_its_neighbours(dtype, H, ids):
+def test_a_row_of_states_and_logits_does_not_depend_on_its_neighbors(dtype, H, ids):
     trial = make(H, 3, 20, 37, H, dtype, ids=ids)
     W_hy, b_y = random(H, dtype, (H, 37), (37,))
     for B in (2, 3, 5, 6, 7, 13, 14, 15, 20):
@@ -84,7 +84,7 @@ def test_the_bits_test_can_tell_other_orders_of_a_sum():
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("K", "N"), [(1, 1), (17, 31), (31, 17), (33, 64), (5, 130)])
-def test_packing_leaves_zeros_in_the_last_panel_and_both_ways_agree(dtype, K, N):
+def test_packing_leaves_zeros_in_the_last_panel_and_bidirectional_agree(dtype, K, N):
     (W,) = random(3, dtype, (K, N))
     forward = packed(W)
     assert same_bits(forward, packed(W.T.copy(), packed_backward))
@@ -200,7 +200,7 @@ def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B,
         x, y = rng.integers(V, size=(2, T, B))
         state, d = rng.standard_normal((layers_, 1, B, H)).astype(dtype), p.zeros()
         draw = Draw(Dropout(layers=0.5, states=0.5), 1, 2) if masked else None
-        yield network.loss_and_gradients(p, Batch(x, y, state=state), d, normaliser=7.0, draw=draw)
+        yield network.loss_and_gradients(p, Batch(x, y, state=state), d, normalizer=7.0, draw=draw)
         yield from (d.buffer, state.copy())
         o = rng.standard_normal((B, V)).astype(dtype)
         options = {"temperature": np.full(B, 0.9), "top_k": np.full(B, 3), "top_p": np.full(B, 0.9)}

@@ -146,7 +146,7 @@ def test_the_clipped_gradient_is_that_of_the_mean_loss():
         return trace(network, q, x).losses(y).mean()
 
     gradients = p.zeros()
-    network.loss_and_gradients(p, Batch(x[:, None], y[:, None]), gradients, normaliser=9)
+    network.loss_and_gradients(p, Batch(x[:, None], y[:, None]), gradients, normalizer=9)
     up, down = p.zeros(), p.zeros()
     up.buffer[:], down.buffer[:] = p.buffer + 1e-5 * gradients.buffer, p.buffer - 1e-5 * gradients.buffer
     assert found.norm**2 == pytest.approx((loss(up) - loss(down)) / 2e-5, rel=1e-6)

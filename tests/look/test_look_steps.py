@@ -18,9 +18,9 @@ from elman import maths
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.errors import ArgumentError, DataError, ElmanError, NotFittedError, RangeError, RunError, VocabularyError
 from elman.look.equations import ACTIVATIONS, STACKED, equations
+from elman.look.line_tracer import Line, watch
 from elman.look.passes import Passes
 from elman.look.steps import steps, steps_data
-from elman.look.watch import Line, watch
 from elman.maths.cells import RNNCell
 from elman.maths.recurrence import cell_backward, cell_forward
 from elman.models import LanguageModel
@@ -123,7 +123,7 @@ def expected(network, p, x, y):
         entering = h[1:]
     o = maths.output_forward(entering, p["head.W_hy"], p["head.b_y"])
     out["o", None], out["y_hat", None] = o, maths.softmax(o)
-    out["L", None], d_o = maths.cross_entropy(o, y[:, np.newaxis], normaliser=T)
+    out["L", None], d_o = maths.cross_entropy(o, y[:, np.newaxis], normalizer=T)
     out["d_o", None] = d_o
     output = maths.output_backward(d_o, entering, p["head.W_hy"])
     out["d_W_hy", None], out["d_b_y", None], direct = output
@@ -160,7 +160,7 @@ def test_numbers_are_those_of_the_equations(words, activation, layers):
     np.testing.assert_array_equal(np.concatenate(found(told, "x"))[np.arange(len(x)), x], 1)
     gradients = model.parameters_.zeros()
     batch = Batch(x[:, np.newaxis], y[:, np.newaxis])
-    model.network_.loss_and_gradients(model.parameters_, batch, gradients, normaliser=len(x))
+    model.network_.loss_and_gradients(model.parameters_, batch, gradients, normalizer=len(x))
     np.testing.assert_allclose(found(told, "d_W_hh", 0)[0], gradients["layers.0.W_hh"], atol=1e-12)
     for step in told:
         assert step.result.array.ndim == len(step.result.axes)

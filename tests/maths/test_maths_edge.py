@@ -249,9 +249,9 @@ def test_k1_and_k2_out_of_range(k1, k2, name):
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, math.nan, math.inf, "many", [1, 2], {}])
-def test_a_normaliser_that_cannot_divide(wrong):
+def test_a_normalizer_that_cannot_divide(wrong):
     for function in ("cross_entropy", "mean_squared_error"):
-        says(refused(ArgumentError, function, normaliser=wrong), "normaliser", "above 0")
+        says(refused(ArgumentError, function, normalizer=wrong), "normalizer", "above 0")
 
 
 def test_targets_that_are_no_distributions():
@@ -321,8 +321,8 @@ OPTIONS = {
     "rnn_forward": ["activation", "lengths", "h_mask", "out"],
     "rnn_backward": ["activation", "lengths", "h_mask", "out"],
     "truncated_backward": ["activation", "lengths", "h_mask", "out", "k1", "k2"],
-    "cross_entropy": ["weights", "normaliser", "out"],
-    "mean_squared_error": ["weights", "normaliser", "out"],
+    "cross_entropy": ["weights", "normalizer", "out"],
+    "mean_squared_error": ["weights", "normalizer", "out"],
 }
 
 

@@ -60,7 +60,7 @@ def test_cross_entropy_by_hand():
     loss, d_o = maths.cross_entropy(o, np.array([0, 0]))
     assert loss == pytest.approx(math.log(4) + math.log(5 / 4), rel=1e-14)
     np.testing.assert_allclose(d_o, [[-3 / 4, 3 / 4], [-1 / 5, 1 / 5]], rtol=1e-14)
-    loss, d_o = maths.cross_entropy(o, np.array([0, 0]), weights=np.array([2.0, 3.0]), normaliser=10)
+    loss, d_o = maths.cross_entropy(o, np.array([0, 0]), weights=np.array([2.0, 3.0]), normalizer=10)
     assert loss == pytest.approx((2 * math.log(4) + 3 * math.log(5 / 4)) / 10, rel=1e-14)
     np.testing.assert_allclose(d_o, [[-0.15, 0.15], [-0.06, 0.06]], rtol=1e-14)
 
@@ -89,8 +89,8 @@ def test_ids_equal_one_hot_distributions(o, seed, weighted):
     rng = np.random.default_rng(seed)
     ids = rng.integers(o.shape[-1], size=o.shape[:-1])
     weights = rng.uniform(0, 2, o.shape[:-1]) if weighted else None
-    loss, d_o = maths.cross_entropy(o, ids, weights=weights, normaliser=3.0)
-    one_hot_loss, one_hot_d_o = maths.cross_entropy(o, np.eye(o.shape[-1])[ids], weights=weights, normaliser=3.0)
+    loss, d_o = maths.cross_entropy(o, ids, weights=weights, normalizer=3.0)
+    one_hot_loss, one_hot_d_o = maths.cross_entropy(o, np.eye(o.shape[-1])[ids], weights=weights, normalizer=3.0)
     assert loss == pytest.approx(one_hot_loss, rel=1e-12)
     np.testing.assert_allclose(d_o, one_hot_d_o, rtol=1e-12, atol=1e-15)
 
@@ -115,9 +115,9 @@ def test_a_weight_of_zero_removes_a_row():
         assert not d_o[1:].any()
 
 
-def test_the_normaliser_divides_and_is_one_unless_given():
+def test_the_normalizer_divides_and_is_one_unless_given():
     o, y = example()
-    for plain, one, (loss, d_o) in zip(both(o, y), both(o, y, normaliser=1), both(o, y, normaliser=8.0), strict=True):
+    for plain, one, (loss, d_o) in zip(both(o, y), both(o, y, normalizer=1), both(o, y, normalizer=8.0), strict=True):
         assert plain[0] == one[0]
         assert loss == pytest.approx(plain[0] / 8, rel=1e-14)
         np.testing.assert_allclose(d_o, plain[1] / 8, rtol=1e-14)
@@ -158,7 +158,7 @@ def test_the_logits_are_kept_where_no_out_is_given():
 
 def test_mean_squared_error_by_hand():
     o, y = np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([[0.0, 4.0], [3.0, 2.0]])
-    loss, d_o = maths.mean_squared_error(o, y, normaliser=4)
+    loss, d_o = maths.mean_squared_error(o, y, normalizer=4)
     assert loss == (1 + 4 + 0 + 9) / 4
     assert d_o.tolist() == [[0.5, -1.0], [0.0, 1.5]]
     loss, d_o = maths.mean_squared_error(o, y, weights=np.array([1.0, 2.0]))
@@ -170,7 +170,7 @@ def test_mean_squared_error_by_hand():
 def test_dtype_is_kept_and_the_loss_is_a_float(dtype):
     o, y = (a.astype(dtype) for a in example())
     weights = np.ones((4, 3), dtype)
-    for loss, d_o in both(o, y, weights=weights, normaliser=12):
+    for loss, d_o in both(o, y, weights=weights, normalizer=12):
         assert type(loss) is float
         assert d_o.dtype == dtype
     assert maths.softmax(o).dtype == maths.softmax_backward(o, maths.softmax(o)).dtype == dtype

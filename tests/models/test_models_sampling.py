@@ -262,7 +262,7 @@ def test_a_prompt_of_which_nothing_is_known_is_no_prompt():
         assert writer.write("XYZ", length=9, unknown="skip") == "XYZ" + writer.write(length=9)
 
 
-def test_a_prompt_of_unknown_words_offers_both_ways_out():
+def test_a_prompt_of_unknown_words_offers_bidirectional_out():
     writer = random_writer(VOCABULARIES["word"])
     with pytest.raises(VocabularyError, match=r"' dog'.*--unknown replace.*--unknown skip"):
         writer.stream("the dog")

@@ -108,7 +108,7 @@ def test_a_tagger_sees_what_comes_later():
     words = [list(word) for word in WORDS]
     ends = [[word[-1]] * len(word) for word in words]  # each step is tagged with the last letter
     both = SequenceTagger(**QUICK | {"epochs": 25, "dropout": 0.0}).fit(words, ends)
-    one = SequenceTagger(**QUICK | {"epochs": 25, "dropout": 0.0, "both_ways": False}).fit(words, ends)
+    one = SequenceTagger(**QUICK | {"epochs": 25, "dropout": 0.0, "bidirectional": False}).fit(words, ends)
     assert both.score(words, ends) > 0.95 > one.score(words, ends)
     assert [len(tags) for tags in both.predict(words)] == [len(word) for word in words]
     for proba, word in zip(both.predict_proba(words), words, strict=True):
@@ -132,13 +132,19 @@ def test_a_seeded_sequence_is_the_same_alone_or_among_others():
 
 
 @pytest.mark.parametrize("reverse_source", [False, True])
-@pytest.mark.parametrize("both_ways", [False, True])
-def test_sequence_to_sequence_learns_to_copy(reverse_source, both_ways):
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_sequence_to_sequence_learns_to_copy(reverse_source, bidirectional):
     short = [word[:3] for word in WORDS]
     upper = [word.upper() for word in short]
     model = Seq2Seq(
         **QUICK
-        | {"hidden": 48, "epochs": 40, "learning_rate": 5e-3, "both_ways": both_ways, "reverse_source": reverse_source}
+        | {
+            "hidden": 48,
+            "epochs": 40,
+            "learning_rate": 5e-3,
+            "bidirectional": bidirectional,
+            "reverse_source": reverse_source,
+        }
     ).fit(short, upper)
     assert model.score(short, upper) > 0.9
     assert model.predict(short[:5], beam=3) == upper[:5]
@@ -510,7 +516,7 @@ def test_what_is_set_between_two_passes_counts(task):
     assert plain == after(epochs=99, hidden=(QUICK | own)["hidden"])
     for changes in (
         {"learning_rate": 0.001},
-        {"optimiser": "sgd"},
+        {"optimizer": "sgd"},
         {"dropout": 0.4},
         {"batch": 7},
         {"clip_norm": 1e-3},
@@ -533,7 +539,7 @@ def test_a_class_weight_set_between_two_passes_counts():
         ("classify", {"pooling": "max"}),
         ("classify", {"tokens": "byte"}),
         ("regress", {"scale": False}),
-        ("tag", {"both_ways": False}),
+        ("tag", {"bidirectional": False}),
         ("generate", {"embedding": 3}),
         ("translate", {"reverse_source": False}),
     ],
@@ -551,8 +557,8 @@ def test_what_a_model_is_made_of_cannot_be_set_between_two_passes(task, changes)
 
 @pytest.mark.parametrize("task", ["classify", "regress", "tag", "translate"])
 def test_transform_shows_the_states_of_all_layers(task):
-    model = made(task, layers=2, both_ways=task in ("tag", "translate"))
-    X, directions = CASES[task][2], 1 + model.both_ways
+    model = made(task, layers=2, bidirectional=task in ("tag", "translate"))
+    X, directions = CASES[task][2], 1 + model.bidirectional
     states = model.transform(X)
     assert states.shape == (len(X), 2 * directions * model.hidden)
     for row, every in zip(X, model.transform(X, steps=True), strict=True):
@@ -602,7 +608,7 @@ def test_the_count_of_steps_goes_on_in_a_model_that_comes_back(task, tmp_path):
     assert known.fit(X, y).n_iter_ == model.epochs * a_pass
 
 
-def test_the_optimiser_of_a_model_that_comes_back_begins_at_its_first_step(tmp_path):
+def test_the_optimizer_of_a_model_that_comes_back_begins_at_its_first_step(tmp_path):
     made("classify").save(tmp_path / "run")
     known = load_model(tmp_path / "run")
     before = known.fitted_.parameters.buffer.copy()
@@ -612,27 +618,27 @@ def test_the_optimiser_of_a_model_that_comes_back_begins_at_its_first_step(tmp_p
 
 
 @pytest.mark.parametrize("old", ["sgd", "rmsprop", "adamw"])
-def test_another_optimiser_begins_at_its_first_step(old):
+def test_another_optimizer_begins_at_its_first_step(old):
     options = {"batch": len(WORDS), "clip_norm": 0.0, "momentum": 0.5, "accumulate": 2}  # one step a pass
-    model = SequenceClassifier(**QUICK | options, optimiser=old)
+    model = SequenceClassifier(**QUICK | options, optimizer=old)
     for _ in range(4):
         model.partial_fit(WORDS, FIRST)
     taken, before = model.n_iter_, model.fitted_.parameters.buffer.copy()
     for count in (1, 2):
-        model.set_params(optimiser="adam").partial_fit(WORDS, FIRST)
+        model.set_params(optimizer="adam").partial_fit(WORDS, FIRST)
         assert model.n_iter_ == taken + count  # counts on all the same
         if count == 1:
             moved = abs(model.fitted_.parameters.buffer - before).max()
             assert moved == pytest.approx(model.learning_rate, rel=0.01)
 
 
-def test_a_pass_may_be_interrupted_before_another_optimiser_has_a_memory(monkeypatch):
+def test_a_pass_may_be_interrupted_before_another_optimizer_has_a_memory(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    model = SequenceClassifier(**QUICK, optimiser="sgd").partial_fit(WORDS, FIRST)
+    model = SequenceClassifier(**QUICK, optimizer="sgd").partial_fit(WORDS, FIRST)
     taken = model.n_iter_
-    model.set_params(optimiser="adam")
+    model.set_params(optimizer="adam")
     with monkeypatch.context() as patch:
         patch.setattr("elman.training.trainer.update", interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -700,7 +706,7 @@ def test_a_weight_counts_every_step_of_its_sequence():
     )
 
 
-def test_a_list_may_have_any_length_whatever_its_neighbours():
+def test_a_list_may_have_any_length_whatever_its_neighbors():
     model = SequenceClassifier(**QUICK).fit([[1.0, 2.0, 3.0]] * 10 + [[0.0, 0.0, 1.0]] * 10, [0, 1] * 10)
     assert model.predict([[1.0, 2.0]]).shape == (1,)
     assert model.predict([[1.0, 2.0], [1.0]]).shape == (2,)
@@ -724,7 +730,9 @@ def test_a_constant_feature_is_not_blown_up():
 
 def test_arrays_of_strings_and_numpys_own_options_are_taken():
     words = np.array(WORDS)
-    assert SequenceClassifier(**QUICK, both_ways=np.True_).fit(words, np.array(FIRST)).predict(words[:3]).shape == (3,)
+    assert SequenceClassifier(**QUICK, bidirectional=np.True_).fit(words, np.array(FIRST)).predict(words[:3]).shape == (
+        3,
+    )
     tokens = np.array([["a", "b"], ["b", "a"]] * 10)
     assert SequenceClassifier(**QUICK).fit(tokens, [0, 1] * 10).fitted_.terms.inputs.symbols.kind == "list"
 
@@ -860,7 +868,9 @@ def test_examples_of_odd_shapes_are_refused_or_harmless_even_if_their_hash_fits(
     ],
 )
 def test_weights_so_large_that_probabilities_are_nan_are_an_error_and_no_class(kind, ask):
-    model = kind(**QUICK | {"epochs": 1, "both_ways": False}).fit(WORDS, FIRST if kind is SequenceClassifier else TAGS)
+    model = kind(**QUICK | {"epochs": 1, "bidirectional": False}).fit(
+        WORDS, FIRST if kind is SequenceClassifier else TAGS
+    )
     model.fitted_.parameters.buffer[:] = 3e38
     with pytest.raises(NotFiniteError, match=r"what the model says of sequence \d+: expected finite numbers"):
         getattr(model, ask)(WORDS)
@@ -1060,7 +1070,7 @@ def test_what_tells_no_classes_has_no_accuracy(task):
     assert {event.validation_accuracy for event in seen} == {None}
 
 
-@pytest.mark.parametrize("options", [{}, {"pooling": "mean"}, {"pooling": "max", "both_ways": True}, {"tag": True}])
+@pytest.mark.parametrize("options", [{}, {"pooling": "mean"}, {"pooling": "max", "bidirectional": True}, {"tag": True}])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_loss_of_validation_is_the_loss_of_training(options, precision):
     """Two ways through a network: without gradients and with them."""
@@ -1075,7 +1085,7 @@ def test_the_loss_of_validation_is_the_loss_of_training(options, precision):
     for rows in sequence_task.by_length(examples):
         batch = sequence_task.as_batch(examples, rows, fitted.parameters.buffer.dtype)
         room = fitted.parameters.zeros()
-        total += fitted.network.loss_and_gradients(fitted.parameters, batch, room, normaliser=1.0)
+        total += fitted.network.loss_and_gradients(fitted.parameters, batch, room, normalizer=1.0)
         units += fitted.network.units(batch)
     found = sequence_task.validation(fitted.network, fitted.parameters, examples).loss
     assert found == pytest.approx(total / units, rel=1e-6 if precision == "float32" else 1e-12)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elman.config import Config, Optimiser
+from elman.config import Config, Optimizer
 from elman.data import open_corpus
 from elman.errors import ArgumentError, CheckpointError, MissingExtraError, RangeError, RunError, UnknownNameError
 from elman.models import LanguageModel
@@ -46,14 +46,14 @@ def test_the_table_names_fields_and_nothing_else() -> None:
 
 
 def test_ways_to_name_a_range() -> None:
-    assert space(["lr=1e-3..1e-2", "hidden=8..64", "--batch=4,8", "clip-norm=0..2", "optimiser=adam,sgd"]) == [
+    assert space(["lr=1e-3..1e-2", "hidden=8..64", "--batch=4,8", "clip-norm=0..2", "optimizer=adam,sgd"]) == [
         Dimension("learning_rate", 1e-3, 1e-2, log=True),
         Dimension("hidden", 8, 64, log=True, whole=True),
         Dimension("batch", whole=True, choices=(4, 8)),
         Dimension("clip_norm", 0.0, 2.0),  # from 0 no factor leads up
-        Dimension("optimiser", choices=("adam", "sgd")),
+        Dimension("optimizer", choices=("adam", "sgd")),
     ]
-    assert space(["optimizer"])[0].choices == get_args(Optimiser)
+    assert space(["optimizer"])[0].choices == get_args(Optimizer)
 
 
 @pytest.mark.parametrize(("word", "kind", "message"), [
@@ -171,7 +171,7 @@ def test_bad_trials_are_cut_short_and_leave_nothing(text: Path) -> None:
 
 
 def test_what_diverges_or_makes_no_sense_counts_as_a_trial(text: Path) -> None:
-    wild = sweep(text, "lr=1e5,1e6", optimiser="sgd", clip_norm=0.0, retries=0)
+    wild = sweep(text, "lr=1e5,1e6", optimizer="sgd", clip_norm=0.0, retries=0)
     seen: list[object] = []
     assert wild.run(2, seen.append)
     assert [event.why for event in seen if isinstance(event, TrialEnded)] == ["diverged", "diverged"]

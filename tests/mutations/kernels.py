@@ -18,7 +18,7 @@ TESTS = {
     "pooling.py": ["tests/kernels/test_kernels_loss.py::test_pooling_is_that_of_maths"],
     "layers.py": ["tests/kernels/test_kernels_network.py::test_other_activations"],
     "dropout.py": ["tests/kernels/test_kernels_dropout.py"],
-    "optimise.py": ["tests/kernels/test_kernels_optimise.py"],
+    "optimizers.py": ["tests/kernels/test_kernels_optimizers.py"],
     "sample.py": ["tests/kernels/test_kernels_sample.py::test_any_logits_and_any_choice"],
 }
 
@@ -58,8 +58,9 @@ MUTANTS = [
     # the output layer and dropout
     ("layers.py", "    d_b_y[:] = 0\n    column_sums", "    column_sums", "d_b_y of the step before"),
     ("dropout.py", "mix(u4(t) ^ low)", "mix(low)", "the same mask at all steps"),
-    # optimisers
-    ("optimise.py", "n(1 - r.momentum), n(r.decay), n(1 - r.decay)", "n(1 - r.momentum), n(r.decay), n(1 - n(r.decay))",
+    # optimizers
+    ("optimizers.py", "n(1 - r.momentum), n(r.decay), n(1 - r.decay)",
+     "n(1 - r.momentum), n(r.decay), n(1 - n(r.decay))",
      "1 - β in float32"),
     # sampling
     ("sample.py", "top_p * (1 - 1e-12) * total", "top_p * (1 - 1e-12)", "top_p of a sum that is not 1"),

@@ -36,8 +36,8 @@ def test_a_mistake_is_killed_what_changes_nothing_survives_and_what_cannot_run_i
     code, output = mutate(table(tmp_path, *mutants))
     assert code == 1, output
     assert "2 of 4 killed" in output
-    assert "SURVIVED: src/elman/maths/rtrl.py" in output
-    assert "BROKEN: src/elman/maths/rtrl.py" in output
+    assert "SURVIVED: src/elman/maths/real_time_learning.py" in output
+    assert "BROKEN: src/elman/maths/real_time_learning.py" in output
     assert "SyntaxError" in output
 
 

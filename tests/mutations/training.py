@@ -7,7 +7,7 @@ TRAINER, RESUME = "tests/training/test_training_trainer.py", "tests/training/tes
 TESTS = {
     "trainer.py": [TRAINER, RESUME],
     "state.py": [TRAINER, RESUME],
-    "line.py": ["tests/training/test_training_line.py"],
+    "progress_line.py": ["tests/training/test_training_line.py"],
     "schedule.py": [TRAINER],
     "divergence.py": [TRAINER],
 }
@@ -15,7 +15,7 @@ TESTS = {
 MUTANTS = [
     # what is kept
     ("state.py", "self.best[:] = arrays", "arrays", "the best model is not restored"),
-    ("state.py", 'buffer[:] = arrays[f"optimiser.{name}"]', "pass", "the optimiser forgets"),
+    ("state.py", 'buffer[:] = arrays[f"optimizer.{name}"]', "pass", "the optimizer forgets"),
     ("state.py", "self.task.restore(task,", "(task,", "the cursor stays where it is"),
     ("state.py", "self.progress = Progress.from_json(", "Progress.from_json(", "counts go on after a rollback"),
     ("state.py", "copies = {name: array.copy()", "copies = {name: array", "a snapshot changes with the weights"),
@@ -39,5 +39,10 @@ MUTANTS = [
     ("trainer.py", "if self._saved != self._here():", "if False:", "an interrupted run is not saved"),
     ("trainer.py", "state.retries >= c.retries", "state.retries > c.retries", "one try too many"),
     # what is seen of it
-    ("line.py", "isinstance(event, Finished | Failed)", "isinstance(event, Finished)", "an error leaves the line"),
+    (
+        "progress_line.py",
+        "isinstance(event, Finished | Failed)",
+        "isinstance(event, Finished)",
+        "an error leaves the line",
+    ),
 ]

@@ -12,7 +12,7 @@ from toy_cell import ToyCell
 from elman import LanguageModel, Seq2Seq, SequenceTagger, config
 from elman.config import Config
 from elman.maths import cells
-from elman.maths.gradcheck import gradcheck
+from elman.maths.gradient_check import gradcheck
 from elman.maths.recurrence import cell_forward
 from elman.maths.truncation import Truncation, cut_blocks, truncated_cell_backward
 from elman.models import language_run
@@ -43,7 +43,7 @@ def filled(network, seed=0):
 def check(network, batch, dropout):
     p, draw = filled(network), Draw(dropout, 1, 2)
     gradients, unused = p.zeros(), p.zeros()
-    loss = network.loss_and_gradients(p, batch, gradients, normaliser=2.0, draw=draw)
+    loss = network.loss_and_gradients(p, batch, gradients, normalizer=2.0, draw=draw)
     masks = network.masks(draw, batch, np.arange(B), np.float64) if any(dropout) else (NO_MASKS,) * len(network.stacks)
 
     def whole():
@@ -130,7 +130,7 @@ def test_a_window_with_carried_state_is_truncated_through_all_layers():
     states, gradients = rng.standard_normal((2, 2, B, H)), []
     for truncation in (None, Truncation(6, 6), Truncation(2, 3)):
         d = p.zeros()
-        network.loss_and_gradients(p, Batch(x, y, state=states.copy()), d, normaliser=1.0, truncation=truncation)
+        network.loss_and_gradients(p, Batch(x, y, state=states.copy()), d, normalizer=1.0, truncation=truncation)
         gradients.append(d.buffer)
     np.testing.assert_array_equal(gradients[0], gradients[1])
     assert np.abs(gradients[0] - gradients[2]).max() > 1e-3

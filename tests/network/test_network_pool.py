@@ -27,7 +27,7 @@ def bits():
     p = network.initial(rng, recurrent="orthogonal", gain=1, token_scale=0.3, dtype=np.dtype("float32"))
     x, y = rng.integers(9, size=(2, 5, 80))
     d = p.zeros()
-    network.loss_and_gradients(p, Batch(x, y), d, normaliser=1)
+    network.loss_and_gradients(p, Batch(x, y), d, normalizer=1)
     return d.buffer.tobytes()
 
 pool.set_threads(3)
@@ -126,7 +126,7 @@ def test_callers_from_several_threads_at_once_get_the_bits_that_they_get_alone()
         state, seen = network.stack.zero_state(80, p.buffer.dtype), []
         for _ in range(5):
             d = p.zeros()
-            network.loss_and_gradients(p, Batch(x, y, state=state), d, normaliser=1)
+            network.loss_and_gradients(p, Batch(x, y, state=state), d, normalizer=1)
             seen.append(d.buffer.tobytes())
         return seen
 

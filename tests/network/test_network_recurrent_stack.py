@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from elman.maths.gradcheck import gradcheck
+from elman.maths.gradient_check import gradcheck
 from elman.maths.pooling import max_backward, max_forward, mean_backward, mean_forward
 from elman.network import Masks, Parameters, Stack
 from elman.network.stack import NO_MASKS
@@ -14,8 +14,8 @@ T, B, X, H = 4, 3, 3, 4
 LENGTHS = np.array([4, 2, 0])
 
 
-def made(rng, *, both_ways=False, layers=1, embedding=0, learned_state=False):
-    encoder = Stack(X, H, layers, bidirectional=both_ways, embedding=embedding, learned_state=learned_state)
+def made(rng, *, bidirectional=False, layers=1, embedding=0, learned_state=False):
+    encoder = Stack(X, H, layers, bidirectional=bidirectional, embedding=embedding, learned_state=learned_state)
     p = Parameters(encoder.shapes, np.float64)
     p.buffer[:] = 0.6 * rng.standard_normal(p.buffer.size)
     return encoder, p
@@ -30,14 +30,14 @@ def drawn_masks(rng, encoder, tokens):
     return Masks(inputs, layers, tuple(mask(B, H) for _ in encoder.names))
 
 
-@pytest.mark.parametrize(("both_ways", "layers"), [*itertools.product((False, True), (1, 2))])
+@pytest.mark.parametrize(("bidirectional", "layers"), [*itertools.product((False, True), (1, 2))])
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("tokens", "embedding"), [(False, 0), (True, 0), (True, 2)])
 @pytest.mark.parametrize("learned_state", [False, True])
-def test_gradients_of_outputs_and_final_states(both_ways, layers, ragged, masked, tokens, embedding, learned_state):
+def test_gradients_of_outputs_and_final_states(bidirectional, layers, ragged, masked, tokens, embedding, learned_state):
     rng = np.random.default_rng(3)
-    encoder, p = made(rng, both_ways=both_ways, layers=layers, embedding=embedding, learned_state=learned_state)
+    encoder, p = made(rng, bidirectional=bidirectional, layers=layers, embedding=embedding, learned_state=learned_state)
     x = rng.integers(X, size=(T, B)) if tokens else rng.standard_normal((T, B, X))
     lengths = LENGTHS if ragged else None
     masks = drawn_masks(rng, encoder, tokens) if masked else NO_MASKS
@@ -86,10 +86,10 @@ def test_pooling_looks_at_a_rows_own_steps_only(pool):
     np.testing.assert_allclose(pooled[1], pool(h[:2, 1:2], None).vector[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("both_ways", [False, True])
-def test_a_padded_batch_equals_its_rows_one_by_one(both_ways):
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_padded_batch_equals_its_rows_one_by_one(bidirectional):
     rng = np.random.default_rng(1)
-    encoder, p = made(rng, both_ways=both_ways, layers=2)
+    encoder, p = made(rng, bidirectional=bidirectional, layers=2)
     x = rng.standard_normal((T, B, X))
     d_outputs = rng.standard_normal((T, B, encoder.width))
     d_outputs[LENGTHS[1] :, 1], d_outputs[:, 2] = 0, 0

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from elman.maths.gradcheck import gradcheck
+from elman.maths.gradient_check import gradcheck
 from elman.network import Batch, Draw, Dropout, EncoderDecoder, HeadNetwork, Stack
 from elman.network.network import DecoderState
 from elman.network.pool import set_threads
@@ -72,7 +72,7 @@ def check_gradients(network, batch, dropout):
     rng = np.random.default_rng(7)
     p = filled(network, rng)
     draw, gradients, unused = Draw(dropout, 3, 4), p.zeros(), p.zeros()
-    loss = network.loss_and_gradients(p, batch, gradients, normaliser=2.5, draw=draw)
+    loss = network.loss_and_gradients(p, batch, gradients, normalizer=2.5, draw=draw)
     masks = network.masks(draw, batch, np.arange(B), FLOAT64) if any(dropout) else (NO_MASKS,) * len(network.stacks)
 
     def whole():
@@ -146,9 +146,9 @@ def test_a_padded_batch_equals_its_sequences_one_by_one(kind):
     network, batch = made(kind)
     p = filled(network, np.random.default_rng(0))
     whole, apart = p.zeros(), p.zeros()
-    loss = network.loss_and_gradients(p, batch, whole, normaliser=1)
+    loss = network.loss_and_gradients(p, batch, whole, normalizer=1)
     alone = [
-        network.loss_and_gradients(p, batch.take(slice(i, i + 1)), apart, normaliser=1, add=True) for i in range(B)
+        network.loss_and_gradients(p, batch.take(slice(i, i + 1)), apart, normalizer=1, add=True) for i in range(B)
     ]
     assert loss == pytest.approx(sum(alone), rel=1e-12)
     np.testing.assert_allclose(whole.buffer, apart.buffer, rtol=1e-12, atol=1e-12)
@@ -161,11 +161,11 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
     network, batch = made(kind)
     p = filled(network, np.random.default_rng(0))
     before, after = p.zeros(), p.zeros()
-    loss = network.loss_and_gradients(p, batch, before, normaliser=1)
+    loss = network.loss_and_gradients(p, batch, before, normalizer=1)
     over = np.arange(T)[:, np.newaxis] >= LENGTHS
     x = batch.x.copy()
     x[over] = (x[over] + 1) % X
-    assert network.loss_and_gradients(p, batch._replace(x=x), after, normaliser=1) == loss
+    assert network.loss_and_gradients(p, batch._replace(x=x), after, normalizer=1) == loss
     np.testing.assert_array_equal(before.buffer, after.buffer)
 
 
@@ -180,7 +180,7 @@ def test_the_number_of_threads_changes_no_bit(kind):
         for threads in (1, 2, 3, 8):
             set_threads(threads)
             gradients = p.zeros()
-            loss = network.loss_and_gradients(p, repeated, gradients, normaliser=1, draw=Draw(DROPOUTS[1], 1, 2))
+            loss = network.loss_and_gradients(p, repeated, gradients, normalizer=1, draw=Draw(DROPOUTS[1], 1, 2))
             results.append((loss, gradients.buffer.tobytes()))
     finally:
         set_threads(None)

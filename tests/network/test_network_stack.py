@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elman.maths.gradcheck import gradcheck
+from elman.maths.gradient_check import gradcheck
 from elman.maths.truncation import Truncation
 from elman.network import Batch, Draw, Dropout, HeadNetwork, Parameters, Stack, language_network
 from elman.network.pool import set_threads
@@ -46,7 +46,7 @@ class Trial:
         self.masks = None
         if self.draw is not None:
             (self.masks,) = self.network.masks(self.draw, Batch(self.x, self.y), np.arange(B), np.float64)
-        self.normaliser = 0.7 * T * B
+        self.normalizer = 0.7 * T * B
         self.function = FUNCTIONS[activation]
 
     def gradients(
@@ -55,7 +55,7 @@ class Trial:
         d, state = self.p.zeros() if into is None else into, self.state.copy()
         loss = self.network.loss_and_gradients(
             self.p, Batch(self.x, self.y, state=state), d,
-            normaliser=self.normaliser, draw=self.draw, truncation=truncation, add=into is not None,
+            normalizer=self.normalizer, draw=self.draw, truncation=truncation, add=into is not None,
         )  # fmt: skip
         return loss, d, state
 
@@ -75,7 +75,7 @@ class Trial:
         o = np.array(outs[silent:]) @ self.p["head.W_hy"] + self.p["head.b_y"]
         y_hat = np.exp(o) / np.exp(o).sum(axis=2, keepdims=True)
         y = ONE_HOT[self.y[steps.start + silent : steps.stop]]
-        return (-np.log((y * y_hat).sum(axis=2)).sum(axis=1) / self.normaliser).tolist(), states
+        return (-np.log((y * y_hat).sum(axis=2)).sum(axis=1) / self.normalizer).tolist(), states
 
     def whole_loss(self) -> float:
         return sum(self.losses(self.state, range(len(self.y)))[0])
@@ -176,7 +176,7 @@ def test_two_windows_with_carried_state_are_one_long_window() -> None:
                 trial.p,
                 Batch(trial.x[steps], trial.y[steps], state=state),
                 trial.p.zeros(),
-                normaliser=trial.normaliser,
+                normalizer=trial.normalizer,
             )
         )
     assert sum(parts) == pytest.approx(loss, rel=1e-12)
@@ -196,7 +196,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(dtype: type, truncation
         set_threads(threads)
         state, d = network.stack.zero_state(150, np.dtype(dtype)), p.zeros()
         batch = Batch(x, y, state=state)
-        losses = [network.loss_and_gradients(p, batch, d, normaliser=9, truncation=truncation) for _ in range(3)]
+        losses = [network.loss_and_gradients(p, batch, d, normalizer=9, truncation=truncation) for _ in range(3)]
         results.add((*losses, d.buffer.tobytes(), state.tobytes()))
     assert len(results) == 1
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from training_tools import CASES, small_config, start
 
-from elman.cli import ranks
+from elman.cli import mpi
 from elman.cli.main import main
 from elman.models import language_run
 from elman.models.evaluation import CHUNK, mean_loss
@@ -45,7 +45,7 @@ def equal(folder: Path) -> int:
         start(folder / "text.txt", folder / "many" / name, **options)
     start(folder / "text.txt", folder / "many" / "single", **SINGLE)
     validation()
-    if ranks.launch().size == 2:  # there is a batch of 2
+    if mpi.launch().size == 2:  # there is a batch of 2
         sequences(folder / "many")
     return elman("train", "--resume", folder / "many" / "resumed", "--steps=20")
 
@@ -121,14 +121,14 @@ def without_mpi(folder: Path) -> int:
     """The command under launchers of which this Python knows no more than their variables."""
     sys.modules["mpi4py"] = None  # type: ignore[assignment]
     waited: list[float] = []
-    ranks.time.sleep = waited.append
+    mpi.time.sleep = waited.append
     status = 0
     for number, variables in enumerate(json.loads((folder / "launches.json").read_bytes())):
         os.environ.update(variables)
         print(f"launch {number}", file=sys.__stderr__, flush=True)
         status = elman("train", folder / "text.txt", "--out", folder / "run")
         assert status == 2, variables
-        assert waited.pop() == (ranks.FIRST if ranks.launch().rank else 0)  # rank 0 speaks before others leave
+        assert waited.pop() == (mpi.FIRST if mpi.launch().rank else 0)  # rank 0 speaks before others leave
         for name in variables:
             del os.environ[name]
     return status
@@ -138,4 +138,4 @@ SHARED: dict[str, Callable[[Path], int]] = {"equal": equal, "full": full, "broke
 
 if __name__ == "__main__":
     what, where = sys.argv[1], Path(sys.argv[2])
-    sys.exit(without_mpi(where) if what == "without_mpi" else ranks.as_a_rank(lambda: SHARED[what](where)))
+    sys.exit(without_mpi(where) if what == "without_mpi" else mpi.as_a_rank(lambda: SHARED[what](where)))

@@ -102,7 +102,7 @@ def test_arrays_larger_than_expected_are_not_read(tmp_path: Path) -> None:
         read_arrays(tmp_path / "x.safetensors", {"x": ((4,), np.dtype(np.float32))})
 
 
-def test_arrays_are_those_of_safetensors_both_ways(tmp_path: Path) -> None:
+def test_arrays_are_those_of_safetensors_bidirectional(tmp_path: Path) -> None:
     kinds = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint16", "uint8", "bool")
     arrays = {f"a.{kind}": np.arange(12).reshape(3, 4).astype(kind) for kind in kinds}
     arrays |= {"scalar": np.float32(3).reshape(()), "empty": np.empty((0, 5)), "turned": arrays["a.float64"].T}

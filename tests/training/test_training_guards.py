@@ -34,7 +34,7 @@ def test_ids_out_of_range_never_reach_compiled_code(bad: int) -> None:
         network.read(network.pack(p), wrong, state)
     for x, y, name in ((wrong, good, "x"), (good, wrong, "y")):
         with pytest.raises(RangeError, match=f"{name}: expected ids from 0 to 4"):
-            network.loss_and_gradients(p, Batch(x, y, state=state), p.zeros(), normaliser=1)
+            network.loss_and_gradients(p, Batch(x, y, state=state), p.zeros(), normalizer=1)
 
 
 def test_a_budget_in_seconds_does_not_count_the_first_step(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

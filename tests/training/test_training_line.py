@@ -30,7 +30,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
     """What a call writes to stderr where that is a real terminal, 100 characters wide."""
     pty = pytest.importorskip("pty", reason="no terminals of this kind on Windows")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("elman.training.line.EVERY", 0.0)  # every step, so that there is no chance in it
+    monkeypatch.setattr("elman.training.progress_line.EVERY", 0.0)  # every step, so that there is no chance in it
     ours, theirs = pty.openpty()
     with open(theirs, "w", encoding="utf-8") as stderr:
 
@@ -86,7 +86,7 @@ def test_nothing_is_written_into_a_pipe(text: Path, capfd: pytest.CaptureFixture
 
 
 def test_an_error_begins_on_a_line_of_its_own(shown: Shown) -> None:
-    model = LanguageModel(**SMALL, activation="identity", optimiser="sgd", learning_rate=1e15, warmup=0, retries=0)
+    model = LanguageModel(**SMALL, activation="identity", optimizer="sgd", learning_rate=1e15, warmup=0, retries=0)
 
     def diverge() -> None:
         with pytest.raises(DivergenceError):
@@ -99,7 +99,7 @@ def test_an_error_begins_on_a_line_of_its_own(shown: Shown) -> None:
 
 
 def test_an_error_of_an_estimator_does_so_as_well(shown: Shown) -> None:
-    model = SequenceClassifier(activation="identity", optimiser="sgd", learning_rate=1e15, warmup=0, retries=0)
+    model = SequenceClassifier(activation="identity", optimizer="sgd", learning_rate=1e15, warmup=0, retries=0)
 
     def diverge() -> None:
         with pytest.raises(DivergenceError):
@@ -113,7 +113,7 @@ def test_an_error_of_an_estimator_does_so_as_well(shown: Shown) -> None:
 
 def test_the_width_is_that_of_its_own_terminal(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS")
-    stdout = "elman.training.line.shutil.get_terminal_size"
+    stdout = "elman.training.progress_line.shutil.get_terminal_size"
     monkeypatch.setattr(stdout, lambda: os.terminal_size((int(os.environ.get("COLUMNS", "200")), 24)))
 
     def narrow() -> None:
@@ -159,7 +159,7 @@ EVENTS: list[Event] = [
 
 
 def written(stream: io.StringIO, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("elman.training.line.EVERY", 0.0)
+    monkeypatch.setattr("elman.training.progress_line.EVERY", 0.0)
     monkeypatch.setenv("COLUMNS", str(columns))
     line = ProgressLine(stream)
     for event in EVENTS:
@@ -203,7 +203,7 @@ def test_where_there_is_no_stderr_nothing_is_shown(stderr: object, monkeypatch: 
 
 
 def test_it_is_not_written_more_often_than_an_eye_can_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elman.training.line.EVERY", 1000.0)
+    monkeypatch.setattr("elman.training.progress_line.EVERY", 1000.0)
     stream = Terminal()
     line = ProgressLine(stream)
     for event in (EVENTS[0], *[EVENTS[1]] * 100):
@@ -218,7 +218,7 @@ class Clock:
     """Of this test's own: nothing passes but what is said."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, first: int, steps: int) -> None:
-        monkeypatch.setattr("elman.training.line.EVERY", 0.0)
+        monkeypatch.setattr("elman.training.progress_line.EVERY", 0.0)
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
         self.now, self.stream = 1000.0, Terminal()

@@ -24,7 +24,7 @@ from training_tools import PLAIN, SMALL, command, environment, flags, resume, ro
 from elman.training import Run, Saved
 from elman.training.arrays import read_arrays
 from elman.training.distributed import World
-from elman.training.launch import Launch, fair_threads, launch
+from elman.training.mpi_launch import Launch, fair_threads, launch
 from elman.training.storage import check_folder
 
 MPIRUN = Path(sys.executable).with_name("mpirun")
@@ -303,7 +303,7 @@ def test_ranks_that_cannot_train_together_are_refused_with_one_message(text: Pat
         ([good, new(other), good], "rank 1 differs from rank 0 in the text"),
         ([good, good, new(tmp_path / "nowhere.txt")], "rank 2: .*nowhere.txt"),
         ([new(batch=2)] * 3, "lanes of the batch: .* one for each of the 3 ranks"),
-        ([new(colour="red")] * 3, "elman train has no flag --colour"),
+        ([new(color="red")] * 3, "elman train has no flag --color"),
         ([new(Path("-"))] * 3, "Standard input reaches rank 0 alone"),
         ([["train", "--resume", str(live), "--steps=8"]] * 3, ".*is being trained by another process"),
     ]

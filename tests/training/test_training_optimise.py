@@ -1,4 +1,4 @@
-"""Optimisers, clipping and schedules against formulas written out for single numbers."""
+"""Optimizers, clipping and schedules against formulas written out for single numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from elman.config import TrainingConfig
-from elman.maths.optimise import OPTIMISERS, Rates, clip_by_norm, clip_by_value, global_norm, update
+from elman.maths.optimizers import OPTIMIZERS, Rates, clip_by_norm, clip_by_value, global_norm, update
 from elman.training.schedule import rate_factor
 
 MU, RHO, EPS = 0.8, 0.95, 1e-3
@@ -54,7 +54,7 @@ def test_ten_steps_are_those_of_the_formula(name: str, weight_decay: float) -> N
     rng = np.random.default_rng(1)
     p = rng.standard_normal(5)
     expected, memory_by_hand = p.tolist(), [{} for _ in p]
-    memory = [np.zeros_like(p) for _ in OPTIMISERS[name].memory]
+    memory = [np.zeros_like(p) for _ in OPTIMIZERS[name].memory]
     for t in range(1, 11):
         g, rate = rng.standard_normal(5) * 10.0 ** rng.integers(-4, 2), 0.1 / t
         for i, (old, slope) in enumerate(zip(expected, g.tolist(), strict=True)):
@@ -66,10 +66,10 @@ def test_ten_steps_are_those_of_the_formula(name: str, weight_decay: float) -> N
         np.testing.assert_allclose(p, expected, rtol=1e-10)
 
 
-def test_every_optimiser_works_in_place_on_float32_and_keeps_it() -> None:
-    for name, optimiser in OPTIMISERS.items():
+def test_every_optimizer_works_in_place_on_float32_and_keeps_it() -> None:
+    for name, optimizer in OPTIMIZERS.items():
         p = np.ones(3, np.float32)
-        view, memory = p[:], [np.zeros_like(p) for _ in optimiser.memory]
+        view, memory = p[:], [np.zeros_like(p) for _ in optimizer.memory]
         update(name, p, np.full(3, 0.5, np.float32), Rates(0.1, 1, MU, RHO, EPS, 0.1), memory)
         assert (view < 1).all()
         assert {a.dtype for a in (p, *memory)} == {np.dtype(np.float32)}

@@ -64,7 +64,7 @@ class Descent:
         pass
 
 
-SGD = TrainingConfig(optimiser="sgd", schedule="constant", warmup=0, learning_rate=0.1, clip_norm=0.0, validate_every=2)
+SGD = TrainingConfig(optimizer="sgd", schedule="constant", warmup=0, learning_rate=0.1, clip_norm=0.0, validate_every=2)
 
 
 def run_of(task: Descent, steps: int, run: Run | None = None, **options: Any) -> tuple[list[Event], Trainer]:
@@ -82,7 +82,7 @@ def stepped(events: list[Event]) -> list[Stepped]:
 
 
 def test_accumulated_windows_make_one_step_with_the_mean_gradient(text: Path) -> None:
-    options = {"optimiser": "sgd", "clip_norm": 0.0, "precision": "float64", "schedule": "constant", "warmup": 0}
+    options = {"optimizer": "sgd", "clip_norm": 0.0, "precision": "float64", "schedule": "constant", "warmup": 0}
     task = new_trainer(text, accumulate=3, **options).task
     together = task.parameters.zeros()
     loss = task.add_gradients(together, 0)
@@ -116,7 +116,7 @@ def test_the_state_is_carried_from_window_to_window_and_zero_at_the_start_of_an_
         task.stream.seek({"epoch": 0, "window": step % 2})
         loss = task.add_gradients(d, step)
         batch = Batch(x, y, state=np.zeros_like(carried) if first else carried)
-        expected = task.network.loss_and_gradients(task.parameters, batch, task.parameters.zeros(), normaliser=y.size)
+        expected = task.network.loss_and_gradients(task.parameters, batch, task.parameters.zeros(), normalizer=y.size)
         assert loss == expected
         begin.append(loss)
     assert begin[0] == begin[2]

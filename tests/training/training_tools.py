@@ -38,19 +38,19 @@ SMALL = {
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
     "dropout": {"dropout": 0.3, "sample_every": 9},
-    "early stop": {"learning_rate": 0.5, "optimiser": "sgd", "patience": 2, "validate_every": 2, "clip_norm": 5.0,
+    "early stop": {"learning_rate": 0.5, "optimizer": "sgd", "patience": 2, "validate_every": 2, "clip_norm": 5.0,
                    "steps": 200, "schedule": "constant"},
     "plateau": {"schedule": "plateau", "plateau": 1, "validate_every": 2, "learning_rate": 0.6, "steps": 40,
-                "optimiser": "sgd", "clip_norm": 5.0, "batch": 2},
-    "divergence": {"activation": "identity", "optimiser": "momentum", "learning_rate": 8.0, "warmup": 60,
+                "optimizer": "sgd", "clip_norm": 5.0, "batch": 2},
+    "divergence": {"activation": "identity", "optimizer": "momentum", "learning_rate": 8.0, "warmup": 60,
                    "clip_norm": 0.0, "schedule": "constant", "retries": 12, "validate_every": 4},
-    "divergence, far back": {"activation": "identity", "optimiser": "sgd", "learning_rate": 16.0, "warmup": 60,
+    "divergence, far back": {"activation": "identity", "optimizer": "sgd", "learning_rate": 16.0, "warmup": 60,
                              "clip_norm": 0.0, "schedule": "constant", "retries": 12, "validate_every": 4,
                              "snapshot_every": 16, "save_every": 3},
-    "accumulation": {"accumulate": 3, "optimiser": "rmsprop"},
-    "two layers": {"layers": 2, "optimiser": "adamw", "weight_decay": 0.1},
-    "truncation": {"block": 2, "reach": 4, "optimiser": "momentum", "clip_value": 0.1},
-    "bytes": {"tokens": "byte", "precision": "float64", "optimiser": "adagrad"},
+    "accumulation": {"accumulate": 3, "optimizer": "rmsprop"},
+    "two layers": {"layers": 2, "optimizer": "adamw", "weight_decay": 0.1},
+    "truncation": {"block": 2, "reach": 4, "optimizer": "momentum", "clip_value": 0.1},
+    "bytes": {"tokens": "byte", "precision": "float64", "optimizer": "adagrad"},
 }  # fmt: skip
 
 

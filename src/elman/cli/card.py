@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tyro
 
-from elman.cli.say import console, errors
+from elman.cli.console import console, errors
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Literal
 
 import tyro
 
-from elman.cli.compiling import say_if_compiling
-from elman.cli.say import console
+from elman.cli.compile_notice import say_if_compiling
+from elman.cli.console import console
 from elman.config import TASKS
 from elman.errors import ArgumentError
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elman.cli.say import console, write
+from elman.cli.console import console, write
 from elman.errors import DataError
 
 if TYPE_CHECKING:

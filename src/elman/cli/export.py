@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from elman.cli.say import console, errors
+from elman.cli.console import console, errors
 from elman.errors import ArgumentError, RunError
 
 if TYPE_CHECKING:
-    from elman.exchange.portable import Wrote
+    from elman.exchange.model_file import Wrote
 
 ENDINGS = {"onnx": ".onnx", "torch": ".safetensors", "html": ".html", "npz": ".npz"}
 
@@ -57,7 +57,7 @@ class Export:
 
     def _write(self, out: Path) -> Wrote:
         from elman.exchange import write_npz, write_onnx, write_torch
-        from elman.exchange.portable import Wrote
+        from elman.exchange.model_file import Wrote
 
         if self.to == "html":
             from elman.exchange.html import write_html

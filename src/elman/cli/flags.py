@@ -16,7 +16,7 @@ from typing import Annotated, Any, Union, get_args, get_type_hints
 
 import tyro
 
-from elman.cli.refusals import refusal
+from elman.cli.usage_errors import refusal
 from elman.errors import ArgumentError
 
 NAMES: dict[str, Any] = {

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 
-from elman.cli.say import console, track
+from elman.cli.console import console, track
 
 
 @dataclass(frozen=True)

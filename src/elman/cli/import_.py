@@ -9,7 +9,7 @@ from typing import Literal
 
 import tyro
 
-from elman.cli.say import console, errors
+from elman.cli.console import console, errors
 from elman.errors import ArgumentError
 
 ENDINGS = {".onnx": "onnx", ".safetensors": "torch", ".pt": "torch", ".pth": "torch"}

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import tyro
 
-from elman.cli.compiling import say_if_compiling
+from elman.cli.compile_notice import say_if_compiling
+from elman.cli.console import console
 from elman.cli.progress import reading
-from elman.cli.say import console
 from elman.errors import ArgumentError
 
 
@@ -41,8 +41,8 @@ class Look:
         if self.text == "":
             raise ArgumentError("--text", expected="at least two characters", got="none")
         from elman.data import corpus_from_text, open_corpus
-        from elman.look.examination import examine
         from elman.look.report import place, report_html
+        from elman.look.report_data import examine
         from elman.models import LanguageModel
         from elman.training.storage import write_file
 
@@ -77,7 +77,7 @@ class Look:
 
     def _checked_out(self) -> Path:
         """Where the report goes: refused now, not after the work; nobody else's file is replaced."""
-        from elman.look.replacing import is_page
+        from elman.look.page_marker import is_page
 
         out = self.out or self.run_folder / "look.html"
         if not out.parent.is_dir():

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
-from elman.cli.say import errors, reason
+from elman.cli.console import errors, reason
 from elman.errors import ElmanError, ElmanWarning
 
 #            command: where it is, what it does
@@ -101,7 +101,7 @@ def run(words: list[str]) -> int:
         return status
 
     if name == "train":  # perhaps one of many processes
-        from elman.cli.ranks import as_a_rank
+        from elman.cli.mpi import as_a_rank
 
         return as_a_rank(command)
     return command()

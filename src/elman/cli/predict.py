@@ -11,8 +11,8 @@ from typing import Any
 
 import tyro
 
-from elman.cli.compiling import say_if_compiling
-from elman.cli.say import errors, write
+from elman.cli.compile_notice import say_if_compiling
+from elman.cli.console import errors, write
 from elman.errors import ArgumentError, DataError, RunError
 
 

@@ -12,9 +12,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
 
-from elman.cli.say import console
+from elman.cli.console import console
 from elman.training.events import Event, Finished, RolledBack, Started, Stepped
-from elman.training.line import rolled_back
+from elman.training.progress_line import rolled_back
 
 APART = 0.2  # seconds between two lines: with few examples, a validation every few steps would be a flood
 PLAIN_EVERY = 100  # steps from one line to the next where there is no terminal

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import tyro
 
-from elman.cli.compiling import say_if_compiling
-from elman.cli.say import console, write
+from elman.cli.compile_notice import say_if_compiling
+from elman.cli.console import console, write
 from elman.errors import ArgumentError, RangeError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import tyro
 
-from elman.cli.compiling import say_if_compiling
-from elman.cli.say import console, errors
+from elman.cli.compile_notice import say_if_compiling
+from elman.cli.console import console, errors
 from elman.errors import MissingExtraError
 from elman.serve.limits import Limits
 

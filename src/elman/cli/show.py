@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
+from elman.cli.console import console
 from elman.cli.curve import Points, curve
-from elman.cli.say import console
 from elman.config import TASKS, NetworkConfig, SequenceNetworkConfig, TrainingConfig
 from elman.look.history import is_number, kept
 from elman.training.metrics import UNITS
@@ -59,7 +59,7 @@ def _of_a_language_model(run: Run) -> dict[str, str]:
     return {
         "text": f"{read} {config.data.tokens} tokens, {len(vocabulary)} different",
         "network": _network(config.network),
-        "training": f"{_optimiser(training)}, batch {run.config.get('batch', training.batch)} × window "
+        "training": f"{_optimizer(training)}, batch {run.config.get('batch', training.batch)} × window "
         f"{training.window}, reach {training.k2}, seed {training.seed}",
     }
 
@@ -70,12 +70,12 @@ def _of_sequences(run: Run) -> dict[str, str]:
     config, terms, data = config_of(run), terms_of(run), run.config.get("data")
     name, examples = (data.get(fact) if isinstance(data, dict) else None for fact in ("name", "examples"))
     read = f"{name}, {examples:,}" if is_number(examples) else "unknown,"
-    ways = ", both ways" if config.network.both_ways else ""
+    ways = ", both ways" if config.network.bidirectional else ""
     return {
         "task": f"{terms.task}: {terms.inputs.width} inputs, {terms.targets.width} outputs",
         "data": f"{read} examples",
         "network": f"{_network(config.network)}{ways}",
-        "training": f"{_optimiser(config.training)}, batch {config.training.batch}, seed {config.training.seed}",
+        "training": f"{_optimizer(config.training)}, batch {config.training.batch}, seed {config.training.seed}",
     }
 
 
@@ -83,8 +83,8 @@ def _network(c: NetworkConfig | SequenceNetworkConfig) -> str:
     return f"{c.layers} × {c.hidden} {c.activation}, dropout {c.dropout:g}, {c.precision}"
 
 
-def _optimiser(c: TrainingConfig) -> str:
-    return f"{c.optimiser}, rate {c.learning_rate:g} ({c.schedule})"
+def _optimizer(c: TrainingConfig) -> str:
+    return f"{c.optimizer}, rate {c.learning_rate:g} ({c.schedule})"
 
 
 def _progress(config: dict[str, Any], rows: list[dict[str, Any]]) -> str:

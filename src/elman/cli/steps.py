@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from elman.cli.say import console
+from elman.cli.console import console
 from elman.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 SHOWN = {"page": 8, "screen": 5}  # units, and tokens
-COLOURS = {"forward": "blue", "loss": "magenta", "backward": "red", "gradients": "red"}
+COLORS = {"forward": "blue", "loss": "magenta", "backward": "red", "gradients": "red"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Steps:
     out: Path | None = None  # write a page to step through instead
 
     def run(self) -> int:
-        from elman.look.replacing import is_page
+        from elman.look.page_marker import is_page
         from elman.look.steps import steps_data
 
         if self.out is not None and self.out.exists() and not is_page(self.out):  # nobody else's file is replaced
@@ -81,14 +81,14 @@ def _screen(data: dict[str, Any], number: int) -> Text:
     from rich.text import Text
 
     step = data["steps"][number]
-    colour = COLOURS[step["phase"]]
+    color = COLORS[step["phase"]]
     text = Text(f"{number + 1} of {len(data['steps'])}  ", style="dim")
-    text.append(step["phase"], f"bold {colour}").append(f"  {_place(data, step)}\n\n", "dim")
+    text.append(step["phase"], f"bold {color}").append(f"  {_place(data, step)}\n\n", "dim")
     left, _, right = step["here"].partition(" = ")
-    text.append(f"  {left}", f"bold {colour}").append(f" = {right}\n", "bold")
+    text.append(f"  {left}", f"bold {color}").append(f" = {right}\n", "bold")
     text.append(f"  {step['says']}\n\n")
     values = [*step["operands"], step["result"]]
-    _add_values(text, values, data["axes"], f"bold {colour}")
+    _add_values(text, values, data["axes"], f"bold {color}")
     text.append("\n")
     places = [f"{line['file']}:{line['line']}" for line in step["lines"]]
     for place, line in zip(places, step["lines"], strict=True):

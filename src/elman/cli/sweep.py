@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from elman.cli.compiling import say_if_compiling
+from elman.cli.compile_notice import say_if_compiling
+from elman.cli.console import console, errors
 from elman.cli.progress import reading
-from elman.cli.say import console, errors
 from elman.cli.train import Train
 from elman.config import Config, DataConfig, NetworkConfig, TrainingConfig, check
 from elman.errors import ArgumentError, DataError, RangeError
@@ -35,7 +35,7 @@ class Sweep:
 
     For instance:
         elman sweep novel.txt --trials 20 --seconds 60
-        elman sweep novel.txt --search lr hidden=64..256 optimiser=adam,adamw --epochs 3
+        elman sweep novel.txt --search lr hidden=64..256 optimizer=adam,adamw --epochs 3
     """
 
     source: tyro.conf.Positional[tuple[str, ...]] = ()  # files, folders, patterns or a name, as for elman train

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import tyro
 
-from elman.cli.compiling import say_if_compiling
-from elman.cli.ending import farewell, free_folder, only_the_budget
+from elman.cli.compile_notice import say_if_compiling
+from elman.cli.console import console, errors
+from elman.cli.mpi import LastWords
 from elman.cli.progress import TrainingReport, reading
-from elman.cli.ranks import LastWords
-from elman.cli.say import console, errors
+from elman.cli.summary import farewell, free_folder, only_the_budget
 from elman.cli.watch import check_extra, watched
 from elman.config import PRESETS, Config, DataConfig, NetworkConfig, TrainingConfig, check
 from elman.errors import ArgumentError, UnknownNameError

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import tyro
 
-from elman.cli.compiling import say_if_compiling
-from elman.cli.ending import farewell, free_folder, only_the_budget
+from elman.cli.compile_notice import say_if_compiling
+from elman.cli.console import console, errors
+from elman.cli.mpi import LastWords
 from elman.cli.progress import TrainingReport
-from elman.cli.ranks import LastWords
-from elman.cli.say import console, errors
+from elman.cli.summary import farewell, free_folder, only_the_budget
 from elman.cli.watch import check_extra, watched
 from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, TrainingConfig, check
 from elman.errors import ArgumentError
@@ -23,7 +23,7 @@ from elman.training.run import refuse_existing
 BUDGET = ("epochs", "steps", "seconds")
 WINDOWS = {"window", "block", "reach"}  # of a text: a sequence is read whole
 # flags without a value
-ALONE = {"--force", "--tensorboard", "--watch", "--keep-boilerplate", "--both-ways", "--no-both-ways",
+ALONE = {"--force", "--tensorboard", "--watch", "--keep-boilerplate", "--bidirectional", "--no-bidirectional",
          "--learned-state", "--no-reverse-source", "--no-scale"}  # fmt: skip
 Task = Literal["classify", "tag", "generate", "translate"]
 
@@ -167,7 +167,7 @@ class TrainSequences:
         if self.task == "tag":
             parts += f"; {len({tag for tags in y for tag in tags})} tags"
         console.print(f"{name}: {len(X):,} examples to {self.task}, {parts}.", markup=False)
-        ways = ", read from both ends" if network.both_ways else ""
+        ways = ", read from both ends" if network.bidirectional else ""
         layers = f"{network.layers} layer{'s' * (network.layers > 1)} of {network.hidden} {network.activation} units"
         console.print(f"Network: {layers}{ways}. Run folder: {out}", markup=False)
 
@@ -184,7 +184,7 @@ MEANS = {
     "target-tokens": {"generate", "translate"},
     "tokens": {"classify", "translate"},  # tags have their tokens already
     "rare": {"classify", "tag", "translate"},
-    "both-ways": {"classify", "tag", "translate"},
+    "bidirectional": {"classify", "tag", "translate"},
     "learned-state": {"classify", "tag", "translate"},
     "sample-every": {"generate"},
     "scale": set[str](),  # a file holds no numbers

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from elman.cli.say import console
+from elman.cli.console import console
 from elman.errors import MissingExtraError
 from elman.training.events import Event, Listener, Started
 

@@ -191,7 +191,7 @@ _INSTALLED = "## Use\n\nWith Elman installed, beside this folder:"
 def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
     training, made = _part(run, "training"), run.config.get("environment")
     windows = ("window",) if run.config["task"] == "lm" else ()  # others read a sequence whole
-    wanted = ("optimiser", "learning_rate", "schedule", "batch", *windows, "clip_norm", "seed")
+    wanted = ("optimizer", "learning_rate", "schedule", "batch", *windows, "clip_norm", "seed")
     lanes = {"batch": run.config.get("batch", training.get("batch"))}  # fewer than asked for where the text is short
     facts = {name.replace("_", " "): {**training, **lanes}[name] for name in wanted if name in training}
     if rows:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elman.errors import ElmanError
-from elman.exchange.portable import refuse_existing, write_new
-from elman.exchange.quantise import Precision, store
+from elman.exchange.model_file import refuse_existing, write_new
+from elman.exchange.quantize import Precision, store
 from elman.models import language_run
 from elman.models.evaluation import mean_loss
 from elman.network import HeadNetwork, Parameters

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from elman.exchange.portable import KEY, Wrote, from_run, write_new
+from elman.exchange.model_file import KEY, Wrote, from_run, write_new
 
 
 def write_npz(run: Path, out: Path, *, force: bool = False) -> Wrote:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from elman.errors import CheckpointError
-from elman.exchange.arriving import named, refuse_options
 from elman.exchange.cells import FORMATS, known_names
+from elman.exchange.foreign_vocabulary import named, refuse_options
+from elman.exchange.model_file import KEY, Portable, fitting, read_facts
 from elman.exchange.onnx_graph import import_onnx
-from elman.exchange.portable import KEY, Portable, fitting, read_facts
 from elman.maths.arrays import Array
 from elman.maths.cells import CELLS
-from elman.models.sequence_terms import Terms
+from elman.models.task_spec import Terms
 
 LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # the same numbers, elsewhere
 STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # a part of them: how a layer gets its own state

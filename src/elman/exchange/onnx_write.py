@@ -9,10 +9,10 @@ from pathlib import Path
 
 from elman.data.inputs import NumberInputs
 from elman.data.targets import Labels, Numbers
+from elman.exchange.model_file import KEY, Portable, Wrote, from_run, refuse_existing
 from elman.exchange.onnx_graph import Graph
 from elman.exchange.onnx_models import Scale, head_graph, start_graph, text_graph
-from elman.exchange.portable import KEY, Portable, Wrote, from_run, refuse_existing
-from elman.models.sequence_terms import Terms
+from elman.models.task_spec import Terms
 from elman.network import EncoderDecoder, HeadNetwork
 from elman.training.storage import write_files
 

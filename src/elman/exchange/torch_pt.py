@@ -14,7 +14,7 @@ OLDEST = (2, 6)  # before it a file could run code in spite of weights_only (CVE
 
 
 def read_pt(path: Path) -> dict[str, Array]:
-    """The tensors of a state dict, alone in the file or one level down, beside an optimiser for instance."""
+    """The tensors of a state dict, alone in the file or one level down, beside an optimizer for instance."""
     try:
         import torch
     except ImportError:
@@ -52,7 +52,7 @@ def _array(path: Path, name: str, tensor: Any) -> Array:
             do = "Save contiguous tensors."
             raise CheckpointError(f"{path}, {name}", expected=f"{claimed} bytes of numbers", got=got, do=do)
         array: Array = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy(force=True)
-    except (TypeError, RuntimeError):  # sparse, quantised, or of eight bits: NumPy has none of them
+    except (TypeError, RuntimeError):  # sparse, quantized, or of eight bits: NumPy has none of them
         got = f"{tensor.layout} of {tensor.dtype}".replace("torch.", "")
         do = "Save dense tensors of model.float().state_dict() instead."
         raise CheckpointError(f"{path}, {name}", expected="numbers that NumPy knows", got=got, do=do) from None

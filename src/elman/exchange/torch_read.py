@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from elman.errors import CheckpointError
-from elman.exchange.arriving import named, refuse_options
-from elman.exchange.portable import KEY, Portable, fitting, new, read_facts
+from elman.exchange.foreign_vocabulary import named, refuse_options
+from elman.exchange.model_file import KEY, Portable, fitting, new, read_facts
 from elman.exchange.torch_foreign import from_foreign
 from elman.exchange.torch_names import from_torch
 from elman.maths.arrays import Array

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save
 
-from elman.exchange.portable import KEY, Wrote, from_run, write_new
+from elman.exchange.model_file import KEY, Wrote, from_run, write_new
 from elman.exchange.torch_names import to_torch
 
 

@@ -8,7 +8,7 @@ import os
 from elman.errors import UnknownNameError
 from elman.kernels.reference import Layer, ReferenceOutput, Workspace
 from elman.maths.layers import OutputGradients
-from elman.maths.optimise import Rates
+from elman.maths.optimizers import Rates
 
 KERNELS = os.environ.get("ELMAN_KERNELS") or "compiled"
 
@@ -17,7 +17,7 @@ if KERNELS == "reference":
     from elman.maths.dropout import dropout_mask
     from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
     from elman.maths.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
-    from elman.maths.optimise import clip_by_norm, clip_by_value, update
+    from elman.maths.optimizers import clip_by_norm, clip_by_value, update
     from elman.maths.pooling import max_backward, max_forward, mean_backward, mean_forward
     from elman.maths.recurrence import cell_backward, cell_forward
 elif KERNELS == "compiled":
@@ -30,7 +30,7 @@ elif KERNELS == "compiled":
         output_forward,
     )
     from elman.kernels.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
-    from elman.kernels.optimise import clip_by_norm, clip_by_value, update
+    from elman.kernels.optimizers import clip_by_norm, clip_by_value, update
     from elman.kernels.pooling import max_backward, max_forward, mean_backward, mean_forward
     from elman.kernels.recurrence import cell_backward, cell_forward, compiled_for, make_layer
 else:

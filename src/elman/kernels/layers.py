@@ -67,16 +67,16 @@ class CompiledOutput(ReferenceOutput):
         kind: str,
         *,
         weights: Array | None,
-        normaliser: float,
+        normalizer: float,
         d_b_y: Array,
         work: Workspace | None = None,
     ) -> tuple[float, Array]:
         if kind != "cross_entropy" or y.ndim == h.ndim:
-            return super().loss(h, y, kind, weights=weights, normaliser=normaliser, d_b_y=d_b_y, work=work)
+            return super().loss(h, y, kind, weights=weights, normalizer=normalizer, d_b_y=d_b_y, work=work)
         rows = h.reshape(-1, self.H)
         o, edge = self._room(work, len(rows))
         each = self.no_weights if weights is None else np.ascontiguousarray(weights, self.dtype).reshape(-1)
-        ids, scale = np.ascontiguousarray(y, np.int64).reshape(-1), self.dtype.type(1 / normaliser)
+        ids, scale = np.ascontiguousarray(y, np.int64).reshape(-1), self.dtype.type(1 / normalizer)
         value = _logits_and_loss(rows, self.packed, self.b_y, o, edge, ids, each, scale, d_b_y)
         return value, o.reshape(*h.shape[:-1], self.Y)
 

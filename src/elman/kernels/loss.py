@@ -49,9 +49,9 @@ def _cross_entropy_of_shares(o, y, weights, scale):
             expected += np.float64(y[i, j]) * np.float64(row[j] - top)
         total = exponentials(row, top)
         share = scale * weights[i] if weights.size else scale
-        # L = - Σ weight · y · log y_hat / normaliser
+        # L = - Σ weight · y · log y_hat / normalizer
         loss += np.float64(share) * (whole * np.log(np.float64(total)) - expected)
-        # d_o = weight · (y_hat - y) / normaliser
+        # d_o = weight · (y_hat - y) / normalizer
         for j in range(row.size):
             row[j] = share * (row[j] / total - y[i, j])
     return loss
@@ -76,7 +76,7 @@ def _squared(d, y, weights, scale):
         share = scale * weights[i] if weights.size else scale
         for j in range(d.shape[1]):
             off = d[i, j] - y[i, j]
-            # L = Σ weight · (o - y)² / normaliser,  d_o = 2 · weight · (o - y) / normaliser
+            # L = Σ weight · (o - y)² / normalizer,  d_o = 2 · weight · (o - y) / normalizer
             loss += np.float64(share) * np.float64(off) * np.float64(off)
             d[i, j] = (share + share) * off
     return loss
@@ -99,11 +99,11 @@ def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
 
 
 def cross_entropy(
-    o: Array, y: Array, *, weights: Array | None = None, normaliser: float | None = None, out: Array | None = None
+    o: Array, y: Array, *, weights: Array | None = None, normalizer: float | None = None, out: Array | None = None
 ) -> tuple[float, Array]:
     if not _fits(o, out) or y.shape not in (o.shape, o.shape[:-1]):
-        return reference.cross_entropy(o, y, weights=weights, normaliser=normaliser, out=out)
-    d_o, shares, scale = _room(o, out), _weights(weights, o), _scale(normaliser, o.dtype)
+        return reference.cross_entropy(o, y, weights=weights, normalizer=normalizer, out=out)
+    d_o, shares, scale = _room(o, out), _weights(weights, o), _scale(normalizer, o.dtype)
     if y.ndim == o.ndim:
         value = _cross_entropy_of_shares(_rows(d_o), _rows(np.ascontiguousarray(y, o.dtype)), shares, scale)
     else:
@@ -120,13 +120,13 @@ def surprise(o: Array, y: Array) -> Array:
 
 
 def mean_squared_error(
-    o: Array, y: Array, *, weights: Array | None = None, normaliser: float | None = None, out: Array | None = None
+    o: Array, y: Array, *, weights: Array | None = None, normalizer: float | None = None, out: Array | None = None
 ) -> tuple[float, Array]:
     if not _fits(o, out) or y.shape != o.shape:
-        return reference.mean_squared_error(o, y, weights=weights, normaliser=normaliser, out=out)
+        return reference.mean_squared_error(o, y, weights=weights, normalizer=normalizer, out=out)
     d_o = _room(o, out)
     wanted = _rows(np.ascontiguousarray(y, o.dtype))
-    value = _squared(_rows(d_o), wanted, _weights(weights, o), _scale(normaliser, o.dtype))
+    value = _squared(_rows(d_o), wanted, _weights(weights, o), _scale(normalizer, o.dtype))
     return value, _given(d_o, out)
 
 
@@ -160,5 +160,5 @@ def _weights(weights: Array | None, o: Array) -> Array:
     return np.ascontiguousarray(np.broadcast_to(weights, o.shape[:-1]), o.dtype).reshape(-1)
 
 
-def _scale(normaliser: float | None, dtype: np.dtype[Any]) -> Any:
-    return dtype.type(1 / (1.0 if normaliser is None else normaliser))
+def _scale(normalizer: float | None, dtype: np.dtype[Any]) -> Any:
+    return dtype.type(1 / (1.0 if normalizer is None else normalizer))

@@ -144,13 +144,13 @@ class ReferenceOutput:
         kind: str,  # cross_entropy or squared
         *,
         weights: Array | None,
-        normaliser: float,
+        normalizer: float,
         d_b_y: Array,  # (Y,), overwritten
         work: Workspace | None = None,
     ) -> tuple[float, Array]:
         """The loss and d_o."""
         o = self.forward(h, work)
-        value, d_o = LOSSES[kind](o, y, weights=weights, normaliser=normaliser, out=o)
+        value, d_o = LOSSES[kind](o, y, weights=weights, normalizer=normalizer, out=o)
         # d_b_y = Σ of d_o over t and rows
         d_b_y[...] = d_o.reshape(-1, self.Y).sum(axis=0)
         return value, d_o

@@ -229,9 +229,9 @@ def cross_entropy_rows(o, y, weights, scale):
         target = row[y[i]] - top
         total = exponentials(row, top)
         share = scale * weights[i] if weights.size else scale
-        # L = - Σ weight · y · log y_hat / normaliser
+        # L = - Σ weight · y · log y_hat / normalizer
         loss += np.float64(share) * (np.log(np.float64(total)) - np.float64(target))
-        # d_o = weight · (y_hat - y) / normaliser
+        # d_o = weight · (y_hat - y) / normalizer
         factor = share * (one / total)
         for j in range(row.size):
             row[j] *= factor

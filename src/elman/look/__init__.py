@@ -11,12 +11,12 @@ _HOME = {
     "gradient_flow": "flow",
     "GradientFlow": "flow",
     "memory_horizon": "flow",
-    "verdict": "judging",
-    "verdicts": "judging",
-    "Verdict": "judging",
-    "clipping": "clipped",
-    "clipped_steps": "clipped",
-    "Clipping": "clipped",
+    "verdict": "flow_verdict",
+    "verdicts": "flow_verdict",
+    "Verdict": "flow_verdict",
+    "clipping": "gradient_clipping",
+    "clipped_steps": "gradient_clipping",
+    "Clipping": "gradient_clipping",
     "gradient_history": "history",
     "GradientHistory": "history",
     # what the state does
@@ -38,8 +38,8 @@ _HOME = {
     # every equation with its numbers
     "steps_data": "steps",
     # the first three at once
-    "examine": "examination",
-    "Examination": "examination",
+    "examine": "report_data",
+    "Examination": "report_data",
     # with plotly
     "flow_heatmap": "figures",
     "flow_by_lag": "figures",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from elman.look.watch import Line
+from elman.look.line_tracer import Line
 from elman.maths import activations
 from elman.maths.cells.rnn import RNNCell
 from elman.maths.layers import (

@@ -12,7 +12,7 @@ from elman.look.theme import figure, go, level, visible
 from elman.maths.arrays import Array
 
 LABELLED = 48  # tokens; a longer axis shows numbers instead
-DECADES = 8  # of ten that the colours tell apart
+DECADES = 8  # of ten that the colors tell apart
 
 
 def flow_heatmap(d_h: Array, tokens: Sequence[str]) -> Any:
@@ -23,7 +23,7 @@ def flow_heatmap(d_h: Array, tokens: Sequence[str]) -> Any:
     known = z[np.isfinite(z)]
     top = float(known.max()) if known.size else 0.0
     bottom = max(top - DECADES, float(known.min())) if known.size else -1.0
-    z = np.where(np.isnan(d_h), np.nan, np.clip(z, bottom, top))  # 0 and infinity get the last colours
+    z = np.where(np.isnan(d_h), np.nan, np.clip(z, bottom, top))  # 0 and infinity get the last colors
     with np.errstate(over="ignore"):  # what is too large for float32 is shown as infinite
         norms = d_h.astype(np.float32)
     read = ["the start", *(f"“{visible(token)}”" for token in tokens[:T])]

@@ -18,7 +18,7 @@ LOW_HIGH = [[0, "#d9583b"], [0.5, "rgba(128, 134, 150, 0.06)"], [1, "#3563d9"]] 
 
 
 def unit_along_text(reading: Reading, unit: int, layer: int = 0) -> Any:
-    """The text, each token in the colour of the unit's state after it."""
+    """The text, each token in the color of the unit's state after it."""
     h = reading.h[layer, :, unit]
     words = [f"h = {value:+.3f} after “{visible(token)}”" for value, token in zip(h, reading.tokens, strict=True)]
     far = float(np.abs(h).max()) or 1.0
@@ -92,7 +92,7 @@ def _told(best: UnitScore) -> str:
     return f"unit {best.unit}{layer}, {'higher' if best.rises else 'lower'}: {best.score:.3f}"
 
 
-def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colours: dict[str, Any]) -> Any:
+def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colors: dict[str, Any]) -> Any:
     """The first tokens in rows, like a page; a line of the text begins a row."""
     shown = [visible(token) for token in tokens[:MOST]]
     columns = max(1, WIDE // max(map(len, shown)))
@@ -120,6 +120,6 @@ def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colours: d
         ygap=2,
     )
     return figure(
-        [heatmap], x="", y="", height=110 + 22 * height, coloraxis=colours,
+        [heatmap], x="", y="", height=110 + 22 * height, coloraxis=colors,
         x_visible=False, y_visible=False, y_autorange="reversed",
     )  # fmt: skip

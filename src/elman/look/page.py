@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from elman.look.replacing import GENERATOR
+from elman.look.page_marker import GENERATOR
 from elman.look.theme import template
 
 

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from elman.look.equations import D_A, D_H, D_H_DIRECT, D_H_NEXT, READ, REMEMBERED, SUM, Y_HAT
+from elman.look.line_tracer import watch
 from elman.look.traces import exact
-from elman.look.watch import watch
 from elman.maths.activations import get_activation
 from elman.maths.arrays import Array
 from elman.maths.cells import Weights
@@ -50,7 +50,7 @@ class Passes:
         run = partial(stack.forward, packed, p, ids)
         trace, (read, remembered, sums) = watch(run, (READ, REMEMBERED, SUM))
         self.o = output_forward(trace.outputs, self.W_hy, self.b_y)  # (T, 1, Y)
-        compare = partial(cross_entropy, self.o, targets, normaliser=self.T)
+        compare = partial(cross_entropy, self.o, targets, normalizer=self.T)
         (self.L, self.d_o), ((self.y_hat,),) = watch(compare, (Y_HAT,))
         self.costs = surprise(self.o, targets)  # (T, 1)
         self.d_output = output_backward(self.d_o, trace.outputs, self.W_hy)

@@ -6,10 +6,10 @@ from html import escape
 
 import numpy as np
 
-from elman.look.examination import Examination
 from elman.look.figures import flow_by_lag, flow_factors, flow_heatmap
-from elman.look.judging import Verdict, slope_name
+from elman.look.flow_verdict import Verdict, slope_name
 from elman.look.page import Page, card, formula, layer_name, pair, tiles
+from elman.look.report_data import Examination
 from elman.look.report_more import spectra, states, training, units
 from elman.look.theme import visible
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from elman.look.examination import Examination
 from elman.look.figures_spectra import (
     eigenvalue_plane,
     gradient_norms,
@@ -17,8 +16,9 @@ from elman.look.figures_spectra import (
     state_histogram,
 )
 from elman.look.figures_units import best_units, surprise_along_text, unit_along_text
-from elman.look.judging import slope_name
+from elman.look.flow_verdict import slope_name
 from elman.look.page import Page, formula, layer_name, pair
+from elman.look.report_data import Examination
 from elman.maths.arrays import Array
 
 SCALED = 300  # pixels of height
@@ -72,7 +72,7 @@ def units(page: Page, seen: Examination) -> None:
     reading, ranking = seen.reading, seen.ranking
     page.add("<h2>Surprise</h2>")
     page.add(
-        f"<p>The stronger the colour, the less the model expected the {seen.token}. Point at one to see what it "
+        f"<p>The stronger the color, the less the model expected the {seen.token}. Point at one to see what it "
         "considered instead.</p>"
     )
     page.add(page.figure(_text(surprise_along_text(reading)), wide=True))
@@ -89,7 +89,7 @@ def units(page: Page, seen: Examination) -> None:
     if (2 * best.score - 1 if measure == "AUC" else best.score) > GOOD:
         title = f"Unit {best.unit}" + f" of {layer_name(best.layer)}" * (len(seen.spectra) > 1)
         told = f"{escape(feature)}: {measure} {best.score:.3f}."
-        note = f"{told} Each {seen.token} has the colour of the unit's state after it."
+        note = f"{told} Each {seen.token} has the color of the unit's state after it."
         page.add(
             page.figure(_text(unit_along_text(reading, best.unit, best.layer), diverging=True), title, note, wide=True)
         )
@@ -104,7 +104,7 @@ def training(page: Page, seen: Examination) -> None:
 
 
 def _text(fig: Any, *, diverging: bool = False) -> Any:
-    """A few rows of text have no room for a scale beside them; what lies around 0 is to have the page's own colour."""
+    """A few rows of text have no room for a scale beside them; what lies around 0 is to have the page's own color."""
     fig.update_layout(meta={"diverging": diverging})
     if fig.layout.height < SCALED:
         fig.update_layout(coloraxis_showscale=False)

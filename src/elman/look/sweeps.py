@@ -80,13 +80,13 @@ def _drawn(draw: Callable[..., Any], study: Any) -> Any | None:
     return figure
 
 
-def _darker(colour: str) -> str:
+def _darker(color: str) -> str:
     """The worst trial must not be white on white."""
-    return f"rgb({', '.join(f'{0.75 * float(part):.0f}' for part in colour[4:-1].split(','))})"
+    return f"rgb({', '.join(f'{0.75 * float(part):.0f}' for part in color[4:-1].split(','))})"
 
 
 def _slices(draw: Callable[..., Any], study: Any) -> Any:
-    """Optuna colours the dots by the order of the trials, which the history shows."""
+    """Optuna colors the dots by the order of the trials, which the history shows."""
     return draw(study, target_name="nats a token").update_traces(marker={"color": BLUE, "showscale": False})
 
 

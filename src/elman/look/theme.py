@@ -1,6 +1,6 @@
 """Plotly (extra: look), and how our figures look: one template for light pages, one for dark ones.
 
-Figures name no colours of their own but take those of the template, so that a page can change the template and nothing
+Figures name no colors of their own but take those of the template, so that a page can change the template and nothing
 else when its reader wants it dark.
 """
 
@@ -17,13 +17,13 @@ try:
 except ImportError:
     raise MissingExtraError("Figures need plotly", do="Install it: pip install 'elman[look]'") from None
 
-__all__ = ["COLOURS", "FONT", "QUIET", "figure", "go", "level", "template", "visible"]
+__all__ = ["COLORS", "FONT", "QUIET", "figure", "go", "level", "template", "visible"]
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
 QUIET = "rgba(128, 134, 150, 0.75)"  # of lines that only guide the eye, on light and on dark
 
 #            paper      ink        grid                        traces                        from nothing to much
-COLOURS = {
+COLORS = {
     "light": ("#ffffff", "#283044", "rgba(40, 48, 68, 0.10)",
               ["#3563d9", "#d9583b", "#23896b", "#b17a10", "#7c4dc4", "#64708a", "#0f86a5", "#b0427f"],
               ["#f3f5fa", "#d3e2f8", "#8fb8ee", "#3f77d4", "#24418f", "#131f4a"]),
@@ -35,9 +35,9 @@ COLOURS = {
 
 def template(name: str) -> Any:
     """The template "light" or "dark"."""
-    paper, ink, grid, colorway, scale = COLOURS[name]
+    paper, ink, grid, colorway, scale = COLORS[name]
     axis = {"gridcolor": grid, "linecolor": grid, "zerolinecolor": grid, "tickcolor": grid, "automargin": True}
-    steps = [[i / (len(scale) - 1), colour] for i, colour in enumerate(scale)]
+    steps = [[i / (len(scale) - 1), color] for i, color in enumerate(scale)]
     return go.layout.Template(
         layout={
             "paper_bgcolor": "rgba(0,0,0,0)",

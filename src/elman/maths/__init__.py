@@ -6,16 +6,16 @@ Inside the package the unchecked functions are taken from the modules themselves
 from typing import Any
 
 from elman.maths import layers, loss, truncation
-from elman.maths import rtrl as _rtrl
+from elman.maths import real_time_learning as _real_time_learning
 from elman.maths.activations import ACTIVATIONS, Activation, get_activation
 from elman.maths.arrays import Array
 from elman.maths.cells import CELLS, Cell, RNNGradients, make_cell
 from elman.maths.cells import rnn as _rnn
-from elman.maths.edge import distributions, edge
-from elman.maths.gradcheck import GradientCheck, Row, gradcheck
-from elman.maths.initial import INITIALISERS, glorot, identity, normal, orthogonal, uniform
+from elman.maths.gradient_check import GradientCheck, Row, gradcheck
+from elman.maths.initializers import INITIALIZERS, glorot, identity, normal, orthogonal, uniform
 from elman.maths.layers import OutputGradients
 from elman.maths.truncation import Blocks, cut_blocks
+from elman.maths.validation import distributions, edge
 
 _X = "T B X | T B :X"
 _OPTIONS = {"lengths": "B :T", "h_mask": "B H"}
@@ -25,7 +25,7 @@ _FIELDS: dict[str, Any] = {"b_h": "H", "h0": "B H", "out": RNNGradients}  # what
 rnn_forward = edge(_rnn.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="B H", **_OPTIONS, out="T+1 B H")
 rnn_backward = edge(_rnn.rnn_backward, **_BACKWARD, **_FIELDS)
 truncated_backward = edge(truncation.truncated_backward, **_BACKWARD, **_FIELDS)
-rtrl = edge(_rtrl.rtrl, **_BACKWARD)
+rtrl = edge(_real_time_learning.rtrl, **_BACKWARD)
 output_forward = edge(layers.output_forward, W_hy="H Y", b_y="Y", h="… H", out="… Y")
 output_backward = edge(layers.output_backward, W_hy="H Y", d_o="… Y", h="… H", b_y="Y", out=OutputGradients)
 embedding_forward = edge(layers.embedding_forward, W="V X", ids="… :V", out="… X")
@@ -55,7 +55,7 @@ __all__ = [
     "ACTIVATIONS",
     "Activation",
     "get_activation",
-    "INITIALISERS",
+    "INITIALIZERS",
     "orthogonal",
     "identity",
     "glorot",

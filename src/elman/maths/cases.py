@@ -16,7 +16,7 @@ from elman.maths import layers, loss
 from elman.maths.activations import ACTIVATIONS, Activation, ActivationLike
 from elman.maths.arrays import Array
 from elman.maths.cells import CELLS, Cell, make_cell
-from elman.maths.gradcheck import GradientCheck, gradcheck
+from elman.maths.gradient_check import GradientCheck, gradcheck
 from elman.maths.recurrence import CellGradients, CellTrace, cell_backward, cell_forward
 from elman.maths.truncation import truncated_cell_backward
 
@@ -84,7 +84,7 @@ def check_case(case: Case, functions: Functions | None = None, *, tolerance: flo
     def forward() -> tuple[CellTrace, float, Array]:
         trace = f.cell_forward(cell, x, s0, p, **options)
         o = f.output_forward(trace.s[0, 1:], p["W_hy"], p["b_y"])
-        return trace, *f.cross_entropy(o, y, weights=weights, normaliser=B)
+        return trace, *f.cross_entropy(o, y, weights=weights, normalizer=B)
 
     trace, _, d_o = forward()
     output = f.output_backward(d_o, trace.s[0, 1:], p["W_hy"])
@@ -130,7 +130,7 @@ def _block_losses(
         masks = None if h_mask is None else h_mask[rows]
         h = cell_forward(cell, x[at, rows], start, p, lengths=ends - starts, h_mask=masks).s[0]
         o = layers.output_forward(h[np.minimum(t + 1, ends[n]) - starts[n], n], p["W_hy"], p["b_y"])
-        return loss.cross_entropy(o, y[t, rows[n]], weights=weights[t, rows[n]], normaliser=B)[0]
+        return loss.cross_entropy(o, y[t, rows[n]], weights=weights[t, rows[n]], normalizer=B)[0]
 
     return losses
 
@@ -143,7 +143,7 @@ def check_losses(functions: Functions | None = None, *, tolerance: float = 1e-6)
     ids, weights = rng.integers(Y, size=B), rng.uniform(0.5, 1.5, B)
     shares, numbers = loss.softmax(rng.standard_normal((B, Y))), rng.standard_normal((B, Y))
     E, tokens, d_x = rng.standard_normal((Y, X)), rng.integers(Y, size=(4, B)), rng.standard_normal((4, B, X))
-    options = {"weights": weights, "normaliser": 1.7}
+    options = {"weights": weights, "normalizer": 1.7}
     trials: dict[str, tuple[Array, Callable[[], float], Array]] = {
         "cross-entropy, ids": (o, lambda: f.cross_entropy(o, ids, **options)[0], f.cross_entropy(o, ids, **options)[1]),
         "cross-entropy, distributions": (

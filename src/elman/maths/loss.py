@@ -1,6 +1,6 @@
 """Softmax and the losses. Each loss returns its value and its gradient on o.
 
-A loss is a sum over all rows, each times its weight, divided by the normaliser. The normaliser is an argument, never
+A loss is a sum over all rows, each times its weight, divided by the normalizer. The normalizer is an argument, never
 guessed: clipping, padding and several processes depend on it.
 """
 
@@ -30,10 +30,10 @@ def cross_entropy(
     y: Array,  # (…) ids, or (…, Y) distributions
     *,
     weights: Array | None = None,  # (…)
-    normaliser: float | None = None,  # 1 unless given
+    normalizer: float | None = None,  # 1 unless given
     out: Array | None = None,  # d_o, may be o itself
 ) -> tuple[float, Array]:
-    scale = _scale(weights, normaliser, o.dtype)  # (…, 1) or ()
+    scale = _scale(weights, normalizer, o.dtype)  # (…, 1) or ()
     target = (..., np.newaxis)
     # log y_hat = o - log Σ exp(o), shifted by max(o)
     shifted = o - o.max(axis=-1, keepdims=True)  # (…, Y) [shifted]
@@ -41,8 +41,8 @@ def cross_entropy(
     total = y_hat.sum(axis=-1, keepdims=True)  # (…, 1)
     log_total = np.log(total)  # [log_total]
     y_hat /= total  # [y_hat]
-    # L = - Σ weight · y · log y_hat / normaliser
-    # d_o = weight · (y_hat - y) / normaliser
+    # L = - Σ weight · y · log y_hat / normalizer
+    # d_o = weight · (y_hat - y) / normalizer
     d_o = y_hat  # [d_o]
     if y.ndim == o.ndim:
         loss = (scale * y * (log_total - shifted)).sum(dtype=np.float64)  # [loss_of_distributions]
@@ -68,19 +68,19 @@ def mean_squared_error(
     y: Array,  # (…, Y)
     *,
     weights: Array | None = None,  # (…)
-    normaliser: float | None = None,  # 1 unless given; the number of values makes it the mean
+    normalizer: float | None = None,  # 1 unless given; the number of values makes it the mean
     out: Array | None = None,
 ) -> tuple[float, Array]:
-    scale = _scale(weights, normaliser, o.dtype)
+    scale = _scale(weights, normalizer, o.dtype)
     d_o = np.subtract(o, y, out=out)  # (…, Y)
-    # L = Σ weight · (o - y)² / normaliser
+    # L = Σ weight · (o - y)² / normalizer
     loss = (scale * d_o * d_o).sum(dtype=np.float64)  # [loss]
-    # d_o = 2 · weight · (o - y) / normaliser
+    # d_o = 2 · weight · (o - y) / normalizer
     d_o *= 2 * scale  # [d_o]
     return float(loss), d_o
 
 
-def _scale(weights: Array | None, normaliser: float | None, dtype: np.dtype[np.floating]) -> Array:
-    """weight / normaliser, one for each row."""
-    scale = 1 / (1.0 if normaliser is None else normaliser)  # [normaliser]
+def _scale(weights: Array | None, normalizer: float | None, dtype: np.dtype[np.floating]) -> Array:
+    """weight / normalizer, one for each row."""
+    scale = 1 / (1.0 if normalizer is None else normalizer)  # [normalizer]
     return np.asarray(scale if weights is None else weights[..., np.newaxis] * scale, dtype)  # [scale]

@@ -7,7 +7,7 @@ _HOME = {
     "LanguageModel": "language_model",
     "Sampling": "sampling",
     "Evaluation": "evaluation",
-    "CopyReport": "copies",
+    "CopyReport": "memorization",
     "SequenceClassifier": "classifier",
     "SequenceRegressor": "classifier",
     "SequenceTagger": "tagger",

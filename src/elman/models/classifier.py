@@ -16,11 +16,11 @@ from elman.data.ragged import Ragged
 from elman.data.targets import Labels, Numbers, check_one_kind
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
+from elman.models.class_weights import as_weights, class_weights
 from elman.models.estimator import SequenceEstimator, no_targets, same_classes
 from elman.models.predictors import ClassPredictor, NumberPredictor, same_number
 from elman.models.sequence_run import trained_on
-from elman.models.sequence_terms import Terms
-from elman.models.weighting import as_weights, class_weights
+from elman.models.task_spec import Terms
 
 OTHERS = {"target_tokens", "reverse_source"}
 
@@ -61,7 +61,7 @@ class SequenceClassifier(ClassifierMixin, ManyToOne, ClassPredictor):  # type: i
         """One more pass, over these sequences; the first time `classes` names all classes that will ever come.
 
         What set_params changes counts from the next pass on, except what the network is made of. A pass is at the full
-        rate: schedule, warmup and validation are of fit. A loaded model begins without the optimiser's memory.
+        rate: schedule, warmup and validation are of fit. A loaded model begins without the optimizer's memory.
         """
         first = not hasattr(self, "fitted_")
         X, y = self._checked(X, y, reset=first)

@@ -26,10 +26,10 @@ from elman.data.inputs import few, form_of, number_sequences
 from elman.errors import ArgumentError, NotFiniteError
 from elman.maths.arrays import Array
 from elman.models import sequence_run
+from elman.models.class_weights import from_pairs, to_pairs
 from elman.models.predictors import Predictor
 from elman.models.sequence_run import Fitted
-from elman.models.sequence_terms import Terms
-from elman.models.weighting import from_pairs, to_pairs
+from elman.models.task_spec import Terms
 from elman.training.events import Listener
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.trainer import Trainer
@@ -47,7 +47,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     without: ClassVar[set[str]] = set()  # options that mean nothing to this model
     own: ClassVar[dict[str, Any]] = {}  # arguments that are no options of elman.config
 
-    _memory: tuple[str, dict[str, Array]]  # an optimiser and its own, from one partial_fit to the next
+    _memory: tuple[str, dict[str, Array]]  # an optimizer and its own, from one partial_fit to the next
     _steps: int
     _passes: int
 
@@ -102,7 +102,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     def _learn_more(self, terms: Terms, examples: Examples, config: SequenceConfig) -> Self:
         """One pass over the examples, from where the last one ended, at the full rate.
 
-        The optimiser's memory is not saved: after a load, as after a fit, it begins with none; n_iter_ counts on.
+        The optimizer's memory is not saved: after a load, as after a fit, it begins with none; n_iter_ counts on.
         """
         if not hasattr(self, "fitted_"):
             self._take(sequence_run.new_fitted(terms, config))
@@ -111,8 +111,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         fitted.told = self._told(fitted.config)
         task = sequence_run.new_task(fitted, examples)
         trainer = Trainer(task, fitted.config.training, steps=0)
-        optimiser = fitted.config.training.optimiser
-        same = hasattr(self, "_memory") and self._memory[0] == optimiser
+        optimizer = fitted.config.training.optimizer
+        same = hasattr(self, "_memory") and self._memory[0] == optimizer
         taken = fitted.before if same else fitted.steps  # which the trainer does not count
         if same:  # another one begins with no memory, at its first step
             trainer.state.memory, trainer.state.progress.step = self._memory[1], self._steps
@@ -120,7 +120,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         task.passes = getattr(self, "_passes", 0)
         trainer.steps = trainer.state.progress.step + math.ceil(task.steps_per_epoch)
         fitted.before, fitted.finished = taken, trainer.train()
-        self._memory = optimiser, trainer.state.memory
+        self._memory = optimizer, trainer.state.memory
         self._steps, self._passes = trainer.state.progress.step, task.passes + 1
         return self._take(fitted)
 
@@ -184,7 +184,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write a run folder: enough to load, use and export, without the optimiser's memory. Nothing is pickled."""
+        """Write a run folder: enough to load, use and export, without the optimizer's memory. Nothing is pickled."""
         return sequence_run.save(self._is_fitted(), Path(path), force=force).path
 
     @classmethod

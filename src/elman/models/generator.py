@@ -15,7 +15,7 @@ from elman.maths.arrays import Array
 from elman.models.estimator import SequenceEstimator, no_targets
 from elman.models.predictors import GeneratingPredictor, belonging, conditions, same_number
 from elman.models.sequence_run import trained_on
-from elman.models.sequence_terms import Terms
+from elman.models.task_spec import Terms
 
 
 class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
@@ -27,7 +27,7 @@ class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
     X: (n,) labels, or (n, F) numbers. y: strings or lists of tokens.
     """
 
-    without: ClassVar[set[str]] = {"reverse_source", "pooling", "both_ways", "learned_state", "tokens", "rare"}
+    without: ClassVar[set[str]] = {"reverse_source", "pooling", "bidirectional", "learned_state", "tokens", "rare"}
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any

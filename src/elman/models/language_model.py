@@ -17,13 +17,13 @@ from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import language_run
 from elman.models.beam import likeliest_text
-from elman.models.copies import CopyReport, copy_report
 from elman.models.evaluation import Evaluation, evaluation, token_losses
+from elman.models.memorization import CopyReport, copy_report
 from elman.models.sampling import Sampling, Writer
 from elman.network import HeadNetwork, Parameters
 from elman.training.arrays import to_bytes
 from elman.training.events import Finished, Listener
-from elman.training.line import ProgressLine
+from elman.training.progress_line import ProgressLine
 from elman.training.run import Run
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.storage import as_json

@@ -256,7 +256,7 @@ def seconds_a_step(prepared: Preparation, measured: float = 1.5) -> float:
 
     def part() -> object:
         return task.network.loss_and_gradients(
-            task.parameters, Batch(x, y, state=task.carried), task.parameters.zeros(), normaliser=y.size
+            task.parameters, Batch(x, y, state=task.carried), task.parameters.zeros(), normalizer=y.size
         )
 
     step = step_seconds(task, c, part, c.window / len(y) * c.accumulate, measured)

@@ -37,7 +37,7 @@ def new_parameters(network: HeadNetwork, config: NetworkConfig, seed: int) -> Pa
         generator(seed, "initial"),
         recurrent=config.initial,
         gain=config.gain,
-        token_scale=config.input_gain,
+        token_scale=config.input_init_scale,
         dtype=np.dtype(config.precision),
     )
 
@@ -84,7 +84,7 @@ class LanguageTask:
                 self.parameters,
                 Batch(x, y, state=self.carried, first=self.lanes.start),
                 gradients,
-                normaliser=len(y) * self.batch * c.accumulate,
+                normalizer=len(y) * self.batch * c.accumulate,
                 draw=Draw(self.dropout, c.seed, step * c.accumulate + number),
                 truncation=Truncation(c.k1, c.k2),
                 add=number > 0,

@@ -22,13 +22,13 @@ from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import sequence_run
+from elman.models.class_weights import as_weights
 from elman.models.decoding import Decoder, beam_search
 from elman.models.generator_sample import UNKNOWN, limit_of
 from elman.models.sampling import Sampling, check_beam
 from elman.models.sequence_run import Fitted
 from elman.models.sequence_task import by_length, mean_loss
-from elman.models.sequence_terms import Terms
-from elman.models.weighting import as_weights
+from elman.models.task_spec import Terms
 from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Stack
 from elman.training.run import Run
 from elman.training.task import generator

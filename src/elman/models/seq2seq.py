@@ -11,12 +11,12 @@ from elman.data.examples import Examples
 from elman.data.inputs import learn_inputs
 from elman.data.ragged import Ragged
 from elman.maths.arrays import Array
+from elman.models.class_weights import as_weights
 from elman.models.estimator import SequenceEstimator, no_targets
 from elman.models.generator import learn_written
 from elman.models.predictors import TranslatingPredictor, as_read, same_number
 from elman.models.sequence_run import trained_on
-from elman.models.sequence_terms import Terms
-from elman.models.weighting import as_weights
+from elman.models.task_spec import Terms
 
 
 class Seq2Seq(SequenceEstimator, TranslatingPredictor):

@@ -25,7 +25,7 @@ from elman.maths.arrays import Array
 from elman.maths.cells import make_cell
 from elman.models.generator_sample import show
 from elman.models.sequence_task import ROWS_AT_ONCE, SequenceTask, validation, without_values
-from elman.models.sequence_terms import SHAPES, Terms
+from elman.models.task_spec import SHAPES, Terms
 from elman.network import Dropout, EncoderDecoder, HeadNetwork, Network, Parameters, Stack
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.cost import allowed_share, check_cost, estimate, say_judged, step_seconds, timed
@@ -62,25 +62,27 @@ def new_shape(terms: Terms, config: SequenceConfig, activation: ActivationLike |
     c, task = config.network, terms.task
     outputs, tokens = terms.targets.width, isinstance(terms.inputs, TokenInputs)
 
-    def stack(inputs: int, prefix: str, *, tokens: bool, both_ways: bool, learned: bool) -> Stack:
+    def stack(inputs: int, prefix: str, *, tokens: bool, bidirectional: bool, learned: bool) -> Stack:
         return Stack(
-            inputs, c.hidden, c.layers, cell=make_cell(c.cell, activation or c.activation), bidirectional=both_ways,
+            inputs, c.hidden, c.layers, cell=make_cell(c.cell, activation or c.activation), bidirectional=bidirectional,
             embedding=c.embedding if tokens else 0, tokens=tokens, learned_state=learned, prefix=prefix,
         )  # fmt: skip
 
-    sides, wide = 1 + c.both_ways, max(c.hidden, c.embedding)
+    sides, wide = 1 + c.bidirectional, max(c.hidden, c.embedding)
     first = (terms.inputs.width + outputs) * wide * 2 * sides + c.embedding * c.hidden * (1 + sides)
     size = first + c.layers * c.hidden**2 * 4 * sides + (c.layers * c.hidden) ** 2 * sides
     if size > MOST_PARAMETERS:
         raise RangeError("hidden", expected=f"at most {MOST_PARAMETERS:,} parameters", got=f"about {size:,}")
     if task in ("classify", "regress", "tag"):
-        reads = stack(terms.inputs.width, "", tokens=tokens, both_ways=c.both_ways, learned=c.learned_state)
+        reads = stack(terms.inputs.width, "", tokens=tokens, bidirectional=c.bidirectional, learned=c.learned_state)
         loss = "squared" if task == "regress" else "cross_entropy"
         return HeadNetwork(reads, outputs, pooling="none" if task == "tag" else c.pooling, loss=loss)
-    decoder = stack(outputs, "decoder.", tokens=True, both_ways=False, learned=False)
+    decoder = stack(outputs, "decoder.", tokens=True, bidirectional=False, learned=False)
     if task == "generate":
         return EncoderDecoder(terms.inputs.width, decoder, outputs, edge=EDGE_ID)
-    source = stack(terms.inputs.width, "encoder.", tokens=tokens, both_ways=c.both_ways, learned=c.learned_state)
+    source = stack(
+        terms.inputs.width, "encoder.", tokens=tokens, bidirectional=c.bidirectional, learned=c.learned_state
+    )
     return EncoderDecoder(source, decoder, outputs, edge=EDGE_ID)
 
 
@@ -290,7 +292,7 @@ def seconds_a_step(fitted: Fitted, examples: Examples, measured: float = 1.5) ->
     few = batch.take(slice(0, max(1, batch.rows // FEW)))
 
     def part() -> object:
-        return copy.network.loss_and_gradients(copy.parameters, few, copy.parameters.zeros(), normaliser=1.0)
+        return copy.network.loss_and_gradients(copy.parameters, few, copy.parameters.zeros(), normalizer=1.0)
 
     parts = batch.rows / few.rows * fitted.config.training.accumulate
     step = step_seconds(task, fitted.config.training, part, parts, measured)

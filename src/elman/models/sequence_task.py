@@ -22,7 +22,7 @@ from elman.network import Batch, Draw, Dropout, HeadNetwork, Network, Parameters
 from elman.training import distributed
 from elman.training.task import Validation, generator
 
-BUCKET = 16  # batches whose rows are sorted by length together: close lengths, yet other neighbours in each epoch
+BUCKET = 16  # batches whose rows are sorted by length together: close lengths, yet other neighbors in each epoch
 ROWS_AT_ONCE = 256  # where nothing is learned
 STEPS_AT_ONCE = 1 << 17  # of all rows, padded: one long row must not make 255 others as long
 
@@ -72,7 +72,7 @@ class SequenceTask:
         drawn = [(number, self.batch_of(number)) for number in numbers]
         # by the mean weight of all examples, not of these: a batch of heavy ones pulls harder
         sizes = [self.network.units(unweighted(batch)) for _, batch in drawn]
-        normaliser = sum(sizes) * self.mean_weight
+        normalizer = sum(sizes) * self.mean_weight
         loss = 0.0
         gradients.buffer[:] = 0
         for number, batch in drawn:
@@ -84,7 +84,7 @@ class SequenceTask:
                     self.parameters,
                     batch.take(own)._replace(first=own.start),
                     gradients,
-                    normaliser=normaliser,
+                    normalizer=normalizer,
                     draw=Draw(self.dropout, self.config.seed, number),
                     add=True,
                 )

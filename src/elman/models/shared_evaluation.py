@@ -15,7 +15,7 @@ from elman.models.evaluation import CHUNK, chunk_losses
 from elman.network import HeadNetwork, Parameters
 from elman.training.distributed import World
 
-SAME = 256  # times the distance of two neighbouring floats: what rounding leaves between two states that have met
+SAME = 256  # times the distance of two neighboring floats: what rounding leaves between two states that have met
 
 
 def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: World) -> float:

@@ -2,7 +2,7 @@
 
 --search learning_rate                  the table's range
 --search hidden=64..256 lr=1e-3..1e-2   a range of one's own
---search optimiser=adam,adamw batch=16,32,64
+--search optimizer=adam,adamw batch=16,32,64
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RANGES = {
     "layers": Range(1, 3),
     "dropout": Range(0.0, 0.5),
     "gain": Range(0.5, 1.5),
-    "input_gain": Range(0.03, 1.0, log=True),
+    "input_init_scale": Range(0.03, 1.0, log=True),
     "batch": Range(16, 256, log=True),
     "window": Range(16, 256, log=True),
     "block": Range(1, 64, log=True),
@@ -41,7 +41,7 @@ RANGES = {
     "decay_every": Range(100, 5000, log=True),
     "plateau": Range(1, 10),
     "momentum": Range(0.5, 0.99),
-    "second_moment": Range(0.9, 0.9999),
+    "beta2": Range(0.9, 0.9999),
     "epsilon": Range(1e-10, 1e-5, log=True),
     "weight_decay": Range(1e-6, 1e-1, log=True),
     "clip_norm": Range(0.1, 10.0, log=True),
@@ -50,7 +50,7 @@ RANGES = {
     "seed": Range(0, 9),
 }
 USUAL = ("hidden", "layers", "dropout", "learning_rate", "batch", "window")  # searched where nothing is said
-ALIASES = {"lr": "learning_rate", "optimizer": "optimiser"}
+ALIASES = {"lr": "learning_rate", "optimizer": "optimizer"}
 
 
 @dataclass(frozen=True)

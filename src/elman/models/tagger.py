@@ -14,11 +14,11 @@ from elman.data.ragged import Ragged
 from elman.data.targets import Labels, check_one_kind
 from elman.errors import ArgumentError, ShapeError
 from elman.maths.arrays import Array
+from elman.models.class_weights import as_weights, class_weights
 from elman.models.estimator import SequenceEstimator, no_targets, same_classes
 from elman.models.predictors import TagPredictor, same_number
 from elman.models.sequence_run import trained_on
-from elman.models.sequence_terms import Terms
-from elman.models.weighting import as_weights, class_weights
+from elman.models.task_spec import Terms
 
 
 class SequenceTagger(SequenceEstimator, TagPredictor):

@@ -21,7 +21,7 @@ from elman.kernels import (
     output_forward,
 )
 from elman.maths.arrays import Array, FloatType
-from elman.maths.initial import glorot, normal
+from elman.maths.initializers import glorot, normal
 from elman.maths.truncation import Truncation
 from elman.network.batch import Batch, step_weights
 from elman.network.network import Draw, Network, PackedNetwork
@@ -157,7 +157,7 @@ class EncoderDecoder(Network):
         self,
         packed: PackedNetwork,
         batch: Batch,
-        normaliser: float,
+        normalizer: float,
         gradients: Parameters,
         *,
         masks: tuple[Masks, ...],
@@ -171,7 +171,7 @@ class EncoderDecoder(Network):
         h = trace.outputs if mask.head is None else trace.outputs * mask.head  # (S+1, B, H)
         d = gradients.part("head")
         loss, d_o = packed.output.loss(
-            h, wanted, "cross_entropy", weights=weights, normaliser=normaliser, d_b_y=d["b_y"], work=work
+            h, wanted, "cross_entropy", weights=weights, normalizer=normalizer, d_b_y=d["b_y"], work=work
         )
         d_h = room(work, "d_vector", h.shape, h.dtype)
         packed.output.backward(d_o, h, d["W_hy"], d_h)

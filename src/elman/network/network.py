@@ -28,7 +28,7 @@ from elman.kernels import (
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array, FloatType
 from elman.maths.cells import make_cell
-from elman.maths.initial import glorot
+from elman.maths.initializers import glorot
 from elman.maths.pooling import Pooled
 from elman.maths.truncation import Truncation
 from elman.network.batch import Batch, Rows, step_weights
@@ -136,7 +136,7 @@ class Network(ABC):
         self,
         packed: PackedNetwork,
         batch: Batch,
-        normaliser: float,
+        normalizer: float,
         gradients: Parameters,  # overwritten
         *,
         masks: tuple[Masks, ...],
@@ -155,7 +155,7 @@ class Network(ABC):
         batch: Batch,
         gradients: Parameters,
         *,
-        normaliser: float,
+        normalizer: float,
         draw: Draw | None = None,
         truncation: Truncation | None = None,
         add: bool = False,  # to what the gradients hold; otherwise they are overwritten
@@ -171,7 +171,7 @@ class Network(ABC):
                 work = memory.workspace(number, dtype)
                 part = gradients if number == 0 and not add else memory.gradients(number, p)
                 parts.append(part)
-                jobs.append(partial(self._slice, packed, batch, rows, normaliser, part, draw, truncation, work))
+                jobs.append(partial(self._slice, packed, batch, rows, normalizer, part, draw, truncation, work))
             losses = run(jobs)
             for part in parts:
                 if part is not gradients:
@@ -184,7 +184,7 @@ class Network(ABC):
         packed: PackedNetwork,
         batch: Batch,
         rows: Rows,
-        normaliser: float,
+        normalizer: float,
         gradients: Parameters,
         draw: Draw | None,
         truncation: Truncation | None,
@@ -194,7 +194,7 @@ class Network(ABC):
         if draw is not None and any(draw.dropout):
             numbers = batch.first + np.arange(batch.rows)[rows]
             masks = self.masks(draw, part, numbers, packed.p.buffer.dtype)
-        return self.slice_loss(packed, part, normaliser, gradients, masks=masks, truncation=truncation, work=work)
+        return self.slice_loss(packed, part, normalizer, gradients, masks=masks, truncation=truncation, work=work)
 
     def evaluate(self, packed: PackedNetwork, batch: Batch) -> tuple[float, int]:
         """The sum of the weighted losses without dropout, and how many ids are right, each counted once."""
@@ -209,7 +209,7 @@ class Network(ABC):
         if self.loss_name == "cross_entropy":
             counted = True if batch.y_lengths is None else np.arange(len(o))[:, np.newaxis] < batch.y_lengths
             right = int(((o.argmax(axis=-1) == y) & counted).sum())
-        loss, _ = LOSSES[self.loss_name](o, y, weights=weights, normaliser=1.0, out=o)
+        loss, _ = LOSSES[self.loss_name](o, y, weights=weights, normalizer=1.0, out=o)
         return loss, right
 
 
@@ -278,7 +278,7 @@ class HeadNetwork(Network):
         self,
         packed: PackedNetwork,
         batch: Batch,
-        normaliser: float,
+        normalizer: float,
         gradients: Parameters,
         *,
         masks: tuple[Masks, ...],
@@ -293,7 +293,7 @@ class HeadNetwork(Network):
         vector = pooled.vector if mask.head is None else pooled.vector * mask.head
         weights, d = self._weights(batch, len(vector), p.buffer.dtype), gradients.part("head")
         loss, d_o = packed.output.loss(
-            vector, batch.y, self.loss_name, weights=weights, normaliser=normaliser, d_b_y=d["b_y"], work=work
+            vector, batch.y, self.loss_name, weights=weights, normalizer=normalizer, d_b_y=d["b_y"], work=work
         )
         d_vector = room(work, "d_vector", vector.shape, vector.dtype)
         packed.output.backward(d_o, vector, d["W_hy"], d_vector)

@@ -17,7 +17,7 @@ from elman.errors import RangeError
 from elman.kernels import Layer, Workspace, dropout_mask, embedding_backward, embedding_forward, make_layer
 from elman.maths.arrays import Array, FloatType
 from elman.maths.cells import Cell, make_cell
-from elman.maths.initial import INITIALISERS, glorot, normal
+from elman.maths.initializers import INITIALIZERS, glorot, normal
 from elman.maths.recurrence import CellTrace
 from elman.maths.truncation import Blocks, Truncation, cut_blocks
 from elman.network.parameters import Parameters
@@ -124,7 +124,7 @@ class Stack:
             blocks = np.split(p[name], self.cell.gates, axis=-1) if short in ("W_xh", "W_hh") else [p[name]]
             for block in blocks:
                 if short == "W_hh":
-                    block[...] = INITIALISERS[recurrent](rng, (H, H), gain=gain, dtype=dtype)
+                    block[...] = INITIALIZERS[recurrent](rng, (H, H), gain=gain, dtype=dtype)
                 elif short == "W" or (short == "W_xh" and prefix in first and self.tokens and not self.embedding):
                     block[...] = normal(rng, block.shape, gain=token_scale, dtype=dtype)
                 elif short == "W_xh":

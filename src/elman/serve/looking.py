@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from elman.errors import DataError, VocabularyError
 from elman.look.flow import GradientFlow, flow_of, memory_horizon
-from elman.look.judging import verdicts
+from elman.look.flow_verdict import verdicts
 from elman.look.spectra import Spectrum, jacobian_spectra, lyapunov_exponents, saturation, spectrum
 from elman.look.steps import steps_data
 from elman.look.traces import trace

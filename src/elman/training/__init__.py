@@ -11,7 +11,7 @@ _HOME = {
     "Failed": "events",
     "Finished": "events",
     "Listener": "events",
-    "ProgressLine": "line",
+    "ProgressLine": "progress_line",
     "RolledBack": "events",
     "Run": "run",
     "Saved": "events",

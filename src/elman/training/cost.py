@@ -15,7 +15,7 @@ import numpy as np
 
 from elman.config import TrainingConfig
 from elman.errors import CostWarning, RangeError
-from elman.maths.optimise import OPTIMISERS
+from elman.maths.optimizers import OPTIMIZERS
 from elman.network.batch import slice_count
 from elman.network.parameters import Shapes
 from elman.network.pool import run, thread_count
@@ -48,7 +48,7 @@ def estimate(shapes: Shapes, config: TrainingConfig, itemsize: int, *, batch: in
     weights, kept = (sum(column) for column in zip(*matrices, strict=True))  # kept: of a time step, to go back
     # parameters, best and what the optimizer remembers: in use, to roll back to, and in a copy that is saved; besides
     # them gradients, of all and of each slice, and packed weights
-    copies = 3 * (2 + len(OPTIMISERS[config.optimiser].memory)) + slice_count(batch) + 3
+    copies = 3 * (2 + len(OPTIMIZERS[config.optimizer].memory)) + slice_count(batch) + 3
     memory = itemsize * (copies * float(sum(sizes)) + kept * batch * steps)
     operations = 6.0 * weights * batch * steps * config.accumulate
     step = operations / (_operations_a_second(itemsize) * min(thread_count(), slice_count(batch)))

@@ -18,7 +18,7 @@ import numpy as np
 
 from elman.errors import ElmanError, MissingExtraError
 from elman.maths.arrays import Array
-from elman.training.launch import Launch, cores, fair_threads, launch
+from elman.training.mpi_launch import Launch, cores, fair_threads, launch
 
 T = TypeVar("T")
 

@@ -75,7 +75,7 @@ def stop_on_signals(say: Callable[[str], None] = lambda text: None) -> Iterator[
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
-    if world().size > 1:  # the command wakes a thread of its own, see cli/ranks.py
+    if world().size > 1:  # the command wakes a thread of its own, see cli/mpi.py
         with _handled({number: lambda number, frame: stopping.hear(number) for number in SIGNALS}):
             yield stopping
         return

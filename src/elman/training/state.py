@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elman.maths.arrays import Array
-from elman.maths.optimise import OPTIMISERS
+from elman.maths.optimizers import OPTIMIZERS
 from elman.training.progress import Progress
 from elman.training.run import Checkpoint
 from elman.training.task import Task
@@ -20,9 +20,9 @@ class Snapshot(NamedTuple):
 
 
 class State:
-    def __init__(self, task: Task, optimiser: str) -> None:
+    def __init__(self, task: Task, optimizer: str) -> None:
         self.task, self.progress = task, Progress()
-        self.memory = {name: np.zeros_like(task.parameters.buffer) for name in OPTIMISERS[optimiser].memory}
+        self.memory = {name: np.zeros_like(task.parameters.buffer) for name in OPTIMIZERS[optimizer].memory}
         self.best = task.parameters.buffer.copy()
         self.good: Snapshot | None = None  # where a run that diverges goes back to
         self.retries, self.rate_factor = 0, 1.0  # going back keeps these two
@@ -30,7 +30,7 @@ class State:
     def now(self) -> Snapshot:
         """The arrays themselves, which change with the next step: to be written or measured, not to be kept."""
         arrays, facts = self.task.state()
-        memory = {f"optimiser.{name}": buffer for name, buffer in self.memory.items()}
+        memory = {f"optimizer.{name}": buffer for name, buffer in self.memory.items()}
         own = {"parameters": self.task.parameters.buffer, "best": self.best, **memory}
         task = {f"task.{name}": array for name, array in arrays.items()}
         return Snapshot(own | task, {"progress": asdict(self.progress), "task": facts})
@@ -45,7 +45,7 @@ class State:
         self.task.parameters.buffer[:] = arrays["parameters"]
         self.best[:] = arrays["best"]
         for name, buffer in self.memory.items():
-            buffer[:] = arrays[f"optimiser.{name}"]
+            buffer[:] = arrays[f"optimizer.{name}"]
         task = {name.removeprefix("task."): array for name, array in arrays.items() if name.startswith("task.")}
         self.task.restore(task, facts["task"])
         self.progress = Progress.from_json(facts["progress"])

@@ -43,7 +43,7 @@ class Trainer:
         self.task, self.config, self.steps, self.run = task, config, steps, run
         self.world = _shared_by(task)
         self.listeners, self.stopping = listeners if self.world.rank == 0 else (), stopping
-        self.state = State(task, config.optimiser)
+        self.state = State(task, config.optimizer)
         self.gradients = task.parameters.zeros()
         self.metrics: MetricsFile | None = None
         self.seconds_before, self._taken = 0.0, 0  # by trainers before this one; steps, by this one
@@ -138,8 +138,8 @@ class Trainer:
         if good is not None and not p.exploded:  # only now: its own loss is good
             self.state.good = good
         rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.state.rate_factor
-        rates = Rates(rate, p.step + 1, c.momentum, c.second_moment, c.epsilon, c.weight_decay)
-        update(c.optimiser, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.state.memory.values()))
+        rates = Rates(rate, p.step + 1, c.momentum, c.beta2, c.epsilon, c.weight_decay)
+        update(c.optimizer, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.state.memory.values()))
         p.step += 1
         if isinstance(self.stopping, Stopping):
             self.stopping.begun = True

@@ -5,9 +5,9 @@ import { at } from "./dom.js";
 
 const SMALL = { margin: { l: 40, r: 8, t: 6, b: 24 } };
 
-const line = (rows, name, colour, more = {}) => ({
+const line = (rows, name, color, more = {}) => ({
   x: rows.map((row) => row.step), y: rows.map((row) => row[name]), type: "scatter", mode: "lines",
-  line: { color: colour, width: 2, ...more.line }, hovertemplate: "step %{x}: %{y:.4~g}<extra></extra>", ...more.trace,
+  line: { color: color, width: 2, ...more.line }, hovertemplate: "step %{x}: %{y:.4~g}<extra></extra>", ...more.trace,
 });
 
 /** A curve's mean over the rows around: noise hides the trend. Near its ends fewer are around. */

@@ -4,7 +4,7 @@ import { at, visible } from "./dom.js";
 import { level, levels, plot, scale } from "./plot.js";
 
 const LABELLED = 40; // tokens; a longer axis shows numbers
-const DECADES = 8; // powers of ten that the colours tell apart
+const DECADES = 8; // powers of ten that the colors tell apart
 const log = (value) => (value > 0 ? Math.log10(value) : null);
 
 function labels(tokens) {

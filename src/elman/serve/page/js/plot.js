@@ -1,7 +1,7 @@
 // Figures: Plotly, loaded when the first one is drawn; drawn anew when light and dark change.
 
 import { calm } from "./dom.js";
-import { colour, isDark, theme } from "./theme.js";
+import { color, isDark, theme } from "./theme.js";
 
 const SCALE = {
   light: ["#f3f5fa", "#d3e2f8", "#8fb8ee", "#3f77d4", "#24418f", "#131f4a"],
@@ -27,8 +27,8 @@ function plotly() {
   return loading;
 }
 
-/** The colours of traces: forward, backward and so on, as the rest of the page has them. */
-export const ink = () => Object.fromEntries(["accent", "warm", "green", "gold", "violet", "soft", "ink", "line", "card"].map((name) => [name, colour(name)]));
+/** The colors of traces: forward, backward and so on, as the rest of the page has them. */
+export const ink = () => Object.fromEntries(["accent", "warm", "green", "gold", "violet", "soft", "ink", "line", "card"].map((name) => [name, color(name)]));
 
 export const scale = () => SCALE[isDark() ? "dark" : "light"].map((c, i, all) => [i / (all.length - 1), c]);
 
@@ -51,7 +51,7 @@ function whole(layout) {
   };
 }
 
-/** Draw what `describe` gives, {traces, layout}, now and whenever the colours change. */
+/** Draw what `describe` gives, {traces, layout}, now and whenever the colors change. */
 export async function plot(place, describe) {
   figures.set(place, describe);
   const Plotly = await plotly();

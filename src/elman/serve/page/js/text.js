@@ -2,7 +2,7 @@
 
 import { make, number, percent, visible } from "./dom.js";
 
-const MOST = 5; // nats of surprise that get the full colour
+const MOST = 5; // nats of surprise that get the full color
 
 export class ShadedText {
   constructor(place, { choose, hover }) {

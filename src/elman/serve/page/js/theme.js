@@ -11,8 +11,8 @@ export const theme = new EventTarget();
 
 export const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
-/** A colour of the style sheet, as it is now. */
-export function colour(name) {
+/** A color of the style sheet, as it is now. */
+export function color(name) {
   const probe = document.createElement("i");
   probe.style.color = `var(--${name})`;
   document.body.append(probe);

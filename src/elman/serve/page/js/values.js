@@ -4,7 +4,7 @@ import { make, number, visible } from "./dom.js";
 
 const SYMBOL = /(?<![A-Za-z_])(?:d_)?(?:W_[a-z]{2}|b_[a-z]|y_hat|[axhoyL])(?:\[[^\]]*\])?(?:\.T)?(?![a-z])/g;
 
-/** The strength and sign of a number among others, for a colour. */
+/** The strength and sign of a number among others, for a color. */
 export function tint(node, value, most) {
   node.style.setProperty("--s", value === null ? 0 : Math.min(1, Math.abs(value) / (most || 1)).toFixed(3));
   node.dataset.sign = value >= 0 ? "plus" : "minus";

@@ -16,7 +16,7 @@ from elman.maths.arrays import Array
 from elman.models import language_run, sequence_run
 from elman.models.language_task import new_network
 from elman.models.sequence_run import Fitted
-from elman.models.sequence_terms import SHAPES, Terms
+from elman.models.task_spec import SHAPES, Terms
 from elman.network import Network, Parameters
 from elman.training.arrays import to_bytes
 from elman.training.run import Run

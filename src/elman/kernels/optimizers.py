@@ -1,4 +1,4 @@
-"""Clipping and the optimisers, compiled: one pass over the flat buffer, the equations of maths/optimise.py."""
+"""Clipping and the optimizers, compiled: one pass over the flat buffer, the equations of maths/optimizers.py."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from elman.kernels.compile import FLOATS, kernel
-from elman.maths import optimise as reference
+from elman.maths import optimizers as reference
 from elman.maths.arrays import Array
-from elman.maths.optimise import OPTIMISERS, Rates, clip_by_value
+from elman.maths.optimizers import OPTIMIZERS, Rates, clip_by_value
 
 
 @kernel
@@ -84,7 +84,7 @@ def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None
         reference.update(name, p, g, r, memory)
         return
     n = p.dtype.type
-    decay = n(0 if OPTIMISERS[name].decoupled else r.weight_decay)
+    decay = n(0 if OPTIMIZERS[name].decoupled else r.weight_decay)
     if name == "sgd":
         _sgd(p, g, n(r.rate), decay)
     elif name == "momentum":
@@ -95,7 +95,7 @@ def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None
     else:
         # rate / (1 - β1^t) and 1 / (1 - β2^t) undo the zeros that m and v began with
         rate, root = r.rate / (1 - r.momentum**r.t), 1 / (1 - r.decay**r.t)
-        shrink = 1 - r.rate * r.weight_decay if OPTIMISERS[name].decoupled else 1
+        shrink = 1 - r.rate * r.weight_decay if OPTIMIZERS[name].decoupled else 1
         # 1 - β in double precision: float32(1) - float32(0.999) is off in the fifth digit
         means = n(r.momentum), n(1 - r.momentum), n(r.decay), n(1 - r.decay)
         _adam(p, g, *memory, n(rate), *means, n(root), n(r.epsilon), decay, n(shrink))

@@ -1,11 +1,11 @@
-"""Initialisers: what they promise, from the generator that is passed in, and from nothing else."""
+"""Initializers: what they promise, from the generator that is passed in, and from nothing else."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from elman.maths import INITIALISERS, glorot, identity, initial, normal, orthogonal, uniform
+from elman.maths import INITIALIZERS, glorot, identity, initializers, normal, orthogonal, uniform
 
 SHAPES = [(40, 40), (60, 25), (25, 60), (1, 7)]
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble]
@@ -38,9 +38,9 @@ def test_identity_is_the_gain_on_the_diagonal(shape):
     assert np.array_equal(W, [[0.5 if i == j else 0.0 for j in range(shape[1])] for i in range(shape[0])])
 
 
-@pytest.mark.parametrize(("initialiser", "bound"), [(glorot, 2 * np.sqrt(6 / 300)), (uniform, 2 / np.sqrt(200))])
-def test_uniform_draws_fill_their_bounds(initialiser, bound):
-    W = initialiser(rng(), (100, 200), gain=2)
+@pytest.mark.parametrize(("initializer", "bound"), [(glorot, 2 * np.sqrt(6 / 300)), (uniform, 2 / np.sqrt(200))])
+def test_uniform_draws_fill_their_bounds(initializer, bound):
+    W = initializer(rng(), (100, 200), gain=2)
     assert np.abs(W).max() <= bound
     assert np.abs(W).max() > 0.999 * bound
     assert W.var() == pytest.approx(bound**2 / 3, rel=0.03)
@@ -57,22 +57,22 @@ def test_normal_has_the_gain_as_its_deviation():
     assert abs(W.mean()) < 0.01
 
 
-@pytest.mark.parametrize("name", INITIALISERS)
+@pytest.mark.parametrize("name", INITIALIZERS)
 def test_the_same_generator_draws_the_same_and_goes_on(name):
-    draw = INITIALISERS[name]
+    draw = INITIALIZERS[name]
     first, second = rng(), rng()
     assert np.array_equal(draw(first, (5, 4)), draw(second, (5, 4)))
     if name != "identity":
         assert not np.array_equal(draw(first, (5, 4)), draw(rng(), (5, 4)))
 
 
-@pytest.mark.parametrize("name", INITIALISERS)
+@pytest.mark.parametrize("name", INITIALIZERS)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("gain", [0.5, np.float64(0.5)], ids=["gain", "numpy's gain"])
 def test_dtype_is_what_was_asked_for(name, dtype, gain):
-    W = INITIALISERS[name](rng(), (4, 3), gain=gain, dtype=dtype)
+    W = INITIALIZERS[name](rng(), (4, 3), gain=gain, dtype=dtype)
     assert W.dtype == dtype
-    np.testing.assert_allclose(W.astype(float), INITIALISERS[name](rng(), (4, 3), gain=0.5), rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(W.astype(float), INITIALIZERS[name](rng(), (4, 3), gain=0.5), rtol=2e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("shape", [(2049, 2049), (2100, 30), (30, 2100)])
@@ -86,5 +86,5 @@ def test_a_large_orthogonal_draw_is_orthogonal_too(shape):
 
 
 def test_the_eigenvalues_of_a_large_orthogonal_draw_are_spread_over_the_unit_circle():
-    angles = np.sort(np.angle(np.linalg.eigvals(initial._mixed(rng(), 300))))
+    angles = np.sort(np.angle(np.linalg.eigvals(initializers._mixed(rng(), 300))))
     np.testing.assert_allclose(angles, np.linspace(-np.pi, np.pi, 300), atol=0.15)

@@ -166,9 +166,9 @@ class _Call:
             if not isinstance(value, _WHOLE) or isinstance(value, bool) or value < least:
                 bound = "1 or more" if name == "k1" else f"k1 = {least} or more"
                 raise RangeError(name, expected=f"a whole number, {bound}", got=repr(value))
-        normaliser = arguments.get("normaliser")
-        if normaliser is not None and not (isinstance(normaliser, _NUMBER) and 0 < normaliser < np.inf):
-            raise RangeError("normaliser", expected="a number above 0", got=repr(normaliser))
+        normalizer = arguments.get("normalizer")
+        if normalizer is not None and not (isinstance(normalizer, _NUMBER) and 0 < normalizer < np.inf):
+            raise RangeError("normalizer", expected="a number above 0", got=repr(normalizer))
 
 
 def _described(value: object) -> str:

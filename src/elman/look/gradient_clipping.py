@@ -40,7 +40,7 @@ def clipping(network: Network, p: Parameters, x: Array, y: Array, *, clip_norm: 
     """What happens to the gradient of a text of ids x, (T,), with targets y, (T,), read from a state of zeros."""
     gradients = p.zeros()
     x, y = (np.asarray(ids, np.int64)[:, np.newaxis] for ids in (x, y))  # (T, 1)
-    network.loss_and_gradients(p, Batch(x, y), gradients, normaliser=len(y))
+    network.loss_and_gradients(p, Batch(x, y), gradients, normalizer=len(y))
     norms = {name: float(np.linalg.norm(d.astype(np.float64))) for name, d in gradients.items()}
     return Clipping(float(np.linalg.norm(list(norms.values()))), norms, clip_norm)
 

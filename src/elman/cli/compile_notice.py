@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elman.cli.say import errors
+from elman.cli.console import errors
 
 
 def say_if_compiling(kernel: str) -> None:

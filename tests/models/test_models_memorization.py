@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary, corpus_from_text
 from elman.errors import NotFittedError, RunError
-from elman.models import LanguageModel, copies
-from elman.models.copies import WINDOW, copy_report
+from elman.models import LanguageModel, memorization
+from elman.models.memorization import WINDOW, copy_report
 
 
 def brute_force(sample, text):
@@ -46,7 +46,7 @@ def texts_with_copies(draw):
 def test_it_says_what_brute_force_says_however_the_text_is_chunked(case, chunk):
     sample, text = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copies, "CHUNK", chunk)
+        patch.setattr(memorization, "CHUNK", chunk)
         assert judged(sample, text) == brute_force(sample, text)
 
 
@@ -54,12 +54,12 @@ def test_it_says_what_brute_force_says_however_the_text_is_chunked(case, chunk):
 def test_the_bytes_of_a_character_may_lie_in_two_chunks(text, start, chunk):
     sample = text[start : start + 25]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copies, "CHUNK", chunk)
+        patch.setattr(memorization, "CHUNK", chunk)
         assert judged(sample, text, ByteVocabulary()) == brute_force(sample, text)
 
 
 def test_words_are_compared_by_their_letters(monkeypatch):
-    monkeypatch.setattr(copies, "CHUNK", 3)
+    monkeypatch.setattr(memorization, "CHUNK", 3)
     text = "the cat sat on the mat and the dog sat on the log " * 3
     vocabulary = WordVocabulary.of([text], min_count=1)
     sample = "a dog sat on the log the cat flew"
@@ -72,7 +72,7 @@ def test_hashes_that_collide_are_no_copies(monkeypatch):
     def zeros(text, step=1):
         return np.zeros(max(len(text) - WINDOW + 1, 0), np.uint64)[::step]
 
-    monkeypatch.setattr(copies, "_hashes", zeros)
+    monkeypatch.setattr(memorization, "_hashes", zeros)
     sample, text = "abcdefghijklmnop", "zyxwvutsrqponmlkabcdefghijklm"
     assert judged(sample, text, CharVocabulary(text + sample)) == brute_force(sample, text) == (13, 2 / 5, 5)
 

@@ -1,4 +1,4 @@
-"""Clipping and the optimisers: each changes p in place, given its gradient g and its own memory.
+"""Clipping and the optimizers: each changes p in place, given its gradient g and its own memory.
 
 All of them work on one flat buffer that holds every parameter, so that a step is one pass. t counts steps from 1.
 """
@@ -32,7 +32,7 @@ def clip_by_value(g: Array, limit: float) -> None:
 
 
 class Rates(NamedTuple):
-    """What an optimiser is told besides the gradient."""
+    """What an optimizer is told besides the gradient."""
 
     rate: float
     t: int
@@ -84,26 +84,26 @@ def adamw(p: Array, g: Array, r: Rates, m: Array, v: Array) -> None:
     adam(p, g, r, m, v)
 
 
-class Optimiser(NamedTuple):
+class Optimizer(NamedTuple):
     update: Callable[..., None]
     memory: tuple[str, ...]  # buffers of the size of p, zero at first
     decoupled: bool = False  # applies weight decay itself
 
 
-OPTIMISERS = {
-    "sgd": Optimiser(sgd, ()),
-    "momentum": Optimiser(momentum, ("v",)),
-    "rmsprop": Optimiser(rmsprop, ("s",)),
-    "adagrad": Optimiser(adagrad, ("s",)),
-    "adam": Optimiser(adam, ("m", "v")),
-    "adamw": Optimiser(adamw, ("m", "v"), decoupled=True),
+OPTIMIZERS = {
+    "sgd": Optimizer(sgd, ()),
+    "momentum": Optimizer(momentum, ("v",)),
+    "rmsprop": Optimizer(rmsprop, ("s",)),
+    "adagrad": Optimizer(adagrad, ("s",)),
+    "adam": Optimizer(adam, ("m", "v")),
+    "adamw": Optimizer(adamw, ("m", "v"), decoupled=True),
 }
 
 
 def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None:
-    """One step of the optimiser with this name; weight decay adds λ p to the gradient unless it is decoupled."""
-    optimiser = OPTIMISERS[name]
-    if r.weight_decay and not optimiser.decoupled:
+    """One step of the optimizer with this name; weight decay adds λ p to the gradient unless it is decoupled."""
+    optimizer = OPTIMIZERS[name]
+    if r.weight_decay and not optimizer.decoupled:
         # g ← g + λ p
         g += r.weight_decay * p
-    optimiser.update(p, g, r, *memory)
+    optimizer.update(p, g, r, *memory)

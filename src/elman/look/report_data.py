@@ -9,10 +9,10 @@ import numpy as np
 from elman.data import Vocabulary
 from elman.data.words import words_of
 from elman.errors import DataError
-from elman.look.clipped import ClippedSteps, Clipping, clipped_steps, clipping
 from elman.look.flow import GradientFlow, Progress, flow_of
+from elman.look.flow_verdict import Verdict, verdicts
+from elman.look.gradient_clipping import ClippedSteps, Clipping, clipped_steps, clipping
 from elman.look.history import GradientHistory, gradient_history
-from elman.look.judging import Verdict, verdicts
 from elman.look.spectra import (
     JacobianSpectra,
     Saturation,

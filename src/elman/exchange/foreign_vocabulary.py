@@ -12,7 +12,7 @@ import numpy as np
 from elman.config import Config
 from elman.data import CharVocabulary, Vocabulary, vocabulary_from_json
 from elman.errors import ArgumentError, CheckpointError, VocabularyError
-from elman.exchange.portable import Portable, fitting
+from elman.exchange.model_file import Portable, fitting
 from elman.maths.arrays import Array
 
 

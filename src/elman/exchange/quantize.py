@@ -28,7 +28,7 @@ def store(p: Parameters, precision: Precision) -> Stored:
     parts = []
     for name, array in p.items():
         if precision == "int8" and array.ndim == 2:
-            scales, q = quantise(array)
+            scales, q = quantize(array)
             parts += [scales, q]
             back[name][...] = q * scales
         else:
@@ -37,7 +37,7 @@ def store(p: Parameters, precision: Precision) -> Stored:
     return Stored(b"".join(part.astype(part.dtype.newbyteorder("<")).tobytes() for part in parts), back)
 
 
-def quantise(W: Array) -> tuple[Array, Array]:
+def quantize(W: Array) -> tuple[Array, Array]:
     """Scales (N,) in float32 and whole numbers q (K, N) from -127 to 127: W is about q * scales."""
     scales = (np.abs(W).max(axis=0) / 127).astype(np.float32)  # (N,)
     scales[scales == 0] = 1  # a column of zeros, or of next to nothing

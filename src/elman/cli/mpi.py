@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elman.cli.say import console, errors, reason, visible
+from elman.cli.console import console, errors, reason, visible
 from elman.errors import DivergenceError, ElmanError
 from elman.training.events import Event, Failed, Finished, Saved, Started
-from elman.training.launch import launch
+from elman.training.mpi_launch import launch
 
 if TYPE_CHECKING:
     from elman.training.distributed import Ranks

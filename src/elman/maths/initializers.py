@@ -61,7 +61,7 @@ def normal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType 
     return (gain * rng.standard_normal(shape)).astype(dtype)
 
 
-INITIALISERS: dict[str, Callable[..., Array]] = {
+INITIALIZERS: dict[str, Callable[..., Array]] = {
     "orthogonal": orthogonal,
     "identity": identity,
     "glorot": glorot,

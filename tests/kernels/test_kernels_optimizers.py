@@ -1,4 +1,4 @@
-"""The compiled optimisers and clipping against elman.maths.optimise."""
+"""The compiled optimizers and clipping against elman.maths.optimizers."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels_tools import FLOATS, Guard, same_bits
 
-from elman.kernels import optimise
-from elman.maths import optimise as exact
-from elman.maths.optimise import OPTIMISERS, Rates
+from elman.kernels import optimizers
+from elman.maths import optimizers as exact
+from elman.maths.optimizers import OPTIMIZERS, Rates
 
 KERNELS = ("_sgd", "_momentum", "_rooted", "_adam", "_square", "_scale")
 STEPS = 8
@@ -23,7 +23,7 @@ ULPS = 32 * STEPS
 def steps(update, name, dtype, *, size=1003, weight_decay=0.0, momentum=0.9, decay=0.999, rate=0.01, epsilon=1e-8):
     rng = np.random.default_rng(0)
     p = rng.standard_normal(size).astype(np.float32).astype(dtype)  # the same numbers for both dtypes
-    memory = [np.zeros(size, dtype) for _ in OPTIMISERS[name].memory]
+    memory = [np.zeros(size, dtype) for _ in OPTIMIZERS[name].memory]
     for t in range(1, STEPS + 1):
         g = rng.standard_normal(size) * np.exp(rng.uniform(-8, 1, size))
         g[:: t + 2] = 0
@@ -33,7 +33,7 @@ def steps(update, name, dtype, *, size=1003, weight_decay=0.0, momentum=0.9, dec
 
 
 def assert_steps(name, dtype, ulps=ULPS, **rates):
-    for ours, theirs in zip(steps(optimise.update, name, dtype, **rates),
+    for ours, theirs in zip(steps(optimizers.update, name, dtype, **rates),
                             steps(exact.update, name, np.float64, **rates), strict=True):  # fmt: skip
         assert ours.dtype == dtype
         scale = np.abs(theirs) + 1e-3 * np.abs(theirs).max()  # p may pass close to 0 on its way
@@ -42,15 +42,15 @@ def assert_steps(name, dtype, ulps=ULPS, **rates):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
-@pytest.mark.parametrize("name", OPTIMISERS)
-def test_every_optimiser_is_that_of_maths(name, dtype, weight_decay):
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_is_that_of_maths(name, dtype, weight_decay):
     assert_steps(name, dtype, weight_decay=weight_decay)
     assert_steps(name, dtype, weight_decay=weight_decay, momentum=0.5, decay=0.9, rate=0.3, epsilon=1e-3)
 
 
 @settings(max_examples=30, deadline=None)
 @given(
-    st.sampled_from(sorted(OPTIMISERS)), st.sampled_from(FLOATS), st.integers(1, 70),
+    st.sampled_from(sorted(OPTIMIZERS)), st.sampled_from(FLOATS), st.integers(1, 70),
     st.just(0.0) | st.floats(1e-4, 0.3), st.just(0.0) | st.floats(1e-3, 0.99),
     st.floats(0.5, 0.9999), st.floats(1e-4, 0.5),
 )  # fmt: skip
@@ -63,7 +63,7 @@ def test_what_a_mean_keeps_and_what_it_adds_sum_to_one_in_float32():
     """float32(1) - float32(0.999) is 1.3e-5 off: a constant gradient must be its own mean, to the last bits."""
     p, g = np.zeros(4, np.float32), np.full(4, 2, np.float32)
     m, v = np.zeros((2, 4), np.float32)
-    optimise.update("adam", p, g, Rates(0.001, 1, 0.9, 0.999, 0.0, 0.0), [m, v])
+    optimizers.update("adam", p, g, Rates(0.001, 1, 0.9, 0.999, 0.0, 0.0), [m, v])
     np.testing.assert_allclose(m, 0.2, rtol=3e-7)
     np.testing.assert_allclose(v, 0.004, rtol=3e-7)
     np.testing.assert_allclose(p, -0.001, rtol=5e-7)
@@ -75,7 +75,7 @@ def test_what_a_mean_keeps_and_what_it_adds_sum_to_one_in_float32():
 def test_clip_by_norm(dtype, size, limit):
     g = np.random.default_rng(0).standard_normal(size).astype(dtype)
     ours, theirs = g.copy(), g.astype(np.float64)
-    norm, expected = optimise.clip_by_norm(ours, limit), exact.clip_by_norm(theirs, limit)
+    norm, expected = optimizers.clip_by_norm(ours, limit), exact.clip_by_norm(theirs, limit)
     assert isinstance(norm, float)
     assert math.isclose(norm, expected, rel_tol=4e-15)
     np.testing.assert_allclose(ours, theirs, rtol=4 * np.finfo(dtype).eps)
@@ -84,7 +84,7 @@ def test_clip_by_norm(dtype, size, limit):
 
 def test_a_norm_beyond_float32_is_still_a_norm():
     g = np.full(4, 1e30, np.float32)
-    assert math.isclose(optimise.clip_by_norm(g, 1.0), 2e30, rel_tol=1e-6)
+    assert math.isclose(optimizers.clip_by_norm(g, 1.0), 2e30, rel_tol=1e-6)
     np.testing.assert_allclose(g, 0.5, rtol=1e-6)
 
 
@@ -93,36 +93,36 @@ def test_a_norm_beyond_float32_is_still_a_norm():
 def test_nan_and_infinity_are_seen(dtype, at):
     g = np.ones(10, dtype)
     g[at] = np.nan
-    assert math.isnan(optimise.clip_by_norm(g, 1.0))
+    assert math.isnan(optimizers.clip_by_norm(g, 1.0))
     assert np.isnan(g).sum() == 1, "not shortened: the norm says nothing"
     g[at] = np.inf
     with np.errstate(invalid="ignore"):
-        assert optimise.clip_by_norm(g, 1.0) == math.inf
-    for name in OPTIMISERS:
+        assert optimizers.clip_by_norm(g, 1.0) == math.inf
+    for name in OPTIMIZERS:
         p, g = np.ones(10, dtype), np.ones(10, dtype)
         g[at] = np.nan
-        memory = [np.zeros(10, dtype) for _ in OPTIMISERS[name].memory]
-        optimise.update(name, p, g, Rates(0.1, 1, 0.9, 0.9, 1e-8, 0.1), memory)
+        memory = [np.zeros(10, dtype) for _ in OPTIMIZERS[name].memory]
+        optimizers.update(name, p, g, Rates(0.1, 1, 0.9, 0.9, 1e-8, 0.1), memory)
         assert np.flatnonzero(np.isnan(p)).tolist() == [at], name
 
 
 def test_clip_by_value_is_that_of_maths():
-    assert optimise.clip_by_value is exact.clip_by_value
+    assert optimizers.clip_by_value is exact.clip_by_value
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_they_keep_to_their_arrays(dtype, monkeypatch):
-    expected = [steps(optimise.update, name, dtype, size=77, weight_decay=0.1) for name in OPTIMISERS]
+    expected = [steps(optimizers.update, name, dtype, size=77, weight_decay=0.1) for name in OPTIMIZERS]
     for kernel in KERNELS:
-        monkeypatch.setattr(optimise, kernel, Guard(getattr(optimise, kernel)))
-    for name, theirs in zip(OPTIMISERS, expected, strict=True):
-        ours = steps(optimise.update, name, dtype, size=77, weight_decay=0.1)
+        monkeypatch.setattr(optimizers, kernel, Guard(getattr(optimizers, kernel)))
+    for name, theirs in zip(OPTIMIZERS, expected, strict=True):
+        ours = steps(optimizers.update, name, dtype, size=77, weight_decay=0.1)
         assert all(same_bits(a, b) for a, b in zip(ours, theirs, strict=True))
-    optimise.clip_by_norm(np.ones(7, dtype), 0.1)
-    assert all(getattr(optimise, kernel).calls for kernel in KERNELS)
+    optimizers.clip_by_norm(np.ones(7, dtype), 0.1)
+    assert all(getattr(optimizers, kernel).calls for kernel in KERNELS)
 
 
 def test_numbers_that_are_not_compiled_take_the_way_of_maths():
     p, g = np.ones(3, np.float16), np.ones(3, np.float16)
-    optimise.update("sgd", p, g, Rates(0.5, 1, 0.9, 0.9, 1e-8, 0.0), [])
+    optimizers.update("sgd", p, g, Rates(0.5, 1, 0.9, 0.9, 1e-8, 0.0), [])
     assert (p == 0.5).all()

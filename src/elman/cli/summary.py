@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from shlex import quote
 
-from elman.cli.say import console
+from elman.cli.console import console
 from elman.errors import ArgumentError
 from elman.training.events import Finished
 from elman.training.metrics import UNITS
