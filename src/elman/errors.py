@@ -1,36 +1,53 @@
-"""Everything that Elman raises, in one tree.
+"""All errors and warnings of Elman, in one tree.
 
-    ElmanError                          catch this to catch them all
-    ├── ArgumentError     (ValueError)  an argument that does not fit
+    ElmanError                          the base class of all errors
+    ├── ArgumentError     (ValueError)  an invalid argument
     │   ├── ShapeError                  an array of the wrong shape
-    │   ├── DtypeError    (TypeError)   an array of the wrong kind of numbers
+    │   ├── DtypeError    (TypeError)   an array of the wrong dtype
     │   ├── RangeError                  a number outside its bounds
-    │   ├── NotFiniteError              NaN or infinity, in an input or in what a model says
-    │   └── UnknownNameError            a name that is not in the table
-    ├── DataError         (ValueError)  a text that cannot be used
-    │   ├── EncodingError               bytes that are not text in the encoding named
-    │   ├── VocabularyError             tokens that the vocabulary does not hold
-    │   └── DownloadError (OSError)     a corpus that could not be fetched whole
+    │   ├── NotFiniteError              NaN or infinity in an input or an output
+    │   └── UnknownNameError            an unknown name of an option, cell, optimizer …
+    ├── DataError         (ValueError)  data that cannot be used
+    │   ├── EncodingError               bytes that are not valid text in the given encoding
+    │   ├── VocabularyError             tokens that are not in the vocabulary
+    │   └── DownloadError (OSError)     a download that failed or is incomplete
     ├── RunError          (ValueError)  a run folder that cannot be used
-    │   ├── CheckpointError             a file of it is damaged, foreign or missing
+    │   ├── CheckpointError             one of its files is damaged, missing or not ours
     │   └── StorageError  (OSError)     it could not be written
-    ├── NotFittedError    (ValueError, AttributeError)   used before fit
+    ├── NotFittedError    (ValueError, AttributeError)   a method was called before fit
     ├── DivergenceError   (ArithmeticError)  training diverged more often than allowed
-    ├── GradientError     (AssertionError)   a gradient disagrees with the numbers
+    ├── GradientError     (AssertionError)   a gradient disagrees with finite differences
     └── MissingExtraError (ImportError)      an optional dependency is not installed
 
-    ElmanWarning          (UserWarning)  catch or filter this for them all
-    ├── CostWarning                      a training that takes much memory or time
-    └── InterruptedWarning               Ctrl-C ended fit; the model is the best so far
+    ElmanWarning          (UserWarning)  the base class of all warnings
+    ├── CostWarning                      a training that needs much memory or time
+    └── InterruptedWarning               Ctrl-C ended fit; the model has the best weights so far
 
-Each says what it is about and, where it applies, what was expected, what came, and what to do.
+Each message says what is wrong and, where it applies, what was expected, what was given and what to do.
 """
 
 from __future__ import annotations
 
 
 class ElmanError(Exception):
-    """What it is about, what was expected, what came, what to do: one message made of the parts that are given."""
+    """The base class of all errors; its message is made of the given parts.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong: the argument, file or option.
+    expected : object, optional
+        What was expected.
+    got : object, optional
+        What was given instead; kept as the attribute `got`.
+    do : str, optional
+        What to do about it, a whole sentence.
+
+    Examples
+    --------
+    >>> print(ElmanError("hidden", expected="a number above 0", got=-3, do="Give at least 1."))
+    hidden: expected a number above 0, got -3. Give at least 1.
+    """
 
     def __init__(self, what: str, *, expected: object = None, got: object = None, do: str | None = None) -> None:
         self.got = got
@@ -45,7 +62,7 @@ class ElmanError(Exception):
 
 
 class ArgumentError(ElmanError, ValueError):
-    """An argument that does not fit."""
+    """An invalid argument."""
 
 
 class ShapeError(ArgumentError):
@@ -53,7 +70,7 @@ class ShapeError(ArgumentError):
 
 
 class DtypeError(ArgumentError, TypeError):
-    """An array of the wrong kind of numbers."""
+    """An array of the wrong dtype."""
 
 
 class RangeError(ArgumentError):
@@ -61,27 +78,27 @@ class RangeError(ArgumentError):
 
 
 class NotFiniteError(ArgumentError):
-    """NaN or infinity, in an input or in what a model says."""
+    """NaN or infinity in an input or an output."""
 
 
 class UnknownNameError(ArgumentError):
-    """A name that is not in the table."""
+    """An unknown name of an option, cell, optimizer …"""
 
 
 class DataError(ElmanError, ValueError):
-    """A text that cannot be used."""
+    """Data that cannot be used."""
 
 
 class EncodingError(DataError):
-    """Bytes that are not text in the encoding named."""
+    """Bytes that are not valid text in the given encoding."""
 
 
 class VocabularyError(DataError):
-    """Tokens that the vocabulary does not hold."""
+    """Tokens that are not in the vocabulary."""
 
 
 class DownloadError(DataError, OSError):
-    """A corpus that could not be fetched whole."""
+    """A download that failed or is incomplete."""
 
 
 class RunError(ElmanError, ValueError):
@@ -89,7 +106,7 @@ class RunError(ElmanError, ValueError):
 
 
 class CheckpointError(RunError):
-    """A file of a run is damaged, foreign or missing."""
+    """A file of a run is damaged, missing or not ours."""
 
 
 class StorageError(RunError, OSError):
@@ -97,7 +114,7 @@ class StorageError(RunError, OSError):
 
 
 class NotFittedError(ElmanError, ValueError, AttributeError):
-    """Used before fit."""
+    """A method was called before fit."""
 
 
 class DivergenceError(ElmanError, ArithmeticError):
@@ -105,7 +122,7 @@ class DivergenceError(ElmanError, ArithmeticError):
 
 
 class GradientError(ElmanError, AssertionError):
-    """A gradient disagrees with the numbers."""
+    """A gradient disagrees with finite differences."""
 
 
 class MissingExtraError(ElmanError, ImportError):
@@ -113,12 +130,12 @@ class MissingExtraError(ElmanError, ImportError):
 
 
 class ElmanWarning(UserWarning):
-    """All warnings of Elman."""
+    """The base class of all warnings."""
 
 
 class CostWarning(ElmanWarning):
-    """A training that takes much memory or time."""
+    """A training that needs much memory or time."""
 
 
 class InterruptedWarning(ElmanWarning):
-    """Ctrl-C ended fit; the model is the best so far."""
+    """Ctrl-C ended fit; the model has the best weights so far."""

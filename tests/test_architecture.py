@@ -1,4 +1,4 @@
-"""The house: the order of its rooms is the design's and is kept, and tests are no benchmarks."""
+"""The architecture: packages import in one direction only, pickle stays out, and tests contain no benchmarks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src" / "elman").rglob("*.py"))
-# a room imports only from those before it: design, section 2
-ROOMS = tuple("errors files config maths kernels network data training models look exchange serve cli".split())  # noqa: SIM905
+CONTRACT = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
 
 
 def imported(path: Path) -> list[str]:
@@ -33,20 +32,13 @@ def shown(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def test_the_contract_s_order_is_the_design_s():
-    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
-    rooms = [re.sub(r"[()\s]", "", layer) for layer in contract["layers"]]
-    assert contract["type"] == "layers"
-    assert contract["containers"] == ["elman"]
-    assert contract["exhaustive"] is True  # a new room must say where it stands
-    assert contract["exhaustive_ignores"] == ["__main__"]
-    assert tuple(rooms) == ROOMS[::-1]
-
-
-def test_there_are_no_other_rooms():
+def test_every_package_has_a_place_in_the_import_order():
     packages = {path.parent.name for path in (ROOT / "src" / "elman").glob("*/__init__.py")}
     modules = {path.stem for path in (ROOT / "src" / "elman").glob("*.py")} - {"__init__", "__main__"}
-    assert packages | modules <= set(ROOMS)
+    assert {re.sub(r"[()\s]", "", layer) for layer in CONTRACT["layers"]} == packages | modules
+    assert CONTRACT["exhaustive"] is True  # import-linter refuses a new package without a place
+    assert CONTRACT["layers"][-1] == "errors"
+    assert CONTRACT["layers"][0] == "cli"
 
 
 def lint(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -70,7 +62,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_rooms_as_they_are_keep_the_order(copy):
+def test_the_packages_keep_the_import_order(copy):
     done = lint(copy)
     assert done.returncode == 0, done.stdout
 
@@ -88,33 +80,33 @@ def test_a_wrong_import_is_found(copy, module, line):
     assert "BROKEN" in done.stdout
 
 
-def test_a_room_without_a_place_is_found(copy):
+def test_a_package_without_a_place_is_found(copy):
     (copy / "src" / "elman" / "cellar.py").write_text("")
     assert lint(copy).returncode == 1
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=shown)
-def test_no_module_imports_the_root_or_by_dots(path):
-    """The root's lazy names would hide which room is used."""
+def test_no_module_imports_the_root_or_relatively(path):
+    """The root's lazy names would hide which package is used."""
     wrong = [name for name in imported(path) if name == "elman" or name.startswith(".")]
     assert not wrong
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=shown)
-def test_every_module_says_what_it_is_for(path):
+def test_every_module_has_a_docstring(path):
     assert ast.get_docstring(ast.parse(path.read_text()))
 
 
 def test_pickle_is_only_in_the_kernel_cache():
     modules = {name.split(".")[0] for path in SOURCES for name in imported(path)}
-    # Numba keeps compiled code as pickles; kernels/compile.py reads them only where nobody else can have written them
+    # Numba keeps compiled code as pickles; kernels/compile.py reads them only if nobody else can have written them
     assert {path.name for path in SOURCES if "pickle" in imported(path)} == {"compile.py"}
     assert not modules & {"cPickle", "dill", "joblib", "shelve", "marshal", "jax", "pandas"}
-    # PyTorch's own files are opened by PyTorch, and by one module, which is told to load weights only
+    # PyTorch's own files are opened by PyTorch, in one module, with weights_only=True
     assert {path.name for path in SOURCES if "torch" in imported(path)} == {"torch_pt.py"}
 
 
-def test_benchmarks_are_no_tests():
+def test_the_tests_contain_no_benchmarks():
     for path in sorted((ROOT / "tests").rglob("*.py")):
         assert not {"pytest_benchmark", "timeit"} & {name.split(".")[0] for name in imported(path)}, path
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -122,7 +114,7 @@ def test_benchmarks_are_no_tests():
     assert not list((ROOT / "benchmarks").rglob("test_*.py"))
 
 
-def test_test_files_have_names_of_their_own():
+def test_names_of_test_files_are_unique():
     """They are imported by their bare names."""
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
     assert len(set(names)) == len(names)
