@@ -11,14 +11,14 @@ from elman.network import language_network
 
 
 def drawn_model(
-    vocabulary: Vocabulary, *, hidden: int = 12, layers: int = 1, activation: str = "tanh"
+    vocabulary: Vocabulary, *, hidden: int = 12, layers: int = 1, activation: str = "tanh", cell: str = "rnn"
 ) -> LanguageModel:
-    network = language_network(len(vocabulary), hidden, layers, activation=activation)
+    network = language_network(len(vocabulary), hidden, layers, activation=activation, cell=cell)
     rng = np.random.default_rng(0)
     p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.7, dtype=np.dtype(np.float64))
     p.buffer += 0.1 * rng.standard_normal(len(p.buffer))
     model = LanguageModel(hidden=hidden)
-    options = {"hidden": hidden, "layers": layers, "activation": activation, "precision": "float64"}
+    options = {"hidden": hidden, "layers": layers, "activation": activation, "cell": cell, "precision": "float64"}
     model.config_ = Config().with_options(**options, tokens=vocabulary.kind)
     model._take(network, p, vocabulary, None)
     return model

@@ -11,10 +11,10 @@ X = 4  # tokens
 
 
 def random_network(
-    seed: int = 0, *, H: int = 6, layers: int = 1, activation="tanh", scale: float = 0.6
+    seed: int = 0, *, H: int = 6, layers: int = 1, activation="tanh", scale: float = 0.6, cell: str = "rnn"
 ) -> tuple[HeadNetwork, Parameters]:
     """Every weight drawn, biases too."""
-    network = language_network(X, H, layers, activation=activation)
+    network = language_network(X, H, layers, activation=activation, cell=cell)
     p = Parameters(network.shapes, np.float64)
     p.buffer[:] = scale * np.random.default_rng(seed).standard_normal(p.buffer.size)
     return network, p

@@ -17,19 +17,29 @@ import elman
 from elman import maths
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.errors import ArgumentError, DataError, ElmanError, NotFittedError, RangeError, RunError, VocabularyError
+from elman.look import trace
 from elman.look.equations import ACTIVATIONS, STACKED, equations
 from elman.look.line_tracer import Line, watch
-from elman.look.passes import Passes
+from elman.look.recording import record
 from elman.look.steps import steps, steps_data
-from elman.maths.cells import RNNCell
+from elman.maths.cells import CELLS, RNNCell, make_cell
 from elman.maths.recurrence import cell_backward, cell_forward
 from elman.models import LanguageModel
 from elman.network import Batch, language_network
 from elman.training.storage import as_json
 
 PACKAGE = Path(elman.__file__).parent
-NAMES = ["x", "a", "h", "o", "y_hat", "L", "d_o", "d_h", "d_a", "d_W_hy", "d_b_y", "d_W_hh", "d_W_xh", "d_b_h", "d_h0"]
-LINES = [line for name in ACTIVATIONS for e in equations(name).values() for line in e.lines] + list(STACKED.values())
+GATED = {
+    "rnn": (["a", "h"], ["d_h", "d_a"], ["d_h0"]),
+    "gru": (["r", "z", "q", "n", "h"], ["d_h", "d_a_n", "d_a_z", "d_a_r", "d_q"], ["d_b_hn", "d_h0"]),
+    "lstm": (
+        ["i", "f", "g", "o_gate", "c", "h"],
+        ["d_h", "d_c", "d_a_i", "d_a_f", "d_a_g", "d_a_o"],
+        ["d_h0", "d_c0"],
+    ),
+}
+ALL_CELLS = [RNNCell(name) for name in ACTIVATIONS] + [make_cell("gru"), make_cell("lstm")]
+LINES = [line for cell in ALL_CELLS for e in equations(cell).values() for line in e.lines] + list(STACKED.values())
 
 
 @pytest.mark.parametrize("line", dict.fromkeys(LINES), ids=lambda line: line.name)
@@ -43,15 +53,17 @@ def test_every_line_is_where_it_is_said_to_be(line):
 
 
 def test_every_equation_has_a_line():
-    for name in ACTIVATIONS:
-        found = equations(name)
-        assert list(found) == NAMES
-        assert all(equation.lines for equation in found.values())
+    for cell in ALL_CELLS:
+        forward, backward, extra = GATED[cell.name]
+        weights = ["d_W_hy", "d_b_y", "d_W_hh", "d_W_xh", "d_b_h"]
+        assert list(equations(cell)) == ["x", *forward, "o", "y_hat", "L", "d_o", *backward, *weights, *extra]
+        assert all(equation.lines for equation in equations(cell).values())
     assert set(ACTIVATIONS) == set(maths.ACTIVATIONS)
+    assert set(GATED) == set(CELLS)
 
 
 def test_the_gradient_of_the_logits_shows_where_y_hat_enters():
-    assert equations("tanh")["d_o"].lines[0].found.code == "d_o = y_hat"
+    assert equations(RNNCell())["d_o"].lines[0].found.code == "d_o = y_hat"
 
 
 WEIGHTS = {"W_xh": np.eye(3), "W_hh": np.eye(3), "b_h": np.zeros(3)}
@@ -162,25 +174,89 @@ def test_numbers_are_those_of_the_equations(words, activation, layers):
     batch = Batch(x[:, np.newaxis], y[:, np.newaxis])
     model.network_.loss_and_gradients(model.parameters_, batch, gradients, normalizer=len(x))
     np.testing.assert_allclose(found(told, "d_W_hh", 0)[0], gradients["layers.0.W_hh"], atol=1e-12)
+    check_operands(told, len(x), activation)
+
+
+def sigmoid(a):
+    return 1 / (1 + np.exp(-a))
+
+
+def check_operands(told, T, activation="tanh"):
+    """The operands that are shown make the result."""
+    right = {
+        "a": lambda h, W, x, r, b: x + r + b, "h": maths.ACTIVATIONS[activation].function,
+        "o": lambda h, W, b: h @ W + b, "y_hat": maths.softmax, "L": lambda y, costs: costs.mean(),
+        "d_o": lambda y_hat, y: (y_hat - y) / T, "d_a": lambda slope, d: slope * d,
+        "d_W_hy": lambda h, d: h.T @ d, "d_W_hh": lambda h, d: h.T @ d, "d_W_xh": lambda x, d: x.T @ d,
+        "d_b_y": lambda d: d.sum(axis=0), "d_b_h": lambda d: d.sum(axis=0), "d_b_hn": lambda d: d.sum(axis=0),
+        "q": lambda r, b: r + b, "n": lambda x, b, r, q: np.tanh(x + b + r * q), "c": lambda f, c, i, g: f * c + i * g,
+        "g": lambda x, h, b, a: np.tanh(x + h + b), "d_q": lambda r, d: r * d,
+        "d_c": lambda later, o, slope, d: later + o * slope * d, "d_a_i": lambda i, g, d: i * (1 - i) * g * d,
+        "d_a_f": lambda f, c, d: f * (1 - f) * c * d, "d_a_g": lambda g, i, d: (1 - g**2) * i * d,
+        "d_a_o": lambda o, tanh_c, d: o * (1 - o) * tanh_c * d, "d_a_n": lambda n, z, d: (1 - n**2) * (1 - z) * d,
+        "d_a_z": lambda z, h, n, d: z * (1 - z) * (h - n) * d, "d_a_r": lambda r, q, d: r * (1 - r) * q * d,
+        "d_c0": lambda f, d: f * d,
+        **{gate: lambda x, h, b, a: sigmoid(x + h + b) for gate in ("i", "f", "o_gate", "r", "z")},
+    }  # fmt: skip
+    by_formula = {
+        "h[t+1] = o_gate[t] ⊙ tanh(c[t+1])": lambda o, tanh_c: o * tanh_c,
+        "h[t+1] = (1 - z[t]) ⊙ n[t] + z[t] ⊙ h[t]": lambda z, n, h: (1 - z) * n + z * h,
+        "d_h[0] = d_a[0] @ W_hh.T": lambda d, W: d @ W.T,
+        "d_h[0] = d_a_h[0] @ W_hh.T + z[0] ⊙ d_h[1]": lambda d, W, z, d_h: d @ W.T + z * d_h,
+    }
     for step in told:
         assert step.result.array.ndim == len(step.result.axes)
+        if step.equation.name in ("x", "d_h"):
+            continue
+        compute = by_formula.get(step.equation.formula) or right[step.equation.name]
         parts = [value.array for value in step.operands]
-        right = {
-            "a": lambda p: p[2] + p[3] + p[4], "h": lambda p: maths.ACTIVATIONS[activation].function(p[0]),
-            "o": lambda p: p[0] @ p[1] + p[2], "y_hat": lambda p: maths.softmax(p[0]), "L": lambda p: p[1].mean(),
-            "d_o": lambda p: (p[0] - p[1]) / len(x), "d_h": lambda p: p[0] + p[1], "d_a": lambda p: p[0] * p[1],
-            "d_W_hy": lambda p: p[0].T @ p[1], "d_b_y": lambda p: p[0].sum(axis=0), "d_W_hh": lambda p: p[0].T @ p[1],
-            "d_W_xh": lambda p: p[0].T @ p[1], "d_b_h": lambda p: p[0].sum(axis=0), "d_h0": lambda p: p[0] @ p[1].T,
-        }  # fmt: skip
-        if step.equation.name != "x":  # the operands that are shown make the result
-            np.testing.assert_allclose(right[step.equation.name](parts), step.result.array, atol=1e-12)
+        np.testing.assert_allclose(compute(*parts), step.result.array, atol=1e-12, err_msg=step.here)
+    for step in told:
+        if step.equation.name == "d_h":
+            np.testing.assert_allclose(sum(v.array for v in step.operands), step.result.array, atol=1e-12)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_numbers_of_gated_cells_are_those_of_the_equations_and_of_the_gradients(cell, layers):
+    model = drawn_model(CharVocabulary("helo"), hidden=5, layers=layers, cell=cell)
+    x, y = (model.vocabulary_.encode(word).astype(np.int64) for word in ("hello", "elloh"))
+    told = steps(model.network_, model.parameters_, x, y)
+    check_operands(told, 5)
+    gradients = model.parameters_.zeros()
+    batch = Batch(x[:, np.newaxis], y[:, np.newaxis])
+    loss = model.network_.loss_and_gradients(model.parameters_, batch, gradients, normalizer=5)
+    assert found(told, "L")[0] == pytest.approx(loss)
+    for layer in range(layers):
+        for name, d in gradients.part(f"layers.{layer}").items():
+            np.testing.assert_allclose(found(told, f"d_{name}", layer)[0], d, atol=1e-12)
+    np.testing.assert_allclose(found(told, "d_W_hy")[0], gradients["head.W_hy"], atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", list(CELLS))
+def test_each_d_is_the_derivative_of_the_loss(cell):
+    """d_h[0] and, for an LSTM, d_c[0] against central differences from a given initial state."""
+    model = drawn_model(CharVocabulary("helo"), hidden=4, cell=cell)
+    network, p = model.network_, model.parameters_
+    x, y = (model.vocabulary_.encode(word).astype(np.int64) for word in ("hell", "ello"))
+    told = steps(network, p, x, y)
+    for part, name in enumerate(network.stack.cell.state_names):
+        (d,) = found(told, f"d_{name}0")
+        for unit in range(4):
+            losses = []
+            for nudge in (1e-5, -1e-5):
+                state = network.stack.zero_state(1, np.float64)
+                state[0, part, 0, unit] = nudge
+                losses.append(trace(network, p, x, state=state).losses(y).mean())
+            assert d[0, unit] == pytest.approx((losses[0] - losses[1]) / 2e-5, abs=1e-8)
 
 
 def test_hell_to_ello_is_plain_data_in_the_order_of_the_equations():
     data = steps_data("hell", "ello")
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert data["tokens"] == [["h", "e"], ["e", "l"], ["l", "l"], ["l", "o"]]
-    assert data["network"] == {"source": "seed 0", "layers": 1, "hidden": 3, "outputs": 4, "activation": "tanh"}
+    assert data["network"] == {"source": "seed 0", "cell": "rnn", "layers": 1, "hidden": 3, "outputs": 4,
+                               "activation": "tanh"}  # fmt: skip
     symbols = [step["symbol"] for step in data["steps"]]
     forward = [s.format(t, t + 1) for t in range(4) for s in ("x[{0}]", "a[{0}]", "h[{1}]", "o[{0}]", "y_hat[{0}]")]
     backward = [s.format(t, t + 1) for t in (3, 2, 1, 0) for s in ("d_o[{0}]", "d_h[{1}]", "d_a[{0}]")]
@@ -282,9 +358,10 @@ def test_a_large_vocabulary_makes_no_square_of_itself():
     network, x = language_network(V, 2), np.array([V - 1, 1, 2])
     p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, dtype=np.dtype(np.float64))
     tracemalloc.start()
-    passes = Passes(network, p, x, x[::-1])
+    recording = record(network, p, x, x[::-1])
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < V**2  # bytes; the identity matrix has eight times as many
-    assert (passes.x.argmax(axis=-1)[:, 0] == x).all()
-    assert passes.x.sum() == passes.y.sum() == 3
+    one_hot, targets = recording.layers[0]["x[t]"].array, recording.output["y[t]"].array
+    assert (one_hot.argmax(axis=-1)[:, 0] == x).all()
+    assert one_hot.sum() == targets.sum() == 3

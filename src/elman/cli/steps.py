@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
@@ -21,20 +21,22 @@ COLORS = {"forward": "blue", "loss": "magenta", "backward": "red", "gradients": 
 
 @dataclass(frozen=True)
 class Steps:
-    """Every equation, forward and backward, with its numbers and the line of code that computed them.
+    """Every equation, forward and backward, with its numbers and the code that computes it.
 
-    The network reads the first text and should say the second. Without --run it has three units and weights from a
-    seed. In a terminal Enter goes on, b goes back and q leaves; elsewhere all comes at once.
+    The network reads the first text and should predict the second. Without --run it has three units and weights drawn
+    from a seed. In a terminal Enter goes on, b goes back and q leaves; elsewhere all steps are printed at once.
 
     For instance:
         elman steps hell ello
+        elman steps hell ello --cell lstm
         elman steps hell ello --run runs/pride-and-prejudice --out steps.html
     """
 
     input: tyro.conf.Positional[str]  # what the network reads
-    target: tyro.conf.Positional[str]  # what it should say, token by token
-    trained: Path | None = None  # a run made by elman train, whose network reads
-    out: Path | None = None  # write a page to step through instead
+    target: tyro.conf.Positional[str]  # what it should predict, token by token
+    trained: Path | None = None  # a run made by elman train, whose network is used
+    cell: Literal["rnn", "gru", "lstm"] = "rnn"  # cell of the network without --run
+    out: Path | None = None  # write an HTML page instead
 
     def run(self) -> int:
         from elman.look.page_marker import is_page
@@ -47,7 +49,8 @@ class Steps:
             from elman.models import LanguageModel
 
             model = LanguageModel.load(self.trained)
-        data = steps_data(self.input, self.target, model=model, shown=SHOWN["page" if self.out else "screen"])
+        shown = SHOWN["page" if self.out else "screen"]
+        data = steps_data(self.input, self.target, model=model, cell=self.cell, shown=shown)
         if self.out is not None:
             from elman.look.steps_page import steps_page
             from elman.training.storage import write_file
@@ -87,7 +90,7 @@ def _screen(data: dict[str, Any], number: int) -> Text:
     left, _, right = step["here"].partition(" = ")
     text.append(f"  {left}", f"bold {color}").append(f" = {right}\n", "bold")
     text.append(f"  {step['says']}\n\n")
-    values = [*step["operands"], step["result"]]
+    values = [part for value in (*step["operands"], step["result"]) for part in _by_gate(value, data["axes"])]
     _add_values(text, values, data["axes"], f"bold {color}")
     text.append("\n")
     places = [f"{line['file']}:{line['line']}" for line in step["lines"]]
@@ -96,12 +99,34 @@ def _screen(data: dict[str, Any], number: int) -> Text:
     return text
 
 
+def _by_gate(value: dict[str, Any], axes: dict[str, Any]) -> list[dict[str, Any]]:
+    """A value of all gates as one value per gate: side by side they are too wide for a screen."""
+    if not value["axes"].endswith("G"):
+        return [value]
+    gates = list(dict.fromkeys(label.split()[0] for label in axes["G"]["labels"]))
+    shape = [*value["shape"][:-1], value["shape"][-1] // len(gates)]
+    rows = value["values"] if len(value["axes"]) > 1 else [value["values"]]
+    width = len(rows[0]) // len(gates)
+    found = []
+    for number, gate in enumerate(gates):
+        cut = [row[number * width : (number + 1) * width] for row in rows]
+        found.append(
+            {
+                "name": f"{value['name']}, gate {gate}",
+                "axes": value["axes"][:-1] + "H",
+                "shape": shape,
+                "values": cut if len(value["axes"]) > 1 else cut[0],
+            }
+        )
+    return found
+
+
 def _place(data: dict[str, Any], step: dict[str, Any]) -> str:
     layer = f"layer {step['layer']}, " if data["network"]["layers"] > 1 else ""
     if step["t"] is None:
         return f"{layer}all steps"
     read, said = data["tokens"][step["t"]]
-    return f"{layer}t = {step['t']}, reads {read!r}, should say {said!r}"
+    return f"{layer}t = {step['t']}, reads {read!r}, target {said!r}"
 
 
 def _add_values(text: Text, values: list[dict[str, Any]], axes: dict[str, Any], style: str) -> None:
@@ -119,12 +144,17 @@ def _add_values(text: Text, values: list[dict[str, Any]], axes: dict[str, Any], 
         named = across
         more = " …" if across and axes[across]["size"] > len(rows[0]) else ""
         for i, (name, row) in enumerate(zip(some, rows, strict=True)):
-            of_result = style if value is values[-1] else ""
+            of_result = style if _bare(value) == _bare(values[-1]) else ""
             text.append(f"  {'' if i else value['name']:{width}}  ", of_result or "bold")
             text.append(f"{'' if i else shape:{max(map(len, shapes))}} {name:>{side}}", "dim")
             text.append("".join(f"{_number(entry):>8}" for entry in row) + more + "\n", of_result)
         if len(value["axes"]) > 1 and axes[value["axes"][0]]["size"] > len(rows):
             text.append(f"  {'':{width}}  {'':{max(map(len, shapes))}} {'…':>{side}}\n", "dim")
+
+
+def _bare(value: dict[str, Any]) -> str:
+    """The name without its gate."""
+    return str(value["name"]).partition(", gate")[0]
 
 
 def _row_names(value: dict[str, Any], axes: dict[str, Any]) -> list[str]:

@@ -1,13 +1,18 @@
-"""The equations of a vanilla network in the order in which they run, each with the code that computes it."""
+"""The equations of a network for every cell, in the order in which they run, each with the code that computes it.
+
+The left side of a formula is the name of its result, and operands are named as in the formula: both are keys of the
+recorded quantities (recording.py). [t] is the step, [t+1] the state after it, [t+2] the state after the next one.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from elman.look.line_tracer import Line
 from elman.maths import activations
-from elman.maths.cells.rnn import RNNCell
+from elman.maths.cells import Cell, GRUCell, LSTMCell, RNNCell
 from elman.maths.layers import (
     embedding_backward,
     embedding_forward,
@@ -19,20 +24,20 @@ from elman.maths.layers import (
 from elman.maths.loss import cross_entropy
 from elman.maths.recurrence import cell_backward, cell_forward
 
-READ = Line(cell_forward, "z", "z")  # of all steps at once
-REMEMBERED = Line(cell_forward, "r", "r")
-SUM = Line(RNNCell.forward, "a", "a")
+A_X = Line(cell_forward, "a_x", "a_x")  # of all steps at once
+A_H = Line(cell_forward, "a_h", "a_h")
+BIAS = Line(cell_forward, "bias")
 Y_HAT = Line(cross_entropy, "y_hat", "y_hat")
 D_H_DIRECT = Line(cell_backward, "last", "d_h_direct")
 D_H = Line(cell_backward, "d_h", "d_s")
-D_A = Line(RNNCell.backward, "d_a", "d_a")
 D_H_NEXT = Line(cell_backward, "d_h_next", "d_h_next")
 D_H_SENT = Line(cell_backward, "d_h_sent")
+D_S0 = Line(cell_backward, "d_h0")
 TOKEN = Line(embedding_forward, "x")
 
 # where the input of a layer is the state of the layer below
 STACKED = {
-    "a": Line(input_forward, "dense"),
+    "x": Line(input_forward, "dense"),
     "d_h": Line(input_backward, "d_x"),
     "d_W_xh": Line(input_backward, "d_W_xh"),
 }
@@ -42,130 +47,362 @@ ACTIVATIONS = {  # f(a), and f' in terms of h
     "sigmoid": ("1 / (1 + exp(-a[t]))", "h[t+1] ⊙ (1 - h[t+1])"),
     "identity": ("a[t]", "1"),
 }
+GATES = {"i": "i", "f": "f", "g": "g", "o": "o_gate", "r": "r", "z": "z", "n": "n"}  # o alone would be the logits
+LATER = re.compile(r"d_a\w*\[t\+1\]|\[t\+2\]")  # in a term that the next step sends back
 
 
 @dataclass(frozen=True)
 class Equation:
+    """One equation.
+
+    Attributes
+    ----------
+    name : str
+        What it computes, without the step.
+    phase : str
+        "forward", "loss", "backward" or "gradients".
+    formula : str
+        The equation in the notation of the code.
+    says : str
+        A sentence about it.
+    lines : tuple of Line
+        The code that computes it.
+    operands : tuple of str
+        What enters it, named as in the formula.
+    """
+
     name: str
-    phase: str  # forward, loss, backward, gradients
+    phase: str
     formula: str
     says: str
     lines: tuple[Line, ...]
+    operands: tuple[str, ...] = ()
 
-    def at(self, t: int) -> str:
-        """The formula of step t."""
-        return re.sub(r"\[t(\+1)?\]", lambda m: f"[{t + bool(m[1])}]", self.formula)
+    @property
+    def result(self) -> str:
+        """The left side of the formula."""
+        return self.formula.partition(" = ")[0]
+
+    def at(self, t: int, *, last: bool = False) -> str:
+        """The formula of step t; the last step gets nothing from a next one."""
+        left, _, right = self.formula.partition(" = ")
+        terms = ["0" if last and LATER.search(term) else term for term in right.split(" + ")]
+        return fill(f"{left} = {' + '.join(terms)}", t)
 
 
-def equations(activation: str) -> dict[str, Equation]:
-    """All of them, by the name of what they compute."""
-    f, f_prime = ACTIVATIONS[activation]
-    table = Line(activations, f"ACTIVATIONS {activation}")
-    rows = (
-        Equation(
-            "x",
-            "forward",
-            "x[t] = one-hot row of the token",
-            "1 at the token's number, 0 elsewhere. It is never made: x[t] @ W_xh is a row of W_xh, which this takes.",
-            (TOKEN,),
-        ),
+def fill(template: str, t: int) -> str:
+    """The template with a number for t: h[t+1] of step 2 is h[3]."""
+    return re.sub(r"\[t(?:\+(\d))?\]", lambda m: f"[{t + int(m[1] or 0)}]", template)
+
+
+def equations(cell: Cell) -> dict[str, Equation]:
+    """All equations of a network with this cell, by name, in the order in which they run."""
+    forward, backward, gradients = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}[cell.name](cell)
+    rows: Iterable[Equation] = (_X, *forward, *_OUTPUT, *backward, *_OUTPUT_GRADIENTS, *gradients)
+    return {equation.name: equation for equation in rows}
+
+
+_X = Equation(
+    "x",
+    "forward",
+    "x[t] = one-hot row of the token",
+    "1 at the token's id, 0 elsewhere. The row is never built: x[t] @ W_xh is row number id of W_xh.",
+    (TOKEN,),
+)
+_OUTPUT = (
+    Equation(
+        "o",
+        "forward",
+        "o[t] = h[t+1] @ W_hy + b_y",
+        "The logits: one number for each possible next token. The higher, the likelier.",
+        (Line(output_forward, "o"), Line(output_forward, "b_y")),
+        ("h[t+1]", "W_hy", "b_y"),
+    ),
+    Equation(
+        "y_hat",
+        "forward",
+        "y_hat[t] = exp(o[t]) / Σ exp(o[t])",
+        "Softmax: logits become probabilities, which add up to 1.",
+        (Line(cross_entropy, "shifted"), Line(cross_entropy, "exp"), Y_HAT),
+        ("o[t]",),
+    ),
+    Equation(
+        "L",
+        "loss",
+        "L = - Σ_t log y_hat[t][y[t]] / T",
+        "The loss: the mean cross-entropy of the targets, in nats. The backward pass starts here.",
+        (Line(cross_entropy, "log_total"), Line(cross_entropy, "loss")),
+        ("y_hat[t]", "-log y_hat[t][y[t]]"),
+    ),
+    Equation(
+        "d_o",
+        "backward",
+        "d_o[t] = (y_hat[t] - y[t]) / T",
+        "Prediction minus target; scale is 1 / T. d_o is the derivative of L by o, and so for every d_.",
+        (Line(cross_entropy, "d_o"), Line(cross_entropy, "minus_one"), Line(cross_entropy, "scale")),
+        ("y_hat[t]", "y[t]"),
+    ),
+)
+_OUTPUT_GRADIENTS = (
+    Equation(
+        "d_W_hy",
+        "gradients",
+        "d_W_hy = Σ_t h[t+1].T @ d_o[t]",
+        "All steps use the same weights, so the gradients of all steps are added.",
+        (Line(output_backward, "d_W_hy"),),
+        ("h[t+1]", "d_o[t]"),
+    ),
+    Equation(
+        "d_b_y",
+        "gradients",
+        "d_b_y = Σ_t d_o[t]",
+        "A bias is added once per step, and gets the gradient of each step unchanged.",
+        (Line(output_backward, "d_b_y"),),
+        ("d_o[t]",),
+    ),
+)
+_TWO_USES = "The state has two uses, and each sends a gradient: its own output, and the next step"
+
+
+def _rnn(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
+    f, f_prime = ACTIVATIONS[str(cell.activation)]
+    table = Line(activations, f"ACTIVATIONS {cell.activation}")
+    forward = (
         Equation(
             "a",
             "forward",
             "a[t] = x[t] @ W_xh + h[t] @ W_hh + b_h",
-            "The weighted sum: what is read, plus what is remembered, plus a bias.",
-            (TOKEN, Line(cell_forward, "bias"), REMEMBERED, SUM),
+            "The pre-activation: the input, the previous state and a bias, weighted and added.",
+            (TOKEN, BIAS, A_H, Line(RNNCell.forward, "a")),
+            ("h[t]", "W_hh", "x[t] @ W_xh", "h[t] @ W_hh", "b_h"),
         ),
         Equation(
             "h",
             "forward",
             f"h[t+1] = {f}",
-            "The state after the step: all that the network knows of what it has read.",
+            "The state after the step: all that the network knows about what it has read.",
             (Line(RNNCell.forward, "h"), table),
+            ("a[t]",),
         ),
-        Equation(
-            "o",
-            "forward",
-            "o[t] = h[t+1] @ W_hy + b_y",
-            "A number for each possible next token: the higher, the likelier.",
-            (Line(output_forward, "o"), Line(output_forward, "b_y")),
-        ),
-        Equation(
-            "y_hat",
-            "forward",
-            "y_hat[t] = exp(o[t]) / Σ exp(o[t])",
-            "Softmax: the numbers become probabilities that add up to 1.",
-            (Line(cross_entropy, "shifted"), Line(cross_entropy, "exp"), Y_HAT),
-        ),
-        Equation(
-            "L",
-            "loss",
-            "L = - Σ_t log y_hat[t][y[t]] / T",
-            "The loss: what the right tokens cost, in nats, on average. From here everything runs backward.",
-            (Line(cross_entropy, "log_total"), Line(cross_entropy, "loss")),
-        ),
-        Equation(
-            "d_o",
-            "backward",
-            "d_o[t] = (y_hat[t] - y[t]) / T",
-            "What was said minus what is right; scale is 1 / T. d_ means the derivative of L by what follows.",
-            (Line(cross_entropy, "d_o"), Line(cross_entropy, "minus_one"), Line(cross_entropy, "scale")),
-        ),
+    )
+    backward = (
         Equation(
             "d_h",
             "backward",
             "d_h[t+1] = d_o[t] @ W_hy.T + d_a[t+1] @ W_hh.T",
-            "The state was used twice: by its own output, and by the next step, which sends the second term back.",
+            f"{_TWO_USES}.",
             (Line(output_backward, "d_h"), D_H_NEXT, D_H_SENT, D_H),
+            ("d_o[t] @ W_hy.T", "d_a[t+1] @ W_hh.T"),
         ),
         Equation(
             "d_a",
             "backward",
             f"d_a[t] = {f_prime} ⊙ d_h[t+1]",
-            "Back through the activation, entry by entry: where its derivative is near 0 the gradient dies.",
-            (D_A, table),
+            "Back through the activation, entry by entry: where its derivative is near 0, little gradient passes.",
+            (Line(RNNCell.backward, "d_a"), table),
+            (f_prime, "d_h[t+1]"),
+        ),
+    )
+    return forward, backward, (*_weight_gradients("d_a", "d_a"), _d_h0("d_a"))
+
+
+def _gate(cell: type[Cell], gate: str, function: str, says: str) -> Equation:
+    """A gate of the form sigmoid(x[t] @ W_xi + h[t] @ W_hi + b_i)."""
+    sums = (Line(cell.forward, "a"),) if cell is LSTMCell else (Line(cell.forward, "a_x"), Line(cell.forward, "a_h"))
+    return Equation(
+        GATES[gate],
+        "forward",
+        f"{GATES[gate]}[t] = {function}(x[t] @ W_x{gate} + h[t] @ W_h{gate} + b_{gate})",
+        says,
+        (TOKEN, BIAS, A_H, *sums, Line(cell.forward, gate)),
+        (f"x[t] @ W_x{gate}", f"h[t] @ W_h{gate}", f"b_{gate}", f"a_{gate}[t]"),
+    )
+
+
+def _lstm(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
+    forward = (
+        _gate(LSTMCell, "i", "sigmoid", "The input gate: how much of the candidate g each unit adds to c."),
+        _gate(LSTMCell, "f", "sigmoid", "The forget gate: how much of its cell state c each unit keeps."),
+        _gate(LSTMCell, "g", "tanh", "The candidate: what could be added to the cell state."),
+        _gate(LSTMCell, "o", "sigmoid", "The output gate: how much of its cell state each unit shows."),
+        Equation(
+            "c",
+            "forward",
+            "c[t+1] = f[t] ⊙ c[t] + i[t] ⊙ g[t]",
+            "The cell state: what the forget gate keeps, plus what the input gate lets in.",
+            (Line(LSTMCell.forward, "c"),),
+            ("f[t]", "c[t]", "i[t]", "g[t]"),
         ),
         Equation(
-            "d_W_hy",
-            "gradients",
-            "d_W_hy = Σ_t h[t+1].T @ d_o[t]",
-            "The same weights served at every step, so what the steps send is added up.",
-            (Line(output_backward, "d_W_hy"),),
+            "h",
+            "forward",
+            "h[t+1] = o_gate[t] ⊙ tanh(c[t+1])",
+            "The state that the output and the next step see.",
+            (Line(LSTMCell.forward, "h"),),
+            ("o_gate[t]", "tanh(c[t+1])"),
+        ),
+    )
+    backward = (
+        Equation(
+            "d_h",
+            "backward",
+            "d_h[t+1] = d_o[t] @ W_hy.T + d_a[t+1] @ W_hh.T",
+            f"{_TWO_USES}, through W_hh of all four gates.",
+            (Line(output_backward, "d_h"), D_H_NEXT, D_H_SENT, D_H),
+            ("d_o[t] @ W_hy.T", "d_a[t+1] @ W_hh.T"),
         ),
         Equation(
-            "d_b_y",
-            "gradients",
-            "d_b_y = Σ_t d_o[t]",
-            "A bias is added once a step, and receives each step's gradient as it is.",
-            (Line(output_backward, "d_b_y"),),
+            "d_c",
+            "backward",
+            "d_c[t+1] = f[t+1] ⊙ d_c[t+2] + o_gate[t] ⊙ (1 - tanh(c[t+1])²) ⊙ d_h[t+1]",
+            "Two paths again: from the next cell state through the forget gate alone, and from h.",
+            (Line(LSTMCell.backward, "d_c_before"), Line(LSTMCell.backward, "d_c")),
+            ("f[t+1] ⊙ d_c[t+2]", "o_gate[t]", "(1 - tanh(c[t+1])²)", "d_h[t+1]"),
         ),
+        _d_gate(LSTMCell, "i", "i[t] ⊙ (1 - i[t]) ⊙ g[t] ⊙ d_c[t+1]", "i[t]", "g[t]", "d_c[t+1]"),
+        _d_gate(LSTMCell, "f", "f[t] ⊙ (1 - f[t]) ⊙ c[t] ⊙ d_c[t+1]", "f[t]", "c[t]", "d_c[t+1]"),
+        _d_gate(LSTMCell, "g", "(1 - g[t]²) ⊙ i[t] ⊙ d_c[t+1]", "g[t]", "i[t]", "d_c[t+1]"),
+        _d_gate(
+            LSTMCell,
+            "o",
+            "o_gate[t] ⊙ (1 - o_gate[t]) ⊙ tanh(c[t+1]) ⊙ d_h[t+1]",
+            "o_gate[t]",
+            "tanh(c[t+1])",
+            "d_h[t+1]",
+        ),
+    )
+    d_c0 = Equation(
+        "d_c0",
+        "gradients",
+        "d_c[0] = f[0] ⊙ d_c[1]",
+        "How L changes with the initial cell state.",
+        (Line(LSTMCell.backward, "d_c_before"), D_S0),
+        ("f[0]", "d_c[1]"),
+    )
+    return forward, backward, (*_weight_gradients("d_a", "d_a"), _d_h0("d_a"), d_c0)
+
+
+def _gru(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
+    forward = (
+        _gate(GRUCell, "r", "sigmoid", "The reset gate: how much of the recurrent product enters the candidate."),
+        _gate(GRUCell, "z", "sigmoid", "The update gate: how much of its state each unit keeps."),
+        Equation(
+            "q",
+            "forward",
+            "q[t] = h[t] @ W_hn + b_hn",
+            "The recurrent product of the candidate, with a bias of its own inside the reset gate.",
+            (A_H, Line(GRUCell.forward, "q")),
+            ("h[t] @ W_hn", "b_hn"),
+        ),
+        Equation(
+            "n",
+            "forward",
+            "n[t] = tanh(x[t] @ W_xn + b_n + r[t] ⊙ q[t])",
+            "The candidate: what could replace the state.",
+            (TOKEN, BIAS, Line(GRUCell.forward, "a_x"), Line(GRUCell.forward, "n")),
+            ("x[t] @ W_xn", "b_n", "r[t]", "q[t]"),
+        ),
+        Equation(
+            "h",
+            "forward",
+            "h[t+1] = (1 - z[t]) ⊙ n[t] + z[t] ⊙ h[t]",
+            "The state after the step: a mixture of the candidate and the previous state.",
+            (Line(GRUCell.forward, "h"),),
+            ("z[t]", "n[t]", "h[t]"),
+        ),
+    )
+    backward = (
+        Equation(
+            "d_h",
+            "backward",
+            "d_h[t+1] = d_o[t] @ W_hy.T + d_a_h[t+1] @ W_hh.T + z[t+1] ⊙ d_h[t+2]",
+            f"{_TWO_USES}, through W_hh and, where the update gate is open, directly.",
+            (Line(output_backward, "d_h"), D_H_NEXT, Line(GRUCell.backward, "d_h_before"), D_H_SENT, D_H),
+            ("d_o[t] @ W_hy.T", "d_a_h[t+1] @ W_hh.T", "z[t+1] ⊙ d_h[t+2]"),
+        ),
+        _d_gate(GRUCell, "n", "(1 - n[t]²) ⊙ (1 - z[t]) ⊙ d_h[t+1]", "n[t]", "z[t]", "d_h[t+1]"),
+        _d_gate(GRUCell, "z", "z[t] ⊙ (1 - z[t]) ⊙ (h[t] - n[t]) ⊙ d_h[t+1]", "z[t]", "h[t]", "n[t]", "d_h[t+1]"),
+        _d_gate(GRUCell, "r", "r[t] ⊙ (1 - r[t]) ⊙ q[t] ⊙ d_a_n[t]", "r[t]", "q[t]", "d_a_n[t]"),
+        Equation(
+            "d_q",
+            "backward",
+            "d_q[t] = r[t] ⊙ d_a_n[t]",
+            "The gradient on the recurrent product of the candidate: the reset gate stands before it.",
+            (Line(GRUCell.backward, "d_q"),),
+            ("r[t]", "d_a_n[t]"),
+        ),
+    )
+    d_b_hn = Equation(
+        "d_b_hn",
+        "gradients",
+        "d_b_hn = Σ_t d_q[t]",
+        "The bias inside the reset gate.",
+        (Line(GRUCell.backward, "d_b_hn"),),
+        ("d_q[t]",),
+    )
+    d_h0 = Equation(
+        "d_h0",
+        "gradients",
+        "d_h[0] = d_a_h[0] @ W_hh.T + z[0] ⊙ d_h[1]",
+        "How L changes with the initial state.",
+        (D_H_NEXT, Line(GRUCell.backward, "d_h_before"), D_H_SENT, D_S0),
+        ("d_a_h[0]", "W_hh", "z[0]", "d_h[1]"),
+    )
+    return forward, backward, (*_weight_gradients("d_a_x", "d_a_h"), d_b_hn, d_h0)
+
+
+def _d_gate(cell: type[Cell], gate: str, right: str, *operands: str) -> Equation:
+    return Equation(
+        f"d_a_{gate}",
+        "backward",
+        f"d_a_{gate}[t] = {right}",
+        f"Back through gate {gate}, to its pre-activation: the slope of the gate, times what the gate multiplies.",
+        (Line(cell.backward, f"d_a_{gate}"),),
+        operands,
+    )
+
+
+def _weight_gradients(d_a_x: str, d_a_h: str) -> tuple[Equation, ...]:
+    """Of W_hh, W_xh and b_h, from the gradients on the recurrent and on the input product of all gates."""
+    blocks = {
+        "d_a": "",
+        "d_a_h": " d_a_h holds d_a_r, d_a_z and d_q side by side.",
+        "d_a_x": " d_a_x holds d_a_r, d_a_z and d_a_n side by side.",
+    }
+    return (
         Equation(
             "d_W_hh",
             "gradients",
-            "d_W_hh = Σ_t h[t].T @ d_a[t]",
-            "h[t] is the state before the step. The first one is zero, so the first step adds nothing.",
+            f"d_W_hh = Σ_t h[t].T @ {d_a_h}[t]",
+            f"h[t] is the state before the step. The first one is zero, so the first step adds nothing.{blocks[d_a_h]}",
             (Line(cell_backward, "d_W_hh"),),
+            ("h[t]", f"{d_a_h}[t]"),
         ),
         Equation(
             "d_W_xh",
             "gradients",
-            "d_W_xh = Σ_t x[t].T @ d_a[t]",
-            "Each d_a[t] is added to the row of the token that was read. A token that was not read gets nothing.",
+            f"d_W_xh = Σ_t x[t].T @ {d_a_x}[t]",
+            f"Each {d_a_x}[t] is added to the row of the token that was read; other rows get 0.{blocks[d_a_x]}",
             (Line(embedding_backward, "d_W"),),
+            ("x[t]", f"{d_a_x}[t]"),
         ),
         Equation(
             "d_b_h",
             "gradients",
-            "d_b_h = Σ_t d_a[t]",
-            "Again once a step.",
+            f"d_b_h = Σ_t {d_a_x}[t]",
+            "Again once per step.",
             (Line(cell_backward, "d_b_h"),),
-        ),
-        Equation(
-            "d_h0",
-            "gradients",
-            "d_h[0] = d_a[0] @ W_hh.T",
-            "What is left of the gradient at the very beginning: how L would change with the initial state.",
-            (D_H_NEXT, D_H_SENT, Line(cell_backward, "d_h0")),
+            (f"{d_a_x}[t]",),
         ),
     )
-    return {equation.name: equation for equation in rows}
+
+
+def _d_h0(d_a_h: str) -> Equation:
+    return Equation(
+        "d_h0",
+        "gradients",
+        f"d_h[0] = {d_a_h}[0] @ W_hh.T",
+        "What is left of the gradient at the beginning: how L changes with the initial state.",
+        (D_H_NEXT, D_H_SENT, D_S0),
+        (f"{d_a_h}[0]", "W_hh"),
+    )

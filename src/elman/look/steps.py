@@ -1,52 +1,68 @@
-"""Every quantity of every equation, forward and backward, of a short text: "hell" read, "ello" to be said next.
-
-    data = steps_data("hell", "ello")                    a network of 3 units with weights drawn from a seed
-    data = steps_data("hell", "ello", model=model)       a trained one
+"""Every quantity of every equation, forward and backward, of a short text: "hell" is read, "ello" should follow.
 
 The data is ready for JSON:
 
     input, target    the two texts
-    tokens           how each token of the input and of the target is written: pairs, one for each t
-    network          source (where the weights come from), layers, hidden, outputs, activation
-    axes             for each axis, B T X H Y: its size, and the indices and labels that are shown
+    tokens           each token of the input with that of the target: pairs, one for each t
+    network          source (where the weights come from), cell, layers, hidden, outputs, activation
+    axes             for each axis, B T X E H G Y: its size, and the indices and labels that are shown
     steps            in the order of the equations, each with
         name, t, layer           a, 1, 0; t is null for what belongs to no step
         symbol, phase            a[1]; forward, loss, backward or gradients
         formula, here, says      a[t] = …; a[1] = …; a sentence
-        result, operands         values: name, axes ("BH"), shape (the full one), values (nested lists of what is shown)
-        lines                    code, file, line, function: the lines of code that computed it
+        result, operands         values: name, axes ("BH"), shape (the full one), values (nested lists of what is
+                                 shown), key and t (the quantity: "h[t+1]" and 1 are h[2])
+        lines                    code, file, line, function: the code that computes it
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elman.data import CharVocabulary, Vocabulary
 from elman.data.checks import few
 from elman.errors import ArgumentError, DataError, RangeError, VocabularyError
-from elman.look.equations import STACKED, Equation, equations
-from elman.look.passes import Passes
+from elman.look.equations import LATER, STACKED, TOKEN, Equation, equations, fill
+from elman.look.recording import Quantity, Recording, record
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
-from elman.network import HeadNetwork, Parameters, language_network
+from elman.network import HeadNetwork, Parameters, Stack, language_network
 
-HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the network that needs no run: few enough units to follow with a finger
-LONGEST = 32  # tokens; nobody steps through more
+HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the network without a model: units, and the scale of its weights
+LONGEST = 32  # tokens
 
 
-@dataclass(frozen=True, eq=False)
-class Value:
+class Value(NamedTuple):
+    """What an equation shows of a quantity.
+
+    Attributes
+    ----------
+    name : str
+        As in the formula of this step, such as "h[3]".
+    array : ndarray
+        The numbers.
+    axes : str
+        A letter for each axis, of B T X E H G Y.
+    key : str
+        The name of the quantity with t in it, such as "h[t+1]".
+    t : int or None
+        Which step's; None for a quantity that belongs to no step, or for all steps together.
+    """
+
     name: str
     array: Array
-    axes: str  # a letter for each, of B T X H Y
+    axes: str
+    key: str
+    t: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class Step(NamedTuple):
+    """An equation at one step of one layer, with its numbers."""
+
     equation: Equation
     t: int | None
     layer: int
@@ -55,99 +71,116 @@ class Step:
     operands: tuple[Value, ...]
 
 
-class _Sequence:
-    """Goes through the equations of a forward and a backward pass one by one."""
+class _Steps:
+    """Goes through the equations of a recording one by one."""
 
-    def __init__(self, passes: Passes) -> None:
-        self.passes, self.top = passes, len(passes.layers) - 1
-        self.equations = equations(passes.activation)
+    def __init__(self, recording: Recording) -> None:
+        self.recording, self.equations = recording, equations(recording.cell)
+        self.top = len(recording.layers) - 1
 
-    def forward(self, t: int) -> Iterator[Step]:
-        p = self.passes
-        yield self._step("x", p.x[t], "BX", t=t)
-        for layer, c in enumerate(p.layers):
-            terms = (
-                Value(f"h[{t}]", c.h[t], "BH"),
-                Value("W_hh", c.p["W_hh"], "HH"),
-                Value(f"x[{t}] @ W_xh", c.read[t], "BH"),
-                Value(f"h[{t}] @ W_hh", c.remembered[t], "BH"),
-                Value("b_h", c.p["b_h"], "H"),
-            )
-            yield self._step("a", c.a[t], "BH", *terms, t=t, layer=layer)
-            yield self._step("h", c.h[t + 1], "BH", Value(f"a[{t}]", c.a[t], "BH"), t=t, layer=layer)
-        state = Value(f"h[{t + 1}]", p.layers[-1].h[t + 1], "BH")
-        weights = Value("W_hy", p.W_hy, "HY"), Value("b_y", p.b_y, "Y")
-        yield self._step("o", p.o[t], "BY", state, *weights, t=t, layer=self.top)
-        yield self._step("y_hat", p.y_hat[t], "BY", Value(f"o[{t}]", p.o[t], "BY"), t=t, layer=self.top)
+    def all(self) -> Iterator[Step]:
+        T, output = self.recording.T, ("o", "y_hat", "d_o", "d_W_hy", "d_b_y")
+        layers = range(self.top + 1)
+        named = {
+            phase: [name for name, e in self.equations.items() if e.phase == phase and name not in ("x", *output)]
+            for phase in ("forward", "backward", "gradients")
+        }
+        for t in range(T):
+            yield self._step("x", t)
+            yield from (self._step(name, t, layer) for layer in layers for name in named["forward"])
+            yield from (self._step(name, t, self.top) for name in ("o", "y_hat"))
+        yield self._step("L", None, self.top)
+        for t in reversed(range(T)):
+            yield self._step("d_o", t, self.top)
+            yield from (self._step(name, t, layer) for layer in reversed(layers) for name in named["backward"])
+        yield from (self._step(name, None, self.top) for name in ("d_W_hy", "d_b_y"))
+        yield from (self._step(name, None, layer) for layer in reversed(layers) for name in named["gradients"])
 
-    def loss(self) -> Iterator[Step]:
-        p = self.passes
-        parts = Value("y_hat", p.y_hat[:, 0], "TY"), Value("-log y_hat[t][y[t]]", p.costs[:, 0], "T")
-        yield self._step("L", np.asarray(p.L), "", *parts, layer=self.top)
-
-    def backward(self, t: int) -> Iterator[Step]:
-        p, last = self.passes, t == self.passes.T - 1
-        parts = Value(f"y_hat[{t}]", p.y_hat[t], "BY"), Value(f"y[{t}]", p.y[t], "BY")
-        yield self._step("d_o", p.d_o[t], "BY", *parts, t=t, layer=self.top)
-        for layer in reversed(range(len(p.layers))):
-            c = p.layers[layer]
-            own = f"d_o[{t}] @ W_hy.T" if layer == self.top else f"d_x[{t}] of layer {layer + 1}"
-            later = "0, for no step follows" if last else f"d_a[{t + 1}] @ W_hh.T"
-            terms = Value(own, c.d_h_direct[t], "BH"), Value(later, c.d_h_next[t], "BH")
-            yield self._step("d_h", c.d_h[t], "BH", *terms, t=t, layer=layer)
-            slope = self.equations["d_a"].at(t).partition(" = ")[2].rpartition(" ⊙ ")[0]
-            factors = Value(slope, c.f_prime[t], "BH"), Value(f"d_h[{t + 1}]", c.d_h[t], "BH")
-            yield self._step("d_a", c.d_a[t], "BH", *factors, t=t, layer=layer)
-
-    def gradients(self) -> Iterator[Step]:
-        p, end = self.passes, self.passes.T - 1
-        states, d_o = Value(f"h[1] … h[{end + 1}]", p.layers[-1].h[1:, 0], "TH"), Value("d_o", p.d_o[:, 0], "TY")
-        yield self._step("d_W_hy", p.d_output.d_W_hy, "HY", states, d_o, layer=self.top)
-        yield self._step("d_b_y", p.d_output.d_b_y, "Y", d_o, layer=self.top)
-        for layer in reversed(range(len(p.layers))):
-            c = p.layers[layer]
-            before, d_a = Value(f"h[0] … h[{end}]", c.h[:-1, 0], "TH"), Value("d_a", c.d_a[:, 0], "TH")
-            yield self._step("d_W_hh", c.d["W_hh"], "HH", before, d_a, layer=layer)
-            x = Value("x", c.x[:, 0], "TH") if layer else Value("x", p.x[:, 0], "TX")
-            yield self._step("d_W_xh", c.d["W_xh"], "HH" if layer else "XH", x, d_a, layer=layer)
-            yield self._step("d_b_h", c.d["b_h"], "H", d_a, layer=layer)
-            first = Value("d_a[0]", c.d_a[0], "BH"), Value("W_hh", c.p["W_hh"], "HH")
-            yield self._step("d_h0", c.d_h0, "BH", *first, layer=layer)
-
-    def _step(self, name: str, array: Array, axes: str, *operands: Value, t: int | None = None, layer: int = 0) -> Step:
-        equation = self.equations[name]
-        if layer and name in ("a", "d_W_xh"):  # x is the state of the layer below: no token's row
-            equation = replace(equation, lines=(STACKED[name], *equation.lines[1:]), says=_FROM_BELOW)
+    def _step(self, name: str, t: int | None, layer: int = 0) -> Step:
+        equation, last = self.equations[name], t == self.recording.T - 1
+        if layer and TOKEN in equation.lines:
+            lines = tuple(STACKED["x"] if line == TOKEN else line for line in equation.lines)
+            equation = replace(equation, lines=lines, says=f"{equation.says} {_FROM_BELOW}")
+        if layer and name == "d_W_xh":
+            equation = replace(equation, lines=(STACKED[name],), says=_FROM_BELOW)
         if layer < self.top and name == "d_h":
-            formula = f"d_h[t+1] = d_x[t] of layer {layer + 1} + d_a[t+1] @ W_hh.T"
+            formula = equation.formula.replace("d_o[t] @ W_hy.T", f"d_x[t] of layer {layer + 1}")
             equation = replace(equation, formula=formula, lines=(STACKED[name], *equation.lines[1:]))
-        here = equation.formula if t is None else equation.at(t)
-        if name == "d_h" and t == self.passes.T - 1:
-            here = f"{here.rpartition(' + ')[0]} + 0"
-        return Step(equation, t, layer, here, Value(here.partition(" = ")[0], array, axes), operands)
+        here = equation.formula if t is None else equation.at(t, last=last)
+        operands = tuple(self._value(operand, t, layer) for operand in equation.operands)
+        return Step(equation, t, layer, here, self._value(equation.result, t, layer), operands)
+
+    def _value(self, key: str, t: int | None, layer: int) -> Value:
+        name = key
+        if "[0]" in key or "[1]" in key:  # of the first step: d_h[0] has an entry of its own, f[0] is that of step 0
+            found = self._find(key, layer)
+            if found is None:
+                key, t = key.replace("[0]", "[t]").replace("[1]", "[t+1]"), 0
+        found = self._find(key, layer)
+        assert found is not None, key
+        array, axes = found
+        if not found.by_step:
+            return Value(name, array, axes, key, None)
+        if t is None:  # of all steps: one row (B = 1)
+            ends = f"{fill(key, 0)} … {fill(key, self.recording.T - 1)}"
+            return Value(key if key.startswith("-log") else ends, array[:, 0], "T" + axes[2:], key, None)
+        if t == self.recording.T - 1 and LATER.search(key):
+            name = "0 (no step follows)"
+        elif layer < self.top and key == "d_o[t] @ W_hy.T":
+            name = f"d_x[{t}] of layer {layer + 1}"
+        else:
+            name = fill(name, t)
+        return Value(name, array[t], axes[1:], key, t)
+
+    def _find(self, key: str, layer: int) -> Quantity | None:
+        return self.recording.layers[layer].get(key) or self.recording.output.get(key)
 
 
 _FROM_BELOW = "x[t] is the state h[t+1] of the layer below."
 
 
-@np.errstate(over="ignore", invalid="ignore")  # numbers that explode are to be looked at like others
+@np.errstate(over="ignore", invalid="ignore")  # numbers that explode are shown like others
 def steps(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> list[Step]:
     """All steps of reading the ids x, (T,), with the targets y, (T,), in the order of the equations."""
-    sequence, T = _Sequence(Passes(network, p, x, y)), len(x)
-    told = [step for t in range(T) for step in sequence.forward(t)]
-    told += sequence.loss()
-    told += [step for t in reversed(range(T)) for step in sequence.backward(t)]
-    return [*told, *sequence.gradients()]
+    return list(_Steps(record(network, p, x, y)).all())
 
 
 def steps_data(
-    input: str, target: str, *, model: LanguageModel | None = None, shown: int | None = None
+    input: str,
+    target: str,
+    *,
+    model: LanguageModel | None = None,
+    cell: str = "rnn",
+    shown: int | None = None,
 ) -> dict[str, Any]:
-    """The steps as plain data (see above); of each axis at most `shown` entries, all unless given."""
+    """Every equation of a forward and a backward pass over a short text, with its numbers, as plain data.
+
+    Parameters
+    ----------
+    input, target : str
+        What the network reads, and what it should predict at each step: the same number of tokens.
+    model : LanguageModel, optional
+        A trained model. Without one the network has three units and weights drawn from a seed.
+    cell : str
+        The cell of the network without a model: "rnn", "gru" or "lstm".
+    shown : int, optional
+        The most entries of each axis that are listed; all unless given.
+
+    Returns
+    -------
+    dict
+        Ready for JSON; the module's documentation lists the fields.
+
+    Examples
+    --------
+    >>> data = steps_data("hell", "ello")
+    >>> data["steps"][1]["here"]
+    'a[0] = x[0] @ W_xh + h[0] @ W_hh + b_h'
+    """
     if model is None:
         source = f"seed {SEED}"
         vocabulary: Vocabulary = CharVocabulary((input + target) or " ")
-        network = language_network(len(vocabulary), HIDDEN)
+        network = language_network(len(vocabulary), HIDDEN, cell=cell)
         p = Parameters(network.shapes, np.dtype(np.float64))
         p.buffer[:] = SPREAD * np.random.default_rng(SEED).standard_normal(len(p.buffer))
     else:
@@ -160,22 +193,23 @@ def steps_data(
             expected="the same number of tokens: each of the second is what follows one of the first",
             got=f"{len(x)} and {len(y)}",
         )
-    told = steps(network, p, x, y)
-    y_hat = np.concatenate([step.result.array for step in told if step.equation.name == "y_hat"])  # (T, Y)
-    axes = _axes(vocabulary, x, y, y_hat, network.stack.hidden, shown)
+    found = steps(network, p, x, y)
+    y_hat = np.concatenate([step.result.array for step in found if step.equation.name == "y_hat"])  # (T, Y)
+    axes = _axes(vocabulary, x, y, y_hat, network.stack, shown)
     return {
         "input": input,
         "target": target,
         "tokens": [[vocabulary.tokens[i], vocabulary.tokens[j]] for i, j in zip(x, y, strict=True)],
         "network": {
             "source": source,
+            "cell": network.stack.cell.name,
             "layers": network.stack.layers,
             "hidden": network.stack.hidden,
             "outputs": network.outputs,
             "activation": str(network.stack.cell.activation),
         },
         "axes": axes,
-        "steps": [_step_json(step, axes) for step in told],
+        "steps": [_step_json(step, axes) for step in found],
     }
 
 
@@ -191,18 +225,26 @@ def _ids(name: str, text: str, vocabulary: Vocabulary) -> Array:
 
 
 def _axes(
-    vocabulary: Vocabulary, x: Array, y: Array, y_hat: Array, hidden: int, shown: int | None
+    vocabulary: Vocabulary, x: Array, y: Array, y_hat: Array, stack: Stack, shown: int | None
 ) -> dict[str, dict[str, Any]]:
     """What of each axis is shown: the first units; of the tokens those that occur, then the likeliest."""
     tokens = [*dict.fromkeys([*x.tolist(), *y.tolist(), *np.argsort(-y_hat.max(axis=0), kind="stable").tolist()])]
     some = sorted(tokens[:shown])
+    H, gates = stack.hidden, stack.cell.gate_names
+    units = list(range(H))[:shown]
     rows = {
         "B": (1, [0], [""]),
         "T": (len(x), list(range(len(x))), [f"t = {t}" for t in range(len(x))]),
-        "H": (hidden, list(range(hidden))[:shown], [f"unit {i}" for i in range(hidden)][:shown]),
+        "H": (H, units, [f"unit {i}" for i in units]),
+        "G": (len(gates) * H, *_split([(g * H + i, f"{name} {i}") for g, name in enumerate(gates) for i in units])),
+        "E": (stack.embedding, *_split([(i, str(i)) for i in range(stack.embedding)][:shown])),
         **{axis: (len(vocabulary), some, [vocabulary.tokens[i] for i in some]) for axis in "XY"},
     }
     return {axis: dict(zip(("size", "indices", "labels"), row, strict=True)) for axis, row in rows.items()}
+
+
+def _split(pairs: list[tuple[int, str]]) -> tuple[list[int], list[str]]:
+    return [index for index, _ in pairs], [label for _, label in pairs]
 
 
 def _step_json(step: Step, axes: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -225,4 +267,11 @@ def _value_json(value: Value, axes: dict[str, dict[str, Any]]) -> dict[str, Any]
     part = value.array[np.ix_(*(axes[axis]["indices"] for axis in value.axes))] if value.axes else value.array
     plain = part.astype(object)
     plain[~np.isfinite(part)] = None  # JSON has no NaN
-    return {"name": value.name, "axes": value.axes, "shape": list(value.array.shape), "values": plain.tolist()}
+    return {
+        "name": value.name,
+        "axes": value.axes,
+        "shape": list(value.array.shape),
+        "values": plain.tolist(),
+        "key": value.key,
+        "t": value.t,
+    }

@@ -1,0 +1,165 @@
+"""One short text through the network and back, with every quantity kept as the code of `elman.maths` computed it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from elman.look.equations import A_H, A_X, ACTIVATIONS, D_H, D_H_DIRECT, D_H_NEXT, GATES, Y_HAT
+from elman.look.line_tracer import Line, watch
+from elman.look.traces import exact
+from elman.maths.activations import get_activation
+from elman.maths.arrays import Array
+from elman.maths.cells import Cell, GRUCell, LSTMCell, RNNCell, Weights
+from elman.maths.layers import output_backward, output_forward
+from elman.maths.loss import cross_entropy, surprise
+from elman.maths.recurrence import CellTrace
+from elman.network import HeadNetwork, Parameters
+
+# what a cell's backward pass computes at each step, by the name of the quantity
+BACKWARD = {
+    "rnn": {"d_a[t]": Line(RNNCell.backward, "d_a", "d_a")},
+    "gru": {
+        **{f"d_a_{gate}[t]": Line(GRUCell.backward, f"d_a_{gate}", f"d_a_{gate}") for gate in "nzr"},
+        **{f"{name}[t]": Line(GRUCell.backward, name, name) for name in ("d_q", "d_a_x", "d_a_h")},
+        "z[t] ⊙ d_h[t+1]": Line(GRUCell.backward, "d_h_before", "d_h_before"),
+    },
+    "lstm": {
+        "tanh(c[t+1])": Line(LSTMCell.backward, "tanh_c", "tanh_c"),
+        "d_c[t+1]": Line(LSTMCell.backward, "d_c", "d_c"),
+        **{f"d_a_{gate}[t]": Line(LSTMCell.backward, f"d_a_{gate}", f"d_a_{gate}") for gate in "ifgo"},
+        "d_a[t]": Line(LSTMCell.backward, "d_a", "d_a"),
+        "f[t] ⊙ d_c[t+1]": Line(LSTMCell.backward, "d_c_before", "d_c_before"),
+    },
+}
+
+
+class Quantity(NamedTuple):
+    """An array and a letter for each of its axes.
+
+    T steps, B rows, X input tokens, E embedding, H units, G gates times units, Y outputs; steps come first.
+    """
+
+    array: Array
+    axes: str
+
+    @property
+    def by_step(self) -> bool:
+        """Whether there is one for each step."""
+        return self.axes.startswith("T")
+
+
+class Recording(NamedTuple):
+    """All quantities of a forward and a backward pass by name, as in the formulas: "h[t+1]" has T entries."""
+
+    T: int
+    cell: Cell
+    output: dict[str, Quantity]  # of the output layer and the loss
+    layers: list[dict[str, Quantity]]
+
+
+def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording:
+    """The passes over the ids x, (T,), with the targets y, (T,): one row, in float64, the loss divided by T."""
+    stack = network.stack
+    packed, p = exact(stack, p)
+    cell, T = stack.cell, len(x)
+    W_hy, b_y = p["head.W_hy"], p["head.b_y"]
+    ids, targets = (np.asarray(i, np.int64)[:, np.newaxis] for i in (x, y))  # (T, 1)
+    trace, (a_x, a_h) = watch(partial(stack.forward, packed, p, ids), (A_X, A_H))
+    o = output_forward(trace.outputs, W_hy, b_y)  # (T, 1, Y)
+    (L, d_o), ((y_hat,),) = watch(partial(cross_entropy, o, targets, normalizer=T), (Y_HAT,))
+    d_output = output_backward(d_o, trace.outputs, W_hy)
+    gradients, of_cell = p.zeros(), BACKWARD[cell.name]
+    back = partial(stack.backward, packed, p, trace, d_output.d_h.copy(), gradients)
+    (_, d_state), (direct, d_s, d_next, *rest) = watch(back, (D_H_DIRECT, D_H, D_H_NEXT, *of_cell.values()))
+
+    def by_layer(values: list[Array]) -> Array:
+        """(L, T, …); a backward pass runs from the last layer to the first and from the last step to the first."""
+        return np.stack(values).reshape(-1, T, *values[0].shape)
+
+    recurrent, d_s_steps, through_W_hh = by_layer(a_h), by_layer(d_s)[::-1, ::-1], by_layer(d_next)[::-1, ::-1]
+    backward = {name: by_layer(values)[::-1, ::-1] for name, values in zip(of_cell, rest, strict=True)}
+    layers = []
+    for i, name in enumerate(stack.names):
+        x_in = Quantity(trace.inputs[i], "TBH" if i else "TBE")
+        if trace.inputs[i].ndim == 2:
+            x_in = Quantity(_one_hot(ids, stack.inputs), "TBX")  # only to be shown
+        found = _forward(cell, p.part(name), a_x[i], recurrent[i], trace.traces[i]) | {"x[t]": x_in}
+        found["d_o[t] @ W_hy.T"] = Quantity(direct[-1 - i], "TBH")
+        found["d_h[t+1]"] = Quantity(d_s_steps[i, :, 0], "TBH")
+        d_a_h = "d_a_h" if "d_a_h[t]" in backward else "d_a"
+        found[f"{d_a_h}[t+1] @ W_hh.T"] = Quantity(_later(through_W_hh[i]), "TBH")
+        wide = "G" if cell.gates > 1 else "H"
+        for key, values in backward.items():
+            found[key] = Quantity(values[i], "TB" + (wide if key in ("d_a[t]", "d_a_x[t]", "d_a_h[t]") else "H"))
+        _cell_terms(cell, found)
+        d = gradients.part(name)
+        found["d_W_hh"], found["d_W_xh"] = Quantity(d["W_hh"], f"H{wide}"), Quantity(d["W_xh"], x_in.axes[-1] + wide)
+        found["d_b_h"] = Quantity(d["b_h"], wide)
+        for short in cell.extra_shapes(stack.hidden):
+            found[f"d_{short}"] = Quantity(d[short], "H")
+        for part, of_state in enumerate(cell.state_names):
+            found[f"d_{of_state}[0]"] = Quantity(d_state[i, part], "BH")
+        layers.append(found)
+    output = {
+        "W_hy": Quantity(W_hy, "HY"),
+        "b_y": Quantity(b_y, "Y"),
+        "o[t]": Quantity(o, "TBY"),
+        "y_hat[t]": Quantity(y_hat, "TBY"),
+        "y[t]": Quantity(_one_hot(targets, network.outputs), "TBY"),
+        "L": Quantity(np.asarray(L), ""),
+        "-log y_hat[t][y[t]]": Quantity(surprise(o, targets), "TB"),
+        "d_o[t]": Quantity(d_o, "TBY"),
+        "d_W_hy": Quantity(d_output.d_W_hy, "HY"),
+        "d_b_y": Quantity(d_output.d_b_y, "Y"),
+    }
+    return Recording(T, cell, output, layers)
+
+
+def _forward(cell: Cell, p: Weights, a_x: Array, a_h: Array, trace: CellTrace) -> dict[str, Quantity]:
+    """The quantities of a layer's forward pass; a_x is x[t] @ W_xh without the bias."""
+    wide = "G" if cell.gates > 1 else "H"
+    found = {
+        "W_hh": Quantity(p["W_hh"], f"H{wide}"),
+        "b_h": Quantity(p["b_h"], wide),
+        "x[t] @ W_xh": Quantity(a_x, f"TB{wide}"),
+        "h[t] @ W_hh": Quantity(a_h, f"TB{wide}"),
+        **{short: Quantity(p[short], "H") for short in cell.extra_shapes(trace.s.shape[-1])},
+    }
+    for state, values in zip(cell.state_names, trace.s, strict=True):
+        found[f"{state}[t]"], found[f"{state}[t+1]"] = Quantity(values[:-1], "TBH"), Quantity(values[1:], "TBH")
+    if cell.gates == 1:
+        found["a[t]"] = Quantity(a_x + p["b_h"] + a_h, "TBH")
+        f_prime = ACTIVATIONS[str(cell.activation)][1]
+        found[f_prime] = Quantity(get_activation(cell.activation).derivative(trace.s[0, 1:]), "TBH")
+        return found
+    blocks = [np.split(part, cell.gates, axis=-1) for part in (a_x, a_h, p["b_h"], a_x + p["b_h"] + a_h)]
+    for gate, from_x, from_h, bias, a in zip(cell.gate_names, *blocks, strict=True):
+        found[f"x[t] @ W_x{gate}"], found[f"h[t] @ W_h{gate}"] = Quantity(from_x, "TBH"), Quantity(from_h, "TBH")
+        found[f"b_{gate}"], found[f"a_{gate}[t]"] = Quantity(bias, "H"), Quantity(a, "TBH")
+    for kept, values in zip(cell.kept_names, trace.kept, strict=True):
+        found[f"{GATES.get(kept, kept)}[t]"] = Quantity(values, "TBH")
+    return found
+
+
+def _cell_terms(cell: Cell, found: dict[str, Quantity]) -> None:
+    """Terms of the equations that no line computes alone."""
+    if cell.name == "lstm":
+        found["f[t+1] ⊙ d_c[t+2]"] = Quantity(_later(found["f[t] ⊙ d_c[t+1]"].array), "TBH")
+        found["(1 - tanh(c[t+1])²)"] = Quantity(1 - found["tanh(c[t+1])"].array ** 2, "TBH")
+    if cell.name == "gru":
+        found["z[t+1] ⊙ d_h[t+2]"] = Quantity(_later(found["z[t] ⊙ d_h[t+1]"].array), "TBH")
+
+
+def _later(values: Array) -> Array:
+    """The values of the next step; nothing follows the last."""
+    return np.concatenate([values[1:], np.zeros_like(values[:1])])
+
+
+def _one_hot(ids: Array, size: int) -> Array:
+    """Only the rows that are there: the identity matrix of a large vocabulary would fill the memory."""
+    rows = np.zeros((*ids.shape, size))
+    np.put_along_axis(rows, ids[..., np.newaxis], 1.0, axis=-1)
+    return rows
