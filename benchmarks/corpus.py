@@ -45,7 +45,7 @@ def main() -> None:
             print(
                 f"{asked.gigabytes:g} GB in {FILES} files on {used} core{'s' * (used > 1)}: encoded in"
                 f" {got['encoding']:.1f} s, {size / got['encoding']:.0f} MB/s ({size / got['cpu']:.0f} MB a second of"
-                f" processor time); {asked.steps} steps of {got['batch']:.0f} lanes,"
+                f" processor time); {asked.steps} steps of {got['batch_size']:.0f} lanes,"
                 f" {got['validations']:.0f} validations of {got['judged']:,.0f} tokens and the compilation in"
                 f" {got['training']:.1f} s;"
                 f" memory at most {got['anonymous']:.0f} MB, file pages aside",
@@ -94,7 +94,7 @@ def train(texts: Path, steps: int) -> dict[str, float]:
         "cpu": cpu,
         "training": time.perf_counter() - encoded,
         "validations": validations,
-        "batch": prepared.batch,
+        "batch_size": prepared.batch,
         "judged": len(prepared.judged),
     }
 

@@ -51,7 +51,7 @@ def new_task(size: Sequence[int]) -> LanguageTask:
     network = language_network(V, H)
     options: dict[str, Any] = {"recurrent": "orthogonal", "gain": 1.0, "token_scale": 0.3, "dtype": np.dtype("float32")}
     p = network.initial(np.random.default_rng(1), **options)
-    config = TrainingConfig(batch=B, window=T, validate_every=1 << 40, save_every=1 << 40, log_every=1 << 40)
+    config = TrainingConfig(batch_size=B, window=T, validate_every=1 << 40, save_every=1 << 40, log_every=1 << 40)
     return LanguageTask(network, p, ids, ids[:0], batch=B, dropout=0.0, config=config)
 
 

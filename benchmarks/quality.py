@@ -31,10 +31,10 @@ from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegres
 from elman.data.labelled import read_rows
 from elman.models.metrics import edit_distance, told
 
-PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "rare": 0.0, "random_state": 0}
+PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "random_state": 0}
 SEEDS = 0, 1, 2
 STEPS, LONG = 50, 500  # in which losses are to agree, and figures
-ADDING = {"initial": "identity", "activation": "relu", "hidden": 64, "epochs": 10}
+ADDING = {"recurrent_init": "identity", "activation": "relu", "hidden": 64, "epochs": 10}
 console = Console(highlight=False)
 
 
@@ -115,7 +115,7 @@ def curves(folder: Path) -> list[dict[str, Any]]:
     """The largest difference between the losses of both, in float64."""
     rows = []
     for name, kind, data, options in cases(folder):
-        model = known(kind, **PLAIN | options, precision="float64")
+        model = known(kind, **PLAIN | options, dtype="float64")
         ours, theirs, _ = both_curves(*prepared(model, data.X, data.y), STEPS)
         off = float(np.abs(np.subtract(ours, theirs)).max())
         rows.append({"shape": name, "first": ours[0], "last": ours[-1], "off": off})
@@ -189,7 +189,7 @@ def long_memory(_: Path) -> list[dict[str, Any]]:
     rows, data = [], adding()
     for initial, activation in (("identity", "relu"), ("orthogonal", "tanh"), ("glorot", "tanh")):
         began = time.perf_counter()
-        model = SequenceRegressor(**ADDING | {"initial": initial, "activation": activation}, random_state=0)
+        model = SequenceRegressor(**ADDING | {"recurrent_init": initial, "activation": activation}, random_state=0)
         model.fit(data.X, data.y)
         error = float(((model.predict(data.X_test) - data.y_test) ** 2).mean())
         rows.append({"start": f"{initial}, {activation}", "error": error, "steps": model.n_iter_,

@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
-        model = LanguageModel(hidden=HIDDEN, steps=60, batch=16).fit(find_source("python-docs"))
+        model = LanguageModel(hidden=HIDDEN, steps=60, batch_size=16).fit(find_source("python-docs"))
         run = Path(folder) / "run"
         model.save(run)
         pairs = [(engine_speed(model, True), engine_speed(model, False)) for _ in range(3 * rounds)]

@@ -105,7 +105,7 @@ class Twin(nn.Module):
                 self.bridge = nn.Linear(*self.network.shapes["bridge.W_ch"])
         self.drop = nn.Dropout(c.dropout)
         self.head = nn.Linear(*self.network.shapes["head.W_hy"])
-        self.to(getattr(torch, c.precision))
+        self.to(getattr(torch, c.dtype))
 
     # -- numbers there and back ---------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ def train(twin: Twin, task: SequenceTask, steps: int, *, usual: bool = False) ->
     if c.optimizer != "adam" or c.accumulate != 1 or c.weight_decay or c.clip_value:
         raise ValueError("the twin learns by Adam, a batch a step")
     learned = [tensor for tensor in twin.parameters() if tensor.requires_grad]
-    own: dict[str, Any] = {} if usual else {"betas": (c.momentum, c.beta2), "eps": c.epsilon}
+    own: dict[str, Any] = {} if usual else {"betas": (c.beta1, c.beta2), "eps": c.epsilon}
     adam, losses = torch.optim.Adam(learned, **own), []
     twin.train()
     for step in range(steps):

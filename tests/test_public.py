@@ -79,7 +79,7 @@ def test_a_name_loads_its_own_room_and_no_other():
 def test_a_language_model_is_used_without_scikit_learn_and_the_extras():
     script = """
 from elman.models import LanguageModel
-model = LanguageModel(hidden=8, steps=1, batch=2, window=8).fit("hello " * 30)
+model = LanguageModel(hidden=8, steps=1, batch_size=2, window=8).fit("hello " * 30)
 model.sample(5)
 """
     assert not loaded_by(script) & {"sklearn", "plotly", "onnx", "tensorboardX", "starlette", "pooch", "rich", "tyro"}

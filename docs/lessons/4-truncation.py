@@ -28,8 +28,15 @@ def lines_to_recall(count: int, seed: int) -> str:
 
 def recalled(k2: int, steps: int) -> float:
     """What the last letter of a line costs after training with this reach: ln 4 = 1.39 is a guess."""
-    options = {"hidden": 32, "window": 32, "batch": 16, "validation": 0, "learning_rate": 0.01, "precision": "float64"}
-    model = LanguageModel(**options, reach=k2, block=1, steps=steps).fit(lines_to_recall(1500, 0))
+    options = {
+        "hidden": 32,
+        "window": 32,
+        "batch_size": 16,
+        "validation_fraction": 0,
+        "learning_rate": 0.01,
+        "dtype": "float64",
+    }
+    model = LanguageModel(**options, bptt_steps=k2, bptt_block=1, steps=steps).fit(lines_to_recall(1500, 0))
     return float(np.mean(model.surprise(lines_to_recall(100, 1))[DELAY + 1 :: DELAY + 3]))
 
 

@@ -20,8 +20,17 @@ def lines_to_recall(count: int, seed: int) -> str:
 
 def recalled(initial: str, gain: float, steps: int, seed: int) -> float:
     """What the last letter of a line costs after so many steps of training: ln 4 = 1.39 is a guess."""
-    options = {"hidden": H, "window": 30, "batch": 32, "validation": 0, "learning_rate": 3e-3, "seed": seed}
-    model = LanguageModel(**options, initial=initial, gain=gain, steps=steps).fit(lines_to_recall(3000, 0))
+    options = {
+        "hidden": H,
+        "window": 30,
+        "batch_size": 32,
+        "validation_fraction": 0,
+        "learning_rate": 3e-3,
+        "seed": seed,
+    }
+    model = LanguageModel(**options, recurrent_init=initial, recurrent_init_scale=gain, steps=steps).fit(
+        lines_to_recall(3000, 0)
+    )
     return float(np.mean(model.surprise(lines_to_recall(100, 1))[DELAY + 1 :: DELAY + 3]))
 
 

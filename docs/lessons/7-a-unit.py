@@ -17,7 +17,7 @@ from elman.look.units import Ranking, rank_units, read_text
 
 SHOWN = ("a capital", "inside a word", "after the end of a sentence", "letters of the word so far")
 SENTENCE = 'Mr. Hill rose at once. "You are late," he said, "and it rains."'
-TINY = {"hidden": 24, "steps": 20, "batch": 8, "window": 32}
+TINY = {"hidden": 24, "steps": 20, "batch_size": 8, "window": 32}
 
 
 def drawn(model: LanguageModel, ranking: Ranking) -> str:

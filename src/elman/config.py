@@ -17,10 +17,10 @@ SequenceTokens = Literal["auto", "char", "byte", "word"]
 Pooling = Literal["last", "mean", "max"]
 CellName = Literal["rnn", "gru", "lstm"]
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
-Initial = Literal["orthogonal", "identity", "glorot", "uniform"]
+RecurrentInit = Literal["orthogonal", "identity", "glorot", "uniform"]
 Optimizer = Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"]
 Schedule = Literal["constant", "step", "cosine", "plateau"]
-Precision = Literal["float32", "float64"]
+Dtype = Literal["float32", "float64"]
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class DataConfig:
     tokens: Tokens = "char"  # what a token is
     encoding: str = "utf-8"  # of the text file
     keep_boilerplate: bool = False  # keep Project Gutenberg's header and footer
-    max_words: int = 20_000  # word tokens: keep at most so many
+    vocabulary_size: int = 20_000  # word tokens: at most this many different words
     min_count: int = 2  # word tokens: keep those seen so often
-    validation: float = 0.1  # share of the text, at its end, that is held out to judge
-    test: float = 0.0  # share after that which training never looks at
+    validation_fraction: float = 0.1  # share of the text, at its end, that is held out to judge
+    test_fraction: float = 0.0  # share after that which training never looks at
 
 
 @dataclass(frozen=True)
@@ -41,28 +41,30 @@ class NetworkConfig:
     cell: CellName = "rnn"  # kind of recurrent cell
     activation: Activation = "tanh"  # h = f(a)
     dropout: float = 0.0  # share of each layer's output that is dropped in training
-    initial: Initial = "orthogonal"  # W_hh at the start
-    gain: float = 1.0  # scale of W_hh at the start
+    recurrent_init: RecurrentInit = "orthogonal"  # W_hh at the start
+    recurrent_init_scale: float = 1.0  # scale of W_hh at the start
     input_init_scale: float = 0.3  # deviation of W_xh at the start
-    precision: Precision = "float32"  # of every number
+    dtype: Dtype = "float32"  # of every number
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    batch: int = 64  # lanes of a text, or sequences, that are read side by side
+    batch_size: int = 64  # lanes of a text, or sequences, that are read side by side
     window: int = 64  # T, steps from one update to the next
-    block: int | None = None  # k1, steps whose losses go back together (default: the window, or the reach if shorter)
-    reach: int | None = None  # k2, how many steps back they go (default: the window)
+    bptt_block: int | None = (
+        None  # k1, steps whose losses are backpropagated together (default: min(window, bptt_steps))
+    )
+    bptt_steps: int | None = None  # k2, how many steps back gradients go (default: the window)
     optimizer: Optimizer = "adam"  # how a gradient becomes a step
     learning_rate: float = 8e-3  # the highest one, after the warm-up
     schedule: Schedule = "cosine"  # how the rate changes from there
-    warmup: int = 100  # steps in which the rate rises from 0
-    final_rate: float = 0.01  # cosine: the last rate, as a share of the highest
-    decay: float = 0.5  # step and plateau: what the rate is multiplied by
+    warmup_steps: int = 100  # steps in which the rate rises from 0
+    final_rate_fraction: float = 0.01  # cosine: the last rate, as a share of the highest
+    decay_factor: float = 0.5  # step and plateau: what the rate is multiplied by
     decay_every: int = 1000  # step: after so many steps each time
-    plateau: int = 3  # plateau: after so many validations without a better one
-    momentum: float = 0.9  # of momentum; beta 1 of Adam
-    beta2: float = 0.99  # of RMSProp; beta 2 of Adam
+    plateau_patience: int = 3  # plateau: after so many validations without a better one
+    beta1: float = 0.9  # decay of the first moment (adam, adamw); the momentum of optimizer momentum
+    beta2: float = 0.99  # decay of the second moment (adam, adamw, rmsprop)
     epsilon: float = 1e-8  # added to the root of the second moment
     weight_decay: float = 0.0  # pull of every parameter towards 0
     clip_norm: float = 1.0  # longest gradient; 0 lets all pass
@@ -82,11 +84,11 @@ class TrainingConfig:
 
     @property
     def k1(self) -> int:
-        return self.block or min(self.window, self.k2)
+        return self.bptt_block or min(self.window, self.k2)
 
     @property
     def k2(self) -> int:
-        return self.reach or self.window
+        return self.bptt_steps or self.window
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,11 @@ class SequenceDataConfig:
     tokens: SequenceTokens = "auto"  # of the strings that are read; auto: words where there are two or more
     target_tokens: SequenceTokens = "auto"  # of the strings that are written
     encoding: str = "utf-8"  # of the file
-    max_words: int = 20_000  # keep at most so many different tokens
+    vocabulary_size: int = 20_000  # at most this many different tokens
     min_count: int = 1  # keep those seen so often
-    rare: float = 0.25  # a token seen c times is read as unknown with probability rare / (rare + c) in training
-    scale: bool = True  # numbers: each feature is brought to mean 0 and deviation 1; else it is taken as it is
-    validation: float = 0.1  # share of the examples, drawn at random, that is held out to judge
+    unk_dropout: float = 0.25  # α: in training a token seen c times is read as unknown with probability α / (α + c)
+    standardize: bool = True  # numbers: each feature is brought to mean 0 and deviation 1; else it is taken as it is
+    validation_fraction: float = 0.1  # share of the examples, drawn at random, that is held out to judge
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,9 @@ class SequenceNetworkConfig:
     dropout: float = 0.0  # share of each layer's output that is dropped in training
     input_dropout: float = 0.0  # share of the inputs; one-hot tokens become unknown
     recurrent_dropout: float = 0.0  # share of the state that enters W_hh, the same units at all steps
-    initial: Initial = "orthogonal"  # W_hh at the start
-    gain: float = 1.0  # scale of W_hh at the start
-    precision: Precision = "float32"  # of every number
+    recurrent_init: RecurrentInit = "orthogonal"  # W_hh at the start
+    recurrent_init_scale: float = 1.0  # scale of W_hh at the start
+    dtype: Dtype = "float32"  # of every number
 
 
 @dataclass(frozen=True)
@@ -166,26 +168,28 @@ class SequenceConfig(Parts):
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
     "large": {"hidden": 512, "dropout": 0.1, "learning_rate": 7.5e-3, "epochs": 18},
-    "tiny": {"hidden": 64, "batch": 16, "window": 32, "epochs": 5},
+    "tiny": {"hidden": 64, "batch_size": 16, "window": 32, "epochs": 5},
 }
 
-_SEQUENCES = {"batch": 32, "learning_rate": 2e-3, "warmup": 50, "epochs": 15}
+_SEQUENCES = {"batch_size": 32, "learning_rate": 2e-3, "warmup_steps": 50, "epochs": 15}
 TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they differ from those above
-    "classify": {**_SEQUENCES, "hidden": 192, "dropout": 0.3, "batch": 64, "learning_rate": 4e-3, "epochs": 12},
+    "classify": {**_SEQUENCES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},
     "regress": {**_SEQUENCES},
     "tag": {**_SEQUENCES, "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
-            "recurrent_dropout": 0.2, "rare": 1.0, "learning_rate": 5e-3, "epochs": 25},
+            "recurrent_dropout": 0.2, "unk_dropout": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
-    "translate": {**_SEQUENCES, "hidden": 256, "dropout": 0.2, "batch": 64, "learning_rate": 2e-3, "epochs": 10},
+    "translate": {**_SEQUENCES, "hidden": 256, "dropout": 0.2, "batch_size": 64, "learning_rate": 2e-3, "epochs": 10},
 }  # fmt: skip
 
-POSITIVE = {"max_words", "min_count", "hidden", "layers", "batch", "window", "block", "reach", "decay_every", "plateau",
-            "accumulate", "epochs", "steps", "seconds", "validate_every", "patience", "save_every", "log_every",
-            "sample_every", "snapshot_every", "learning_rate", "gain", "input_init_scale", "epsilon"}  # fmt: skip
-FROM_ZERO = {"clip_norm", "clip_value", "warmup", "weight_decay", "retries", "seed", "decay", "final_rate",
-             "embedding", "rare"}  # fmt: skip
-BELOW_ONE = {"validation", "test", "dropout", "input_dropout", "recurrent_dropout", "momentum", "beta2"}
-UP_TO_ONE = {"decay", "final_rate"}
+POSITIVE = {"vocabulary_size", "min_count", "hidden", "layers", "batch_size", "window", "bptt_block", "bptt_steps",
+            "decay_every", "plateau_patience", "accumulate", "epochs", "steps", "seconds", "validate_every",
+            "patience", "save_every", "log_every", "sample_every", "snapshot_every", "learning_rate",
+            "recurrent_init_scale", "input_init_scale", "epsilon"}  # fmt: skip
+FROM_ZERO = {"clip_norm", "clip_value", "warmup_steps", "weight_decay", "retries", "seed", "decay_factor",
+             "final_rate_fraction", "embedding", "unk_dropout"}  # fmt: skip
+BELOW_ONE = {"validation_fraction", "test_fraction", "dropout", "input_dropout", "recurrent_dropout", "beta1",
+             "beta2"}  # fmt: skip
+UP_TO_ONE = {"decay_factor", "final_rate_fraction"}
 MOST_LAYERS = 1000
 LARGEST = 2**53  # above it not every whole number is a float
 
@@ -200,9 +204,9 @@ def check(config: C) -> C:
     training: TrainingConfig = config.training  # type: ignore[attr-defined]
     block, reach = training.k1, training.k2
     if block > training.window:
-        raise RangeError("block (k1)", expected=f"at most the window, {training.window}", got=block)
+        raise RangeError("bptt_block", expected=f"at most the window, {training.window}", got=block)
     if reach < block:
-        raise RangeError("reach (k2)", expected=f"at least the block, {block}", got=reach)
+        raise RangeError("bptt_steps", expected=f"at least bptt_block, {block}", got=reach)
     network = config.network  # type: ignore[attr-defined]
     if network.cell != "rnn" and network.activation != "tanh":
         raise ArgumentError(

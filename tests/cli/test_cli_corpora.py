@@ -12,7 +12,7 @@ import pytest
 from cli_text import TEXT as LINES
 
 TEXT = LINES.replace("\n", "\n\n")  # paragraphs: lines alone might be examples for a classifier
-SMALL = ["--hidden", 8, "--batch", 4, "--window", 16, "--out", "run"]
+SMALL = ["--hidden", 8, "--batch-size", 4, "--window", 16, "--out", "run"]
 
 
 @pytest.fixture

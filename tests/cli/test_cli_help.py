@@ -62,7 +62,7 @@ def test_every_flag_is_explained_and_no_default_says_nothing(elman, name):
     assert "(default: False)" not in flat
     assert "(default: '')" not in flat
     module, kind = COMMANDS[name][0].split(":")
-    for flag in set(re.findall(r"--[a-z][a-z-]+", flat)) - {"--help"}:
+    for flag in set(re.findall(r"--[a-z][a-z0-9-]+", flat)) - {"--help"}:
         assert re.search(rf"{flag}\b[^-]* \w\w", flat)
     assert getattr(import_module(module), kind).__doc__
 
@@ -93,11 +93,11 @@ def test_one_number_of_epochs_is_the_default(elman):
 def test_the_help_of_a_task_lists_the_flags_that_it_takes_and_no_others(elman, task):
     def listed(*words):
         page = elman("train", *words, "--help").out.partition("usage:")[2]
-        return set(re.findall(r"(?:^[^\w-]*|, )(--[a-z-]+)", page, re.MULTILINE))
+        return set(re.findall(r"(?:^[^\w-]*|, )(--[a-z0-9-]+)", page, re.MULTILINE))
 
     flags = listed("--task", task)
-    assert {"--hidden", "--lr", "--learning-rate", "--epochs", "--validation"} <= flags
-    known = {"--window", "--block", "--reach", "--preset", *(f"--{name}" for name in MEANS)}
+    assert {"--hidden", "--lr", "--learning-rate", "--epochs", "--validation-fraction"} <= flags
+    known = {"--window", "--bptt-block", "--bptt-steps", "--preset", *(f"--{name}" for name in MEANS)}
     turned_off = {flag for flag in known if flag.replace("--", "--no-") in flags}
     taken = sorted((flags | turned_off) - {"--help", "--resume", "--task"})
     # the values are looked at once every flag has been let through, and a switch takes none
@@ -105,7 +105,7 @@ def test_the_help_of_a_task_lists_the_flags_that_it_takes_and_no_others(elman, t
     for flag in sorted(known - flags - turned_off):
         refused = elman("train", "--task", task, f"{flag}=1").err
         assert "means nothing" in refused or "for language models only" in refused
-    assert {"--window", "--block", "--reach"} <= listed()  # of a language model, also after another task's
+    assert {"--window", "--bptt-block", "--bptt-steps"} <= listed()  # of a language model, also after another task's
 
 
 @pytest.mark.parametrize("columns", [60, 90])

@@ -23,7 +23,7 @@ def test_80_columns_are_enough_for_step_time_and_what_was_validated(monkeypatch)
     Path("names.tsv").write_text("aba\tA\nbab\tB\n" * 10)
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    words = ["train", "names.tsv", "--hidden", "4", "--batch", "4", "--steps", "1000", "--validate-every", "500"]
+    words = ["train", "names.tsv", "--hidden", "4", "--batch-size", "4", "--steps", "1000", "--validate-every", "500"]
     words += ["--threads", "1", "--out", "run"]
     process = subprocess.Popen([sys.executable, "-m", "elman", *words], stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)

@@ -15,7 +15,7 @@ from elman.cli import main
 from elman.kernels import KERNELS
 from elman.kernels.compile import FOLDER
 
-QUICK = ["--hidden", "16", "--epochs", "4", "--learning-rate", "0.02", "--warmup", "5"]
+QUICK = ["--hidden", "16", "--epochs", "4", "--learning-rate", "0.02", "--warmup-steps", "5"]
 NAMES = "".join(f"{'ab' * (1 + i % 3)}{i % 7}\tA\n{'ba' * (1 + i % 3)}{i % 7}\tB\n" for i in range(40))
 TAGGED = "".join(f"the\tDET\ndog{i}\tNOUN\n\na\tDET\ncat{i}\tNOUN\nsleeps\tVERB\n\n" for i in range(20))
 PAIRS = "".join(f"word {i}\tmot {i}\n" for i in range(60))
@@ -172,7 +172,7 @@ def test_few_examples_make_no_flood_of_lines_and_few_steps_still_show_their_loss
     lines = [line for line in said.splitlines() if line.startswith("step ")]
     assert 1 < len(lines) < 150
     assert lines[-1].split()[1] == "300"
-    short = told("train", "few.tsv", "--hidden", 4, "--steps", 3, "--validation", 0)
+    short = told("train", "few.tsv", "--hidden", 4, "--steps", 3, "--validation-fraction", 0)
     assert [line.split()[:2] for line in short.splitlines() if line.startswith("step ")] == [["step", "3"]]
 
 
@@ -225,13 +225,21 @@ def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs, folde
         (["train", "tagged.tsv", "--sample-every", "5"], None, "--sample-every means nothing for --task tag"),
         (["train", "names.tsv", "--sample-every", "5"], None, "--sample-every means nothing for --task classify"),
         (["train", "names.tsv", "--no-reverse-source"], None, "--no-reverse-source means nothing for --task classify"),
-        (["train", "names.tsv", "--no-scale"], None, "--no-scale means nothing for --task classify. It is for numbers"),
+        (
+            ["train", "names.tsv", "--no-standardize"],
+            None,
+            "--no-standardize means nothing for --task classify. It is for numbers",
+        ),
         (
             ["train", "names.tsv", "--task", "generate", "--bidirectional"],
             None,
             "--bidirectional means nothing for --task gen",
         ),
-        (["train", "names.tsv", "--task", "generate", "--rare", "1"], None, "--rare means nothing for --task generate"),
+        (
+            ["train", "names.tsv", "--task", "generate", "--unk-dropout", "1"],
+            None,
+            "--unk-dropout means nothing for --task generate",
+        ),
         (["train", "pairs.tsv", "--pooling", "max"], None, "--pooling means nothing for --task translate"),
         (["train", "pairs.tsv", "--window", "9"], None, "for language models only"),
         (["train", "tabs.tsv", "--task", "classify"], None, "tabs.tsv, line 2: expected lines of text, a tab, a label"),
@@ -298,14 +306,14 @@ def test_one_bad_line_makes_no_language_model_of_a_labelled_file(elman):
     assert "slip.tsv, line 81: expected one tab, as in 80 of 81 lines, got 'no tab'" in err
     assert "--task classify, as it seems, or --task lm if it is a text" in err
     assert not Path("slip").exists()
-    assert elman(*words, "--task", "lm", "--batch", "2", "--window", "8").status == 0
+    assert elman(*words, "--task", "lm", "--batch-size", "2", "--window", "8").status == 0
 
 
 def test_a_folder_that_may_be_either_is_asked_about(elman):
     Path("either").mkdir()
     for label in ("a", "b"):
         Path(f"either/{label}.txt").write_text(f"{'a line of many words ' * 4}{label}\n" * 30)
-    words = ("train", "either", "--steps", "1", "--hidden", "4", "--batch", "2", "--out", "run")
+    words = ("train", "either", "--steps", "1", "--hidden", "4", "--batch-size", "2", "--out", "run")
     status, out, err = elman(*words)
     assert (status, out) == (2, "")
     assert "a.txt has lines of 85 characters. Say which: --task classify if" in err
@@ -340,7 +348,7 @@ def test_the_loss_of_a_regressor_is_not_called_nats(told):
 
     stops = iter([False] * 5 + [True] * 100)
     X = [[float(i), 1.0] for i in range(40)]
-    model = SequenceRegressor(hidden=8, steps=12, validation=0.2, validate_every=4)
+    model = SequenceRegressor(hidden=8, steps=12, validation_fraction=0.2, validate_every=4)
     model.fit(X, list(range(40)), out=Path("run"), stopping=lambda: next(stops))
     for said in (told("train", "--resume", "run"), told("show", "run")):
         assert "nats" not in said
@@ -369,7 +377,7 @@ def test_a_run_knows_its_seed_when_it_comes_back(folder, told):
 def test_tokens_of_the_examples_that_judge_are_not_learned(folder, told):
     letters = "abcdefghijklmnopqrstuvwxyz"
     (folder / "letters.tsv").write_text("".join(f"{letter}\t{'AB'[i % 2]}\n" for i, letter in enumerate(letters)))
-    words = ("--task", "classify", "--steps", "2", "--hidden", "8", "--validation", "0.5", "--out", "letters")
+    words = ("--task", "classify", "--steps", "2", "--hidden", "8", "--validation-fraction", "0.5", "--out", "letters")
     told("train", "letters.tsv", *words)
     kept = json.loads((folder / "letters" / "vocabulary.json").read_text())
     assert len(kept["inputs"]["symbols"]["tokens"]) == 13
@@ -377,14 +385,14 @@ def test_tokens_of_the_examples_that_judge_are_not_learned(folder, told):
 
 def test_the_help_says_what_a_flag_turns_off(told):
     said = told("train", "--task", "tag", "--help")
-    assert "--no-scale" not in said  # no file holds numbers
+    assert "--no-standardize" not in said  # no file holds numbers
     assert "read from both ends (on; this turns it off)" in " ".join(said.split())
     assert "default: True" not in said
 
 
 def test_too_few_examples_are_refused(elman, folder):
     (folder / "two.tsv").write_text("a\tb\nc\td\n")
-    status, _, err = elman("train", "two.tsv", "--task", "translate", "--validation", "0.9")
+    status, _, err = elman("train", "two.tsv", "--task", "translate", "--validation-fraction", "0.9")
     assert status == 2
     assert "at least one example that counts" in err
 

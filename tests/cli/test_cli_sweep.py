@@ -25,7 +25,7 @@ from elman.models.sweep import flags
 from elman.training.run import Run
 
 ELMAN = [sys.executable, "-m", "elman"]
-SMALL = ["--hidden", "4", "--batch", "2", "--window", "8", "--warmup", "0", "--search", "lr=0.001..0.1"]
+SMALL = ["--hidden", "4", "--batch-size", "2", "--window", "8", "--warmup-steps", "0", "--search", "lr=0.001..0.1"]
 
 
 def start(*words, **environment):
@@ -79,7 +79,9 @@ def test_a_sweep_ends_with_a_table_figures_and_a_command(elman, text):
 
 
 def test_the_figures_can_be_seen(elman, text, open_page):
-    elman("sweep", text, "--search", "hidden=2..8", "lr", "--batch", 2, "--window", 8, "--steps", 20, "--trials", 7)
+    elman(
+        "sweep", text, "--search", "hidden=2..8", "lr", "--batch-size", 2, "--window", 8, "--steps", 20, "--trials", 7
+    )
     seen = open_page(Path("sweeps/cat/report.html").absolute().as_uri())
     seen.page.wait_for_selector(".figure .main-svg")
     assert seen.page.locator(".figure .main-svg").count() >= 5
@@ -95,7 +97,7 @@ def test_a_trial_s_line_repeats_it(elman, text):
 
 
 def test_flags_are_the_config(elman):
-    changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "reach": 2}
+    changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "bptt_steps": 2}
     config = Config().with_options(**changed, learning_rate=1 / 3, optimizer="adamw", window=5)
     read = parse(Train, "train", ["x.txt", *flags(config)])
     assert Config(read.data, read.network, read.training) == config
@@ -103,7 +105,7 @@ def test_flags_are_the_config(elman):
 
 
 def test_flags_are_not_searched(elman, text):
-    out = elman("sweep", text, "--hidden", 4, "--lr=0.01", "--batch", 2, "--steps", 3, "--trials", 1).out
+    out = elman("sweep", text, "--hidden", 4, "--lr=0.01", "--batch-size", 2, "--steps", 3, "--trials", 1).out
     assert "Searching layers: 1 to 3; dropout: 0 to 0.5; window: 16 to 256 (log)." in out
     assert "--hidden 4" in out
 
@@ -174,7 +176,7 @@ def test_ctrl_c_stops_and_says_how_to_go_on(text):
     (["--search", "hiden"], r"--search: expected one of .*Did you mean hidden\?"),
     (["--search", "lr", "--lr", "0.1"], "not as a flag of its own, got learning_rate"),
     (["--search", "tokens=char,byte"], "cannot be compared"),
-    (["--validation", "0"], "validation: a sweep is judged by it"),
+    (["--validation-fraction", "0"], "validation_fraction: a sweep is judged by it"),
     (["--resume", "run"], "the same command is run again"),
     (["--steps", "3", "--epochs", "3"], "one of epochs, steps and seconds"),
     (["--out", "cat.txt"], "exists already"),

@@ -82,7 +82,7 @@ def test_an_error_does_not_pass_on_what_a_file_says(run: Path) -> None:
 
 def test_a_sample_is_exact_in_a_pipe_and_harmless_on_a_terminal() -> None:
     prompt = "\x1b]0;owned\x07"
-    LanguageModel(hidden=8, batch=2, window=8, steps=2, epochs=None).fit(f"{prompt}ab\n" * 60, out=Path("run"))
+    LanguageModel(hidden=8, batch_size=2, window=8, steps=2, epochs=None).fit(f"{prompt}ab\n" * 60, out=Path("run"))
     words = ["sample", "run", "--prompt", prompt, "--length", "30"]
     piped = subprocess.run([sys.executable, "-m", "elman", *words], check=True, capture_output=True, text=True).stdout
     assert piped.startswith(prompt)

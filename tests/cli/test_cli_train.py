@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_text import TEXT
 
-QUICK = ("--steps", 2, "--hidden", 8, "--batch", 4, "--window", 16)
+QUICK = ("--steps", 2, "--hidden", 8, "--batch-size", 4, "--window", 16)
 
 
 def config(folder):
@@ -83,7 +83,7 @@ def test_lr_is_the_learning_rate(elman, text, words):
 def test_a_preset_sets_and_a_flag_wins_over_it(elman, text):
     assert elman("train", text, "--preset", "tiny", "--steps", 1, "--hidden", 8, "--out", "r").status == 0
     got = options("r")
-    assert (got["batch"], got["window"]) == (16, 32)  # the preset's
+    assert (got["batch_size"], got["window"]) == (16, 32)  # the preset's
     assert (got["hidden"], got["steps"], got["epochs"]) == (8, 1, None)  # the flags', and only one budget
 
 
@@ -110,7 +110,7 @@ def test_a_short_text_is_said_to_be_short(elman, text):
 
 
 def test_shares_are_said(elman, text):
-    out = elman("train", text, *QUICK, "--validation", 0.25, "--test", 0.25, "--out", "r").out
+    out = elman("train", text, *QUICK, "--validation-fraction", 0.25, "--test-fraction", 0.25, "--out", "r").out
     assert "1,040 to train on, 520 to validate, 520 set aside" in out
 
 
@@ -125,7 +125,7 @@ def test_a_dash_is_standard_input_and_such_a_run_goes_on(elman):
 
 
 def test_without_source_network_and_copy_it_says_so_in_a_line_and_takes_python_docs(elman):
-    status, out, err = elman("train", *QUICK, "--validation", 0)
+    status, out, err = elman("train", *QUICK, "--validation-fraction", 0)
     assert status == 0
     first, *rest = out.splitlines()
     assert re.fullmatch(r"pride-and-prejudice could not be fetched: .*python-docs.*", first)
@@ -208,7 +208,7 @@ def test_a_budget_that_is_spent_already_is_said_and_changes_nothing(elman, run, 
 
 
 def test_a_run_that_patience_ended_says_so_and_goes_on_with_a_larger_budget(elman, text):
-    quick = ("--hidden", 8, "--batch", 2, "--window", 16, "--validate-every", 1, "--patience", 1, "--lr", 5)
+    quick = ("--hidden", 8, "--batch-size", 2, "--window", 16, "--validate-every", 1, "--patience", 1, "--lr", 5)
     assert "Stopped early" in elman("train", text, *quick, "--steps", 200, "--out", "r").out
     ended = (kept := Path("r/config.json")).read_bytes()
     out = elman("train", "--resume", "r", "--steps", 200).out

@@ -46,7 +46,7 @@ class Module(nn.Module):
 def random_run(path, **options):
     config, vocabulary = Config().with_options(hidden=H, **options), CharVocabulary(LETTERS)
     network = new_network(config.network, V)
-    p = Parameters(network.shapes, np.dtype(config.network.precision))
+    p = Parameters(network.shapes, np.dtype(config.network.dtype))
     p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
     return to_run(Portable(p, config, vocabulary), path).path
 

@@ -17,8 +17,8 @@ from twin import both_curves, prepared
 from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
 
 N, STEPS = 60, 50
-SMALL = {"hidden": 12, "batch": 16, "epochs": 20, "learning_rate": 1e-2, "warmup": 5, "precision": "float64"}
-PLAIN = SMALL | {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "rare": 0.0, "random_state": 0}
+SMALL = {"hidden": 12, "batch_size": 16, "epochs": 20, "learning_rate": 1e-2, "warmup_steps": 5, "dtype": "float64"}
+PLAIN = SMALL | {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "random_state": 0}
 
 
 def texts(letters, shortest=1, longest=9):
@@ -40,7 +40,7 @@ CASES = {
     "classify": (SequenceClassifier, WORDS, FIRST, {}),
     "classify, mean": (SequenceClassifier, WORDS, FIRST, {"pooling": "mean", "bidirectional": True, "layers": 2}),
     "classify, max": (SequenceClassifier, numbers(), FIRST, {"pooling": "max"}),
-    "regress": (SequenceRegressor, numbers(), SUMS, {"activation": "relu", "initial": "identity"}),
+    "regress": (SequenceRegressor, numbers(), SUMS, {"activation": "relu", "recurrent_init": "identity"}),
     "tag": (SequenceTagger, WORDS, TAGS, {"bidirectional": False, "embedding": 0}),
     "tag, both ways": (SequenceTagger, WORDS, TAGS, {"bidirectional": True, "embedding": 5, "layers": 2}),
     "generate": (SequenceGenerator, FIRST, WORDS, {"layers": 2}),

@@ -48,7 +48,7 @@ def test_a_text_is_encoded_once_and_anew_when_anything_changes(file: Path, encod
         {"tokens": "byte"},
         {"tokens": "word"},
         {"tokens": "word", "min_count": 1},
-        {"tokens": "word", "max_words": 3},
+        {"tokens": "word", "vocabulary_size": 3},
         {"tokens": "word", "unknown": "skip"},
         {"vocabulary": CharVocabulary(TEXT + "ß")},
     ]

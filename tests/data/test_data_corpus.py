@@ -187,7 +187,7 @@ def test_nonsense_options_are_refused(file: Path) -> None:
         open_corpus(file, unknown="drop")
     with pytest.raises(UnknownNameError, match="encoding"):
         open_corpus(file, encoding="utf-9")
-    for option in ("max_words", "min_count"):
+    for option in ("vocabulary_size", "min_count"):
         with pytest.raises(RangeError, match=option):
             open_corpus(file, **{option: 0})  # type: ignore[arg-type]
     with pytest.raises(VocabularyError, match="for words"):

@@ -30,7 +30,7 @@ def test_padding_keeps_every_sequence_and_adds_only_zeros(sequences, data):
 @pytest.mark.parametrize("kind", ["char", "byte"])
 @given(texts=TEXTS)
 def test_strings_come_back_from_their_ids(kind, texts):
-    symbols = Symbols.of(texts, kind, max_words=1000, min_count=1)
+    symbols = Symbols.of(texts, kind, vocabulary_size=1000, min_count=1)
     for text in texts:
         assert symbols.decode(symbols.encode(text)) == (
             text if kind == "char" else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
@@ -39,18 +39,18 @@ def test_strings_come_back_from_their_ids(kind, texts):
 
 @given(texts=st.lists(st.text("ab ,.!", max_size=12), min_size=1, max_size=8))
 def test_words_come_back_as_a_string_without_outer_space(texts):
-    symbols = Symbols.of(texts, "word", max_words=1000, min_count=1)
+    symbols = Symbols.of(texts, "word", vocabulary_size=1000, min_count=1)
     assert [symbols.decode(symbols.encode(text)) for text in texts] == [text.strip() for text in texts]
 
 
 def test_what_was_never_seen_is_unknown_and_capitals_fall_back_to_small_letters():
-    symbols = Symbols.of([["the", "dog"]], "list", max_words=10, min_count=1)
+    symbols = Symbols.of([["the", "dog"]], "list", vocabulary_size=10, min_count=1)
     assert symbols.encode(["The", "cat"]).tolist() == [symbols.encode(["the"])[0], UNKNOWN_ID]
     assert symbols.decode([*symbols.encode(["dog"]), EDGE_ID, 3]) == ["dog"]
 
 
 def test_rare_tokens_are_hidden_more_often_than_common_ones():
-    symbols = Symbols.of(["aaaaaaaaab"], "char", max_words=10, min_count=1)
+    symbols = Symbols.of(["aaaaaaaaab"], "char", vocabulary_size=10, min_count=1)
     shares = dict(zip(symbols.tokens, symbols.rarity(0.25), strict=True))
     assert shares["b"] == pytest.approx(0.25 / 1.25)
     assert shares["a"] == pytest.approx(0.25 / 9.25)
@@ -58,7 +58,7 @@ def test_rare_tokens_are_hidden_more_often_than_common_ones():
 
 
 def test_tokens_survive_json_and_damage_is_refused():
-    symbols = Symbols.of(["one two", "two"], "word", max_words=10, min_count=1)
+    symbols = Symbols.of(["one two", "two"], "word", vocabulary_size=10, min_count=1)
     again = Symbols.from_json(symbols.to_json())
     assert (again.tokens, again.counts.tolist(), again.longest) == (symbols.tokens, symbols.counts.tolist(), 2)
     for damage in ({"kind": "?"}, {"tokens": ["x", "x"]}, {"counts": [1]}, {"longest": None}):

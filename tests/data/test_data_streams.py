@@ -97,7 +97,7 @@ def test_the_fitting_batch_is_the_largest_that_has_a_window_a_lane(n: int, batch
     assert fitting_batch(n, batch, window) == good[-1]
     LaneStream(np.zeros(n, np.uint8), batch=good[-1], window=window)
     if good[-1] < batch:
-        with pytest.raises(DataError, match=f"--batch {good[-1]}"):
+        with pytest.raises(DataError, match=f"--batch-size {good[-1]}"):
             LaneStream(np.zeros(n, np.uint8), batch=batch, window=window)
 
 

@@ -124,7 +124,7 @@ def test_unknown_words_are_named_replaced_or_skipped() -> None:
 def test_frequent_words_come_first_and_equals_by_code_point() -> None:
     text = "b a\nb a\nb c\nd"
     assert WordVocabulary.of([text]).tokens == (UNK, "\n", "b", " a")
-    assert WordVocabulary.of([text], max_words=2, min_count=1).tokens == (UNK, "\n", "b")
+    assert WordVocabulary.of([text], vocabulary_size=2, min_count=1).tokens == (UNK, "\n", "b")
     assert WordVocabulary.of([text], min_count=1).tokens == (UNK, "\n", "b", " a", " c", "d")
 
 

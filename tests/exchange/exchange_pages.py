@@ -9,7 +9,7 @@ from elman.models import LanguageModel
 
 ENGLISH = "The cat sat on the mat, and the dog sat on the log. Who sat on the cat?\n" * 40 + "A zebra did it.\n"
 ACCENTS = "Voilà: l'été à Škofja Loka, «привет» — 日本語, naïve café 🙂.\n" * 40
-SMALL = {"hidden": 24, "batch": 4, "window": 16, "steps": 60, "warmup": 0, "learning_rate": 0.02}
+SMALL = {"hidden": 24, "batch_size": 4, "window": 16, "steps": 60, "warmup_steps": 0, "learning_rate": 0.02}
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "one layer": (ENGLISH, {}),
     "two layers": (ENGLISH, {"layers": 2}),

@@ -25,7 +25,7 @@ def random_model(kind="char", **options) -> Portable:
     vocabulary = VOCABULARIES[kind]
     config = Config().with_options(**{"hidden": 12, "layers": 2, "tokens": kind, **options})
     network = new_network(config.network, len(vocabulary))
-    dtype = np.dtype(config.network.precision)
+    dtype = np.dtype(config.network.dtype)
     rng = np.random.default_rng(0)
     p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=1.0, dtype=dtype)
     for name in p:

@@ -134,7 +134,7 @@ def test_a_saved_model_has_no_curve_and_a_foreign_one_no_figures(tmp_path):
 
 def test_what_was_set_aside_is_measured_too(tmp_path):
     (tmp_path / "text.txt").write_text(ENGLISH)
-    LanguageModel(**SMALL, test=0.1).fit(tmp_path / "text.txt", out=tmp_path / "run")
+    LanguageModel(**SMALL, test_fraction=0.1).fit(tmp_path / "text.txt", out=tmp_path / "run")
     write_card(tmp_path / "run")
     parts = [result["dataset"]["split"] for result in read(tmp_path / "run")[0]["model-index"][0]["results"]]
     assert parts == ["validation", "test"]
@@ -151,7 +151,7 @@ def test_other_tokens(kind, tmp_path):
 
 def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
     names = ["anna", "anno", "bella", "bello", "carla", "carlo", "dina", "dino"] * 10
-    options = {"hidden": 8, "epochs": 3, "validation": 0.2, "validate_every": 4, "random_state": 0}
+    options = {"hidden": 8, "epochs": 3, "validation_fraction": 0.2, "validate_every": 4, "random_state": 0}
     run = tmp_path / "run"
     SequenceClassifier(**options).fit(names, [name[-1] for name in names], out=run)
     assert command("card", run) == 0
@@ -168,7 +168,7 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
     exec(blocks(body, "python")[0], {})
     assert "SequenceClassifier" in capsys.readouterr().out
     config = json.loads((run / "config.json").read_text())
-    config["config"]["data"] |= {"validation": "x", "test": 10**400}
+    config["config"]["data"] |= {"validation_fraction": "x", "test_fraction": 10**400}
     (run / "config.json").write_text(json.dumps(config))
     assert command("card", run) == 0
     assert "held out" not in read(run)[1]

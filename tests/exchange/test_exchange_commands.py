@@ -122,7 +122,7 @@ def test_a_damaged_run_is_refused(elman):
 
 
 def test_float64_is_said_to_be_rounded(elman):
-    random_run(Path("runs") / "double", precision="float64")
+    random_run(Path("runs") / "double", dtype="float64")
     assert "Rounded to float32" in elman("export", "runs/double", "--to", "onnx")[1]
     assert "Rounded" not in elman("export", "runs/double", "--to", "torch")[1]
     check_onnx(Path("double.onnx").read_bytes())

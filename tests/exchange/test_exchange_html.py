@@ -196,7 +196,7 @@ def test_a_text_that_is_gone_or_has_changed_is_not_measured(tmp_path):
 
 
 def test_a_float64_model_is_rounded_and_writes(tmp_path, opened):
-    run = untrained(tmp_path / "run", hidden=16, layers=2, precision="float64")
+    run = untrained(tmp_path / "run", hidden=16, layers=2, dtype="float64")
     watched = opened(run)
     assert write_on(watched.page, seed=2) == LanguageModel.load(run).sample(200, seed=2)
 
@@ -312,6 +312,6 @@ def test_refusals_leave_nothing_behind(run_of, tmp_path):
 
 @pytest.mark.parametrize(("stored", "same"), [("float32", True), ("float64", False)])
 def test_the_same_text_is_promised_only_where_the_weights_are_the_same(tmp_path, stored, same):
-    page = write_html(random_run(tmp_path / "run", precision=stored), tmp_path / "page.html").read_text("utf-8")
+    page = write_html(random_run(tmp_path / "run", dtype=stored), tmp_path / "page.html").read_text("utf-8")
     assert ("The same seed gives the same text as with <code>elman sample</code>." in page) == same
     assert "The same seed gives the same text" in page

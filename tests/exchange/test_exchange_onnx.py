@@ -145,16 +145,16 @@ def test_the_same_model_makes_the_same_file(tmp_path):
 
 
 def test_float64_leaves_as_float32(tmp_path):
-    run = random_run(tmp_path / "run", precision="float64")
+    run = random_run(tmp_path / "run", dtype="float64")
     write_onnx(run, tmp_path / "model.onnx")
     back = read_onnx(tmp_path / "model.onnx")
-    assert back.config.network.precision == "float32"
+    assert back.config.network.dtype == "float32"
     for name, array in LanguageModel.load(run).parameters_.items():
         np.testing.assert_array_equal(back.parameters[name], array.astype(np.float32))
 
 
 def test_numbers_too_large_for_float32_are_refused(tmp_path):
-    model = random_model(precision="float64")
+    model = random_model(dtype="float64")
     model.parameters["head.b_y"][0] = 1e300
     run = to_run(model, tmp_path / "run")
     with pytest.raises(RunError, match=r"head\.b_y has numbers that are too large for float32"):

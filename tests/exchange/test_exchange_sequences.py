@@ -18,7 +18,7 @@ from elman.models.tagger import SequenceTagger
 
 NAMES = ["Rossi", "Bianchi", "Conti", "Schmidt", "Schulz", "Bauer"]
 KINDS = ["Italian"] * 3 + ["German"] * 3
-SMALL = {"hidden": 7, "steps": 4, "batch": 3, "random_state": 0}
+SMALL = {"hidden": 7, "steps": 4, "batch_size": 3, "random_state": 0}
 rng = np.random.default_rng(0)
 SERIES = [5e8 + 30 * rng.standard_normal((T, 2)) for T in (3, 6, 1, 5, 4, 2)]
 

@@ -11,7 +11,15 @@ from elman.cli import main
 from elman.training.run import Run
 
 SCALARS = ("loss", "validation_loss", "gradient_norm", "learning_rate", "tokens_per_second")
-CHOICES = {"hidden": 8, "batch": 2, "window": 8, "warmup": 0, "log-every": 3, "validate-every": 6, "sample-every": 9}
+CHOICES = {
+    "hidden": 8,
+    "batch_size": 2,
+    "window": 8,
+    "warmup_steps": 0,
+    "log-every": 3,
+    "validate-every": 6,
+    "sample-every": 9,
+}
 
 
 @pytest.fixture(autouse=True)

@@ -141,7 +141,7 @@ def test_a_foreign_module_computes_the_same_here(tmp_path, letters, layers, embe
     run = to_run(model, tmp_path / "run")
     loaded = LanguageModel.load(run.path)
     assert loaded.config_.network.activation == "relu"
-    assert loaded.config_.network.precision == "float64"
+    assert loaded.config_.network.dtype == "float64"
 
     x, h = [0, 3, 4, 1], np.zeros((layers, H))
     for token in x:  # nn.RNN as its documentation defines it

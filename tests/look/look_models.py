@@ -18,7 +18,7 @@ def drawn_model(
     p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.7, dtype=np.dtype(np.float64))
     p.buffer += 0.1 * rng.standard_normal(len(p.buffer))
     model = LanguageModel(hidden=hidden)
-    options = {"hidden": hidden, "layers": layers, "activation": activation, "cell": cell, "precision": "float64"}
+    options = {"hidden": hidden, "layers": layers, "activation": activation, "cell": cell, "dtype": "float64"}
     model.config_ = Config().with_options(**options, tokens=vocabulary.kind)
     model._take(network, p, vocabulary, None)
     return model

@@ -173,5 +173,7 @@ def test_after_nothing_there_is_no_next(char_model):
 
 
 def test_a_fitted_word_model_reads_unknown_words():
-    model = LanguageModel(tokens="word", hidden=8, steps=1, batch=2, window=8).fit("one two three " * 40 + "four five")
+    model = LanguageModel(tokens="word", hidden=8, steps=1, batch_size=2, window=8).fit(
+        "one two three " * 40 + "four five"
+    )
     assert model.evaluate("four two").tokens == 1

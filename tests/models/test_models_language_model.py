@@ -23,11 +23,13 @@ from elman.errors import (
 )
 from elman.models import LanguageModel, Sampling
 
-TINY = {"hidden": 8, "steps": 2, "batch": 2, "window": 8}
+TINY = {"hidden": 8, "steps": 2, "batch_size": 2, "window": 8}
 
 
 def test_it_learns_hello():
-    model = LanguageModel(hidden=16, batch=4, window=16, steps=60, learning_rate=0.02, warmup=0).fit("hello " * 200)
+    model = LanguageModel(hidden=16, batch_size=4, window=16, steps=60, learning_rate=0.02, warmup_steps=0).fit(
+        "hello " * 200
+    )
     assert model.complete("hell", 20) == "hello hello hello hello "
     assert model.complete("hell", 20, stop=" ") == "hello"
     assert next(iter(model.next_distribution("hell"))) == "o"
@@ -77,7 +79,7 @@ def test_a_vocabulary_of_one_character_is_enough():
 
 
 def test_a_short_text_gets_fewer_lanes():
-    model = LanguageModel(hidden=8, steps=2, batch=64, window=16).fit("abc" * 30)  # 81 to train on: 5 windows
+    model = LanguageModel(hidden=8, steps=2, batch_size=64, window=16).fit("abc" * 30)  # 81 to train on: 5 windows
     assert model.finished_.step == 2
 
 
@@ -89,8 +91,8 @@ def test_too_short_a_text_is_refused_with_what_to_do(text):
 
 @pytest.mark.parametrize("options", [
     {"hidden": 0}, {"hidden": 2.5}, {"layers": -1}, {"dropout": 1.0}, {"learning_rate": float("nan")},
-    {"window": 8, "block": 9}, {"block": 4, "reach": 3}, {"steps": 1, "epochs": 1}, {"tokens": "letters"},
-    {"validation": 1.0}, {"validation": -0.1}, {"hidden": True}, {"seed": -1},
+    {"window": 8, "bptt_block": 9}, {"bptt_block": 4, "bptt_steps": 3}, {"steps": 1, "epochs": 1},
+    {"tokens": "letters"}, {"validation_fraction": 1.0}, {"validation_fraction": -0.1}, {"hidden": True}, {"seed": -1},
 ])  # fmt: skip
 def test_nonsense_is_refused_at_fit_not_before(options):
     model = LanguageModel(**options)
@@ -163,7 +165,7 @@ def test_fit_returns_itself_takes_a_y_and_begins_anew():
 
 def test_what_was_fitted_stays_as_it_was_when_parameters_change(tmp_path):
     model = LanguageModel(**TINY).fit("abcd" * 20)
-    model.set_params(hidden=99, tokens="word", validation=0.9)
+    model.set_params(hidden=99, tokens="word", validation_fraction=0.9)
     text = model.sample(10)
     assert model.evaluate("abcd").tokens == 3
     assert model.copies("abcd" * 10).share == 1
@@ -187,7 +189,7 @@ import sys, tempfile
 for name in ("sklearn", "plotly", "onnx", "tensorboardX", "starlette"):
     sys.modules[name] = None  # importing it fails
 from elman.models import LanguageModel
-model = LanguageModel(hidden=8, steps=2, batch=2, window=8).fit("hello " * 30)
+model = LanguageModel(hidden=8, steps=2, batch_size=2, window=8).fit("hello " * 30)
 model.sample(5), model.sample(5, beam=2), model.evaluate("hello"), model.surprise("hello"), model.copies("hello" * 5)
 with tempfile.TemporaryDirectory() as folder:
     LanguageModel.load(model.save(folder + "/m").path).get_params()
@@ -295,7 +297,7 @@ def overwritten(name, data):
     damaged_config(lambda c: c.update(config=None)),
     damaged_config(lambda c: c["config"]["network"].update(hidden=17)),
     damaged_config(lambda c: c["config"]["network"].update(hidden="16")),
-    damaged_config(lambda c: c["config"]["network"].update(precision="float64")),
+    damaged_config(lambda c: c["config"]["network"].update(dtype="float64")),
     damaged_config(lambda c: c["config"]["network"].pop("hidden")),
     damaged_config(lambda c: c["config"]["network"].update(strange=1)),
 ])  # fmt: skip

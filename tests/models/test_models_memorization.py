@@ -101,7 +101,9 @@ def test_only_the_text_trained_on_counts(char_model):
     text = char_model.vocabulary_.decode(char_model.corpus_.ids)
     trained = char_model.corpus_.split(0.1).train
     assert char_model.copies(text[:50]).share == 1
-    model = LanguageModel(hidden=8, steps=1, validation=0.5, batch=2, window=16).fit("a" * 100 + "b" * 100)
+    model = LanguageModel(hidden=8, steps=1, validation_fraction=0.5, batch_size=2, window=16).fit(
+        "a" * 100 + "b" * 100
+    )
     assert model.copies("a" * 20).share == 1
     assert model.copies("b" * 20).share == 0
     assert len(trained) < len(text)
@@ -110,14 +112,16 @@ def test_only_the_text_trained_on_counts(char_model):
 def test_a_loaded_run_finds_its_text(tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("the quick brown fox\n" * 20)
-    LanguageModel(hidden=8, steps=1, batch=2, window=16).fit(file, out=tmp_path / "run")
+    LanguageModel(hidden=8, steps=1, batch_size=2, window=16).fit(file, out=tmp_path / "run")
     assert LanguageModel.load(tmp_path / "run").copies("the quick brown cat").longest == "the quick brown "
     LanguageModel.load(tmp_path / "run").save(tmp_path / "again")  # what was known of the text is kept
     assert LanguageModel.load(tmp_path / "again").copies("the quick brown cat").longest == "the quick brown "
 
 
 def test_a_text_in_memory_is_kept_by_a_run_but_not_by_save(tmp_path):
-    model = LanguageModel(hidden=8, steps=1, batch=2, window=16).fit("the quick brown fox\n" * 20, out=tmp_path / "run")
+    model = LanguageModel(hidden=8, steps=1, batch_size=2, window=16).fit(
+        "the quick brown fox\n" * 20, out=tmp_path / "run"
+    )
     assert LanguageModel.load(tmp_path / "run").copies("the quick brown cat").longest == "the quick brown "
     model.save(tmp_path / "saved")
     with pytest.raises(RunError, match="text that it was trained on"):

@@ -35,7 +35,7 @@ from elman.training.arrays import read_arrays, to_bytes
 from elman.training.events import Stepped
 from elman.training.run import Run
 
-QUICK = {"hidden": 16, "epochs": 6, "batch": 16, "learning_rate": 0.02, "warmup": 5, "random_state": 0}
+QUICK = {"hidden": 16, "epochs": 6, "batch_size": 16, "learning_rate": 0.02, "warmup_steps": 5, "random_state": 0}
 RNG = np.random.default_rng(0)
 WORDS = ["".join(RNG.choice(list("ab"), size=n)) for n in RNG.integers(1, 6, size=120)]
 FIRST = [f"starts with {word[0]}" for word in WORDS]
@@ -223,13 +223,15 @@ def test_an_empty_sequence_has_a_clear_answer(task):
 
 def test_rows_without_a_step_add_nothing_to_a_tagger(tmp_path):
     X, y = CASES["tag"][2:]
-    model = SequenceTagger(**QUICK | {"batch": 4}).fit([*[[]] * 60, *X, []], [*[[]] * 60, *y, []], out=tmp_path / "run")
-    plain = SequenceTagger(**QUICK | {"batch": 4}).fit(X, y)
+    model = SequenceTagger(**QUICK | {"batch_size": 4}).fit(
+        [*[[]] * 60, *X, []], [*[[]] * 60, *y, []], out=tmp_path / "run"
+    )
+    plain = SequenceTagger(**QUICK | {"batch_size": 4}).fit(X, y)
     assert model.n_iter_ == plain.n_iter_
     assert model.fitted_.parameters.buffer.tobytes() == plain.fitted_.parameters.buffer.tobytes()
     assert model.partial_fit([*X[:4], [], []], [*y[:4], [], []]).n_iter_ == plain.n_iter_ + 1
-    assert SequenceTagger(**QUICK | {"batch": 2}).fit(["", "", "ab", "ba"], ["", "", "AB", "BA"]).n_iter_ == 6
-    reader = SequenceClassifier(**QUICK | {"batch": 4}).fit(["", "", "", "", "a", "b"], ["A", "B"] * 3)
+    assert SequenceTagger(**QUICK | {"batch_size": 2}).fit(["", "", "ab", "ba"], ["", "", "AB", "BA"]).n_iter_ == 6
+    reader = SequenceClassifier(**QUICK | {"batch_size": 4}).fit(["", "", "", "", "a", "b"], ["A", "B"] * 3)
     assert reader.n_iter_ == 12  # to which an empty sequence says something
 
 
@@ -295,7 +297,7 @@ def test_a_class_weight_moves_the_balance():
 
 def test_a_class_weight_counts_every_step_by_its_tag():
     X, y = [list("abbbb")] * 40, [["rare", *["common"] * 4]] * 20 + [["common"] * 5] * 20
-    options = QUICK | {"epochs": 20, "dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "rare": 0.0}
+    options = QUICK | {"epochs": 20, "dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0}
 
     def share(class_weight):  # of the tag that stands at half of the first steps, and nowhere else
         model = SequenceTagger(**options, class_weight=class_weight).fit(X, y)
@@ -312,7 +314,7 @@ def test_a_weighted_tag_is_worth_as_many_examples():
     from elman.models.sequence_run import new_task
     from elman.models.sequence_task import mean_loss
 
-    plain = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "rare": 0.0, "precision": "float64"}
+    plain = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "dtype": "float64"}
     model = SequenceTagger(**QUICK, **plain, class_weight={"A": 2.0}).fit(*CASES["tag"][2:])
     tags = [[[], ["B"], ["A", "B"]][i % 3] for i in range(12)]
     words = [[tag.lower() for tag in sequence] for sequence in tags]
@@ -398,7 +400,7 @@ def test_the_logarithm_of_a_probability_is_finite_however_small_it_is():
 def learned_from(task, X, y, seed):
     """vocabulary.json, and the rows that were held out."""
     kind, own = CASES[task][:2]
-    model = kind(**QUICK | own | {"epochs": 1, "validation": 0.25, "random_state": seed}).fit(X, y)
+    model = kind(**QUICK | own | {"epochs": 1, "validation_fraction": 0.25, "random_state": seed}).fit(X, y)
     config = model.fitted_.config
     return model.fitted_.terms.to_json(), np.setdiff1d(np.arange(len(X)), sequence_run.trained_on(config, len(X)))
 
@@ -433,7 +435,7 @@ def test_a_vector_that_sets_the_state_is_scaled_by_the_rows_that_are_learned_fro
 
 def test_balanced_weights_are_those_of_the_rows_that_are_learned_from():
     X, y = ["a", "b"] * 40, ["A", "B"] * 40
-    options = QUICK | {"epochs": 1, "validation": 0.25, "class_weight": "balanced"}
+    options = QUICK | {"epochs": 1, "validation_fraction": 0.25, "class_weight": "balanced"}
     one = SequenceClassifier(**options).fit(X, y)
     held = np.setdiff1d(np.arange(80), sequence_run.trained_on(one.fitted_.config, 80))
     for i in held:
@@ -445,11 +447,13 @@ def test_balanced_weights_are_those_of_the_rows_that_are_learned_from():
 def test_all_that_is_held_out_may_be_new(tmp_path):
     """Labels that only they have, tokens that only they have, and nothing but empty sequences to learn from."""
     names = [f"label {i}" for i in range(20)]
-    model = SequenceGenerator(**QUICK | {"validation": 0.5, "epochs": 1}).fit(names, names, out=tmp_path / "run")
+    model = SequenceGenerator(**QUICK | {"validation_fraction": 0.5, "epochs": 1}).fit(
+        names, names, out=tmp_path / "run"
+    )
     assert (
         sequence_run.resume(tmp_path / "run").parameters.buffer.tobytes() == model.fitted_.parameters.buffer.tobytes()
     )
-    options = QUICK | {"validation": 0.5}
+    options = QUICK | {"validation_fraction": 0.5}
     rows = sequence_run.trained_on(SequenceTagger(**options)._config(), 4)
     X = [[] if i in rows else ["a"] for i in range(4)]
     with pytest.raises(ElmanError, match="at least one example that counts"):
@@ -518,7 +522,7 @@ def test_what_is_set_between_two_passes_counts(task):
         {"learning_rate": 0.001},
         {"optimizer": "sgd"},
         {"dropout": 0.4},
-        {"batch": 7},
+        {"batch_size": 7},
         {"clip_norm": 1e-3},
         {"random_state": 5},
     ):
@@ -538,7 +542,7 @@ def test_a_class_weight_set_between_two_passes_counts():
         ("classify", {"hidden": 17}),
         ("classify", {"pooling": "max"}),
         ("classify", {"tokens": "byte"}),
-        ("regress", {"scale": False}),
+        ("regress", {"standardize": False}),
         ("tag", {"bidirectional": False}),
         ("generate", {"embedding": 3}),
         ("translate", {"reverse_source": False}),
@@ -612,14 +616,14 @@ def test_the_optimizer_of_a_model_that_comes_back_begins_at_its_first_step(tmp_p
     made("classify").save(tmp_path / "run")
     known = load_model(tmp_path / "run")
     before = known.fitted_.parameters.buffer.copy()
-    known.set_params(batch=len(WORDS), clip_norm=0.0, momentum=0.5).partial_fit(WORDS, FIRST)  # one step
+    known.set_params(batch_size=len(WORDS), clip_norm=0.0, beta1=0.5).partial_fit(WORDS, FIRST)  # one step
     moved = abs(known.fitted_.parameters.buffer - before).max()
     assert moved == pytest.approx(known.learning_rate, rel=0.01)  # Adam's first one, whatever the gradient
 
 
 @pytest.mark.parametrize("old", ["sgd", "rmsprop", "adamw"])
 def test_another_optimizer_begins_at_its_first_step(old):
-    options = {"batch": len(WORDS), "clip_norm": 0.0, "momentum": 0.5, "accumulate": 2}  # one step a pass
+    options = {"batch_size": len(WORDS), "clip_norm": 0.0, "beta1": 0.5, "accumulate": 2}  # one step a pass
     model = SequenceClassifier(**QUICK | options, optimizer=old)
     for _ in range(4):
         model.partial_fit(WORDS, FIRST)
@@ -917,7 +921,7 @@ def test_a_model_that_comes_back_knows_what_it_was_told(task, tmp_path):
 @pytest.mark.parametrize("passes", [0, 1, 2])
 @pytest.mark.parametrize("budget", [{}, {"steps": np.int64(3)}, {"steps": 3, "epochs": None}, {"seconds": 0.01}])
 def test_no_argument_is_lost_by_what_a_pass_or_a_budget_overrules(budget, passes, tmp_path):
-    options = {"schedule": "cosine", "warmup": np.int64(2), "validation": np.float64(0.2)}
+    options = {"schedule": "cosine", "warmup_steps": np.int64(2), "validation_fraction": np.float64(0.2)}
     model = SequenceClassifier(**{"hidden": 4, "random_state": 0} | options | budget)
     for _ in range(passes):
         model.partial_fit(WORDS, FIRST)
@@ -944,7 +948,14 @@ def test_a_run_that_goes_on_with_another_budget_is_loaded_with_it(tmp_path):
 
 
 def test_a_budget_of_as_many_steps_leaves_a_run_as_it_is(tmp_path):
-    options = {"epochs": None, "steps": 16, "validation": 0.2, "validate_every": 1, "patience": 1, "learning_rate": 0.3}
+    options = {
+        "epochs": None,
+        "steps": 16,
+        "validation_fraction": 0.2,
+        "validate_every": 1,
+        "patience": 1,
+        "learning_rate": 0.3,
+    }
     model = SequenceClassifier(**QUICK | options).fit(WORDS, FIRST, out=tmp_path / "run")
     taken, kept = model.n_iter_, (tmp_path / "run" / "config.json").read_bytes()
     assert taken < 16
@@ -978,7 +989,7 @@ def test_a_run_of_another_task_is_refused(tmp_path):
 
 @tasks
 def test_a_resumed_run_equals_an_uninterrupted_one(task, tmp_path):
-    options = {"dropout": 0.2, "recurrent_dropout": 0.1, "validation": 0.2, "validate_every": 7}
+    options = {"dropout": 0.2, "recurrent_dropout": 0.1, "validation_fraction": 0.2, "validate_every": 7}
     whole = made(task, **options)
     stops = iter([False] * 10 + [True] * 100)
     kind, own, X, y = CASES[task]
@@ -994,7 +1005,7 @@ def test_the_number_of_threads_changes_no_bit_of_a_model(task):
         models = []
         for threads in (1, 2, 3):
             set_threads(threads)
-            models.append(made_anew(task, epochs=2, batch=40, dropout=0.2).fitted_.parameters.buffer.tobytes())
+            models.append(made_anew(task, epochs=2, batch_size=40, dropout=0.2).fitted_.parameters.buffer.tobytes())
     finally:
         set_threads(None)
     assert len(set(models)) == 1
@@ -1024,7 +1035,9 @@ def test_a_small_set_is_judged_once_an_epoch_unless_it_is_said_how_often(options
         if isinstance(event, Stepped) and event.validation_loss is not None:
             seen.append(event.step)
 
-    SequenceClassifier(hidden=4, epochs=3, batch=4, validation=0.25, **options).fit(X, y, listeners=[listen])
+    SequenceClassifier(hidden=4, epochs=3, batch_size=4, validation_fraction=0.25, **options).fit(
+        X, y, listeners=[listen]
+    )
     assert seen == judged
 
 
@@ -1035,7 +1048,9 @@ def judged(task, **options):
     """The events in which it was judged, the model, and the examples that judged it."""
     kind, own, X, y = CASES[task]
     events = []
-    model = kind(**(QUICK | own | {"validation": 0.3, "epochs": 3} | options)).fit(X, y, listeners=[events.append])
+    model = kind(**(QUICK | own | {"validation_fraction": 0.3, "epochs": 3} | options)).fit(
+        X, y, listeners=[events.append]
+    )
     learned = set(sequence_run.trained_on(model.fitted_.config, len(X)))
     held = [i for i in range(len(X)) if i not in learned]
     seen = [e for e in events if isinstance(e, Stepped) and e.validation_loss is not None]
@@ -1045,7 +1060,7 @@ def judged(task, **options):
 @pytest.mark.parametrize("weights", [None, "balanced"])
 @pytest.mark.parametrize("task", ["classify", "tag"])
 def test_every_validation_tells_the_accuracy_that_score_would_give(task, weights):
-    seen, model, X, y = judged(task, epochs=2, class_weight=weights, precision="float64")
+    seen, model, X, y = judged(task, epochs=2, class_weight=weights, dtype="float64")
     assert len(seen) > 1
     best = min(seen, key=lambda event: event.validation_loss)
     assert best.validation_accuracy == pytest.approx(model.score(X, y), abs=1e-12)
@@ -1094,7 +1109,7 @@ def test_the_loss_of_validation_is_the_loss_of_training(options, precision):
 @pytest.mark.parametrize("task", ["classify", "tag"])
 def test_rows_of_a_run_that_was_interrupted_tell_the_same_accuracy(task, tmp_path):
     kind, own, X, y = CASES[task]
-    options = QUICK | own | {"validation": 0.3, "epochs": 3, "validate_every": 4}
+    options = QUICK | own | {"validation_fraction": 0.3, "epochs": 3, "validate_every": 4}
     kind(**options).fit(X, y, out=tmp_path / "whole")
     stops = iter([False] * 9 + [True] * 9)
     kind(**options).fit(X, y, out=tmp_path / "run", stopping=lambda: next(stops))

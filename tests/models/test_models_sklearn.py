@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
 
-SMALL = {"hidden": 16, "epochs": 8, "batch": 16, "learning_rate": 0.02, "warmup": 5}
+SMALL = {"hidden": 16, "epochs": 8, "batch_size": 16, "learning_rate": 0.02, "warmup_steps": 5}
 
 # check: why it does not apply
 NOT_APPLICABLE = {

@@ -21,7 +21,7 @@ from elman.models.sweep_study import FIRST, Lock
 from elman.training.events import Saved, Stepped
 
 TEXT = "The cat sat on the mat, and the dog sat on the log.\n" * 40
-SMALL = {"hidden": 4, "batch": 2, "window": 8, "warmup": 0, "steps": 20, "learning_rate": 0.01}
+SMALL = {"hidden": 4, "batch_size": 2, "window": 8, "warmup_steps": 0, "steps": 20, "learning_rate": 0.01}
 
 
 # -- the space --------------------------------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ SMALL = {"hidden": 4, "batch": 2, "window": 8, "warmup": 0, "steps": 20, "learni
 def test_every_name_has_a_usual_range_that_the_config_takes(name: str) -> None:
     (dimension,) = space([name])
     values = dimension.choices or (dimension.low, dimension.high)
-    free = {"window": 1 << 20, "reach": 1 << 20}
+    free = {"window": 1 << 20, "bptt_steps": 1 << 20}
     for value in values:
         config = Config().with_options(**{**free, name: value})
         assert type(config.options()[name]) is type(value)
@@ -40,16 +40,16 @@ def test_every_name_has_a_usual_range_that_the_config_takes(name: str) -> None:
 def test_the_table_names_fields_and_nothing_else() -> None:
     assert set(RANGES) <= set(searchable()) <= set(Config().options())
     assert [dimension.name for dimension in space([])] == list(USUAL)
-    assert [dimension.name for dimension in space([], fixed=["hidden", "batch", "seed"])] == [
-        name for name in USUAL if name not in ("hidden", "batch")
+    assert [dimension.name for dimension in space([], fixed=["hidden", "batch_size", "seed"])] == [
+        name for name in USUAL if name not in ("hidden", "batch_size")
     ]
 
 
 def test_ways_to_name_a_range() -> None:
-    assert space(["lr=1e-3..1e-2", "hidden=8..64", "--batch=4,8", "clip-norm=0..2", "optimizer=adam,sgd"]) == [
+    assert space(["lr=1e-3..1e-2", "hidden=8..64", "--batch-size=4,8", "clip-norm=0..2", "optimizer=adam,sgd"]) == [
         Dimension("learning_rate", 1e-3, 1e-2, log=True),
         Dimension("hidden", 8, 64, log=True, whole=True),
-        Dimension("batch", whole=True, choices=(4, 8)),
+        Dimension("batch_size", whole=True, choices=(4, 8)),
         Dimension("clip_norm", 0.0, 2.0),  # from 0 no factor leads up
         Dimension("optimizer", choices=("adam", "sgd")),
     ]
@@ -61,16 +61,16 @@ def test_ways_to_name_a_range() -> None:
     ("lerning_rate=1..2", UnknownNameError, "Did you mean learning_rate"),
     ("xyzzy", UnknownNameError, "one of hidden, layers"),
     ("tokens=char,word", ArgumentError, "cannot be compared"),
-    ("validation=0.1..0.2", ArgumentError, "cannot be compared"),
+    ("validation_fraction=0.1..0.2", ArgumentError, "cannot be compared"),
     ("steps=10..20", ArgumentError, "the same for all trials: give it as a flag"),
-    ("precision=float16", UnknownNameError, "one of float32, float64"),
+    ("dtype=float16", UnknownNameError, "one of float32, float64"),
     ("hidden=8.5..9", ArgumentError, "whole numbers: low..high"),
     ("hidden=many", ArgumentError, "got 'many'"),
     ("hidden=64..8", RangeError, "low..high"),
     ("hidden=0..8", RangeError, "above 0, got 0"),
     ("dropout=0..1.5", RangeError, "below 1"),
     ("dropout=nan..1", RangeError, "low..high"),
-    ("batch=4,4", ArgumentError, "each value once"),
+    ("batch_size=4,4", ArgumentError, "each value once"),
 ])  # fmt: skip
 def test_what_cannot_be_searched_is_refused(word: str, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
@@ -177,7 +177,7 @@ def test_what_diverges_or_makes_no_sense_counts_as_a_trial(text: Path) -> None:
     assert [event.why for event in seen if isinstance(event, TrialEnded)] == ["diverged", "diverged"]
     assert wild.best_run() is None
     assert folders(wild) == ["locks"]
-    blocks = sweep(text, "block=4,5000", out="blocks")
+    blocks = sweep(text, "bptt_block=4,5000", out="blocks")
     assert blocks.run(4)
     assert {why for *_, why in told(blocks)} == {"done", "impossible"}
 
@@ -275,7 +275,7 @@ def test_a_folder_that_is_something_else_is_refused(text: Path) -> None:
 
 def test_a_sweep_without_validation_or_anything_to_search_is_refused(text: Path) -> None:
     with pytest.raises(ArgumentError, match="validation"):
-        sweep(text, validation=0.0)
+        sweep(text, validation_fraction=0.0)
     with pytest.raises(ArgumentError, match="nothing to search"):
         Sweep(text.parent / "sweep", open_corpus(text), Config(), [])
     assert not (text.parent / "sweep").exists()

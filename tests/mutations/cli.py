@@ -60,7 +60,7 @@ MUTANTS = [
     ("summary.py", "        return 130\n", "        return 0\n", "interrupted"),
     ("train.py", "set_threads(threads)", "pass", "threads not checked"),
     ("train.py", "path, budget_options=budget,", "path,", "the budget is ignored"),
-    ("train.py", "if prepared.batch < self.training.batch:", "if False:", "short text not said"),
+    ("train.py", "if prepared.batch < self.training.batch_size:", "if False:", "short text not said"),
     ("train.py", "if len(split.test):", "if False:", "the test share is not said"),
     (
         "train.py",

@@ -187,7 +187,7 @@ MUTANTS = [
     ),
     (
         "language_model.py",
-        "corpus.split(data.validation, data.test).train",
+        "corpus.split(data.validation_fraction, data.test_fraction).train",
         "corpus.ids",
         "validation text counts as copied",
     ),

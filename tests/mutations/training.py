@@ -31,7 +31,12 @@ MUTANTS = [
     ("trainer.py", "is_good(p, self.task.ignorance) else None", "True else None", "a bad state is kept as a good one"),
     ("trainer.py", "loss < p.best_loss)", "loss <= p.best_loss)", "as good counts as better"),
     ("trainer.py", "p.worse >= c.patience", "p.worse > c.patience", "one validation too many"),
-    ("trainer.py", "p.worse_rate >= c.plateau", "p.worse_rate > c.plateau", "the plateau is one longer"),
+    (
+        "trainer.py",
+        "p.worse_rate >= c.plateau_patience",
+        "p.worse_rate > c.plateau_patience",
+        "the plateau is one longer",
+    ),
     ("trainer.py", "self.state.best[:] = self.task", "self.task", "the best model is the first"),
     ("trainer.py", "p.loss_sum, p.loss_count = 0.0, 0", "pass", "rows hold the mean since the start"),
     ("trainer.py", "if self._taken == 2:", "if False:", "compiling counts as speed"),

@@ -137,11 +137,11 @@ def test_a_window_with_carried_state_is_truncated_through_all_layers():
 
 
 TEXT = "the cat sat on the mat and the dog sat on the cat. " * 30
-OPTIONS = {"hidden": 12, "cell": "toy", "learning_rate": 0.02, "warmup": 0}
+OPTIONS = {"hidden": 12, "cell": "toy", "learning_rate": 0.02, "warmup_steps": 0}
 
 
 def test_a_language_model_learns_and_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
-    options = {**OPTIONS, "batch": 4, "window": 12, "dropout": 0.1, "save_every": 5, "layers": 2}
+    options = {**OPTIONS, "batch_size": 4, "window": 12, "dropout": 0.1, "save_every": 5, "layers": 2}
     whole = LanguageModel(**options, steps=60).fit(TEXT, out=tmp_path / "whole", listeners=[])
     assert whole.finished_.best_loss < 2.2 < np.log(len(set(TEXT)))
     settings, asked = Config().with_options(**options, steps=60), iter([False] * 22 + [True] * 9)

@@ -119,7 +119,7 @@ def test_every_gradient_is_the_derivative_when_the_batch_is_cut_in_slices(B: int
         gradcheck(trial.whole_loss, trial.p, d, tolerance=TOLERANCE).expect()
 
 
-@pytest.mark.parametrize("reach", [(1, 1), (1, 3), (2, 2), (2, 3), (3, 4), (2, 5), (5, 5)])
+@pytest.mark.parametrize("bptt_steps", [(1, 1), (1, 3), (2, 2), (2, 3), (3, 4), (2, 5), (5, 5)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_truncation_runs_through_the_whole_stack(reach: tuple[int, int], masked: bool) -> None:
     for layers, B, activation in ((2, 2, "tanh"), (3, 1, "sigmoid"), (2, 17, "tanh"), (1, 2, "relu")):

@@ -10,7 +10,7 @@ from serve_tools import ACCENTS, KEY, TEXT, Server
 
 from elman.models import LanguageModel
 
-SMALL = {"hidden": 16, "batch": 4, "window": 16, "warmup": 0, "learning_rate": 0.02}
+SMALL = {"hidden": 16, "batch_size": 4, "window": 16, "warmup_steps": 0, "learning_rate": 0.02}
 
 
 @pytest.fixture(scope="session")

@@ -136,7 +136,7 @@ def test_a_training_has_the_name_of_its_run(runs, tmp_path):
     async def train() -> None:
         registry = Registry([runs / "char"])
         trainings = Trainings(registry, Limits(), tmp_path, allowed=True)
-        training = await trainings._start(TEXT, None, "char", ["--hidden=8", "--seconds=600", "--batch=4"])
+        training = await trainings._start(TEXT, None, "char", ["--hidden=8", "--seconds=600", "--batch-size=4"])
         await trainings.close()
         assert training.name == "char-2"
         assert registry.get("char-2").path == tmp_path / "char-2"

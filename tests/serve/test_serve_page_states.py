@@ -91,7 +91,7 @@ def train(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str
     (folder / "cats.txt").write_text(TEXT * 4)
     clean = {name: value for name, value in os.environ.items() if name not in ("ELMAN_API_KEY", "BROWSER", "DISPLAY")}
     return subprocess.Popen(
-        [sys.executable, "-m", "elman", "train", "cats.txt", "--watch", "--hidden", "16", "--batch", "4", *words],
+        [sys.executable, "-m", "elman", "train", "cats.txt", "--watch", "--hidden", "16", "--batch-size", "4", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env={**clean, **environment},
     )  # fmt: skip
 

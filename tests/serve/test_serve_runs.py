@@ -122,7 +122,7 @@ def test_whoever_trains_holds_the_lock(runs, tmp_path):
 
 def test_a_training_is_started_followed_and_stopped(server: Server, tmp_path):
     answer = server.post("/v1/elman/trainings", text=TEXT, name="mine", options={
-        "hidden": 12, "steps": 100_000, "batch": 4, "window": 16, "log_every": 5, "save_every": 50,
+        "hidden": 12, "steps": 100_000, "batch_size": 4, "window": 16, "log_every": 5, "save_every": 50,
         "validate_every": 50, "sample_every": 50,
     })  # fmt: skip
     assert answer.status_code == 201, answer.text

@@ -20,7 +20,7 @@ from elman.serve.limits import Limits
 from elman.serve.server import listen, serving
 from elman.training.run import Run
 
-SMALL = {"hidden": 8, "batch": 4, "window": 16, "warmup": 0}
+SMALL = {"hidden": 8, "batch_size": 4, "window": 16, "warmup_steps": 0}
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
@@ -53,7 +53,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 @on_linux
 def test_a_training_that_wants_too_much_memory_fails_and_says_so(tmp_path):
     words = " ".join(f"w{i * i % 4001}" for i in range(60_000))
-    huge = {"tokens": "word", "hidden": 512, "layers": 2, "batch": 128, "window": 256, "precision": "float64"}
+    huge = {"tokens": "word", "hidden": 512, "layers": 2, "batch_size": 128, "window": 256, "dtype": "float64"}
     with service(tmp_path, max_training_memory=10**9) as (running, client):
         answer = start(client, words, **huge, steps=5)
         peak = 0

@@ -23,11 +23,11 @@ from elman.training.distributed import join
 from elman.training.events import Event, Saved
 
 # Equal in real numbers is equal in float64 up to the order of sums; the cases that diverge multiply every difference.
-DOUBLE = {name: options | {"precision": "float64"} for name, options in CASES.items()}
+DOUBLE = {name: options | {"dtype": "float64"} for name, options in CASES.items()}
 DOUBLE["plain"] |= {"steps": 100}
-DOUBLE["plateau"] |= {"batch": 4}
-SINGLE = {"steps": 100, "precision": "float32"}
-RESUMED = {"precision": "float64", "schedule": "constant", "dropout": 0.2, "layers": 2}
+DOUBLE["plateau"] |= {"batch_size": 4}
+SINGLE = {"steps": 100, "dtype": "float32"}
+RESUMED = {"dtype": "float64", "schedule": "constant", "dropout": 0.2, "layers": 2}
 
 
 def elman(*words: object) -> int:
@@ -65,8 +65,9 @@ def validation() -> None:
 
 WORDS = ["".join("abc"[(i * k) % 3] for k in range(1, 2 + i % 6)) for i in range(90)]
 SEQUENCES: dict[str, Any] = {
-    "hidden": 8, "steps": 12, "batch": 10, "learning_rate": 0.02, "warmup": 2, "validation": 0.2, "validate_every": 7,
-    "dropout": 0.2, "recurrent_dropout": 0.1, "accumulate": 2, "precision": "float64", "random_state": 0,
+    "hidden": 8, "steps": 12, "batch_size": 10, "learning_rate": 0.02, "warmup_steps": 2, "validation_fraction": 0.2,
+    "validate_every": 7,
+    "dropout": 0.2, "recurrent_dropout": 0.1, "accumulate": 2, "dtype": "float64", "random_state": 0,
 }  # fmt: skip
 
 

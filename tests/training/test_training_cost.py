@@ -37,7 +37,7 @@ def test_a_network_that_cannot_fit_into_memory_is_refused_and_replaces_nothing(
         )  # fmt: skip
         assert done.returncode == 2
         assert "this network and its training: expected at most" in done.stderr
-        assert "GB. Take a smaller --hidden, --batch or --window." in done.stderr
+        assert "GB. Take a smaller --hidden, --batch-size or --window." in done.stderr
         assert contents(tmp_path / "run") == before
 
 
@@ -72,7 +72,7 @@ from elman.models import language_run
 def taken():
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 def start(hidden, out):
-    config = Config().with_options(hidden=hidden, initial="identity", steps=1, window=4, batch=16)
+    config = Config().with_options(hidden=hidden, recurrent_init="identity", steps=1, window=4, batch_size=16)
     prepared = language_run.prepare(language_run.corpus_from("abcdefgh " * 200, config), config)
     language_run.start(prepared, out=out)
     return language_run.cost(prepared).memory
@@ -108,7 +108,7 @@ def test_a_step_that_takes_minutes_is_said_before_it_begins(tmp_path: Path, cach
         said = process.stderr.readline()
         end(process, signal.SIGTERM)
     assert said.startswith("Note: On this machine a step takes about")
-    assert "minutes. Take a smaller --hidden, --batch or --window." in said
+    assert "minutes. Take a smaller --hidden, --batch-size or --window." in said
     assert process.returncode == 143
 
 
@@ -118,7 +118,7 @@ def test_a_budget_in_seconds_holds_for_a_large_network(tmp_path: Path, cache: Pa
     text.write_text(small_text(4000) * 100, encoding="utf-8")
     began = time.monotonic()
     done = elman(
-        "train", text, "--out", run, "--hidden", "1000", "--initial", "identity", "--seconds", "1", cache=cache
+        "train", text, "--out", run, "--hidden", "1000", "--recurrent-init", "identity", "--seconds", "1", cache=cache
     )
     took = time.monotonic() - began
     assert done.returncode == 0
@@ -148,7 +148,7 @@ def test_a_run_that_is_judged_by_a_part_goes_on_being_judged_by_it(
             start(text, run, [listen], steps=None, seconds=0.5, validate_every=5)
         else:
             X, y = [f"{i % 7}{i % 3}" for i in range(400)], [i % 2 for i in range(400)]
-            SequenceClassifier(hidden=4, seconds=0.5, validation=0.5).fit(X, y, out=run, listeners=[listen])
+            SequenceClassifier(hidden=4, seconds=0.5, validation_fraction=0.5).fit(X, y, out=run, listeners=[listen])
 
     with pytest.warns(CostWarning, match="leaves time to validate on"):
         train()

@@ -139,6 +139,6 @@ def test_a_run_from_a_pipe_can_be_resumed(text: Path, tmp_path: Path, elman_here
 def test_a_saved_model_says_that_it_cannot_go_on(text: Path, tmp_path: Path) -> None:
     from elman import LanguageModel
 
-    LanguageModel(hidden=4, batch=2, window=5, steps=2).fit(text).save(tmp_path / "saved")
+    LanguageModel(hidden=4, batch_size=2, window=5, steps=2).fit(text).save(tmp_path / "saved")
     with pytest.raises(RunError, match="saved model, without checkpoints"):
         language_run.resume(tmp_path / "saved")

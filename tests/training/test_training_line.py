@@ -21,7 +21,7 @@ from elman.training import Finished, ProgressLine, RolledBack, Started, Stepped
 from elman.training.events import Event
 
 Shown: TypeAlias = Callable[[Callable[[], object]], str]
-SMALL = {"hidden": 8, "batch": 2, "window": 16, "steps": 12, "log_every": 4, "validate_every": 6}
+SMALL = {"hidden": 8, "batch_size": 2, "window": 16, "steps": 12, "log_every": 4, "validate_every": 6}
 TEXT = "the cat sat on the mat. " * 60
 
 
@@ -86,7 +86,9 @@ def test_nothing_is_written_into_a_pipe(text: Path, capfd: pytest.CaptureFixture
 
 
 def test_an_error_begins_on_a_line_of_its_own(shown: Shown) -> None:
-    model = LanguageModel(**SMALL, activation="identity", optimizer="sgd", learning_rate=1e15, warmup=0, retries=0)
+    model = LanguageModel(
+        **SMALL, activation="identity", optimizer="sgd", learning_rate=1e15, warmup_steps=0, retries=0
+    )
 
     def diverge() -> None:
         with pytest.raises(DivergenceError):
@@ -99,7 +101,7 @@ def test_an_error_begins_on_a_line_of_its_own(shown: Shown) -> None:
 
 
 def test_an_error_of_an_estimator_does_so_as_well(shown: Shown) -> None:
-    model = SequenceClassifier(activation="identity", optimizer="sgd", learning_rate=1e15, warmup=0, retries=0)
+    model = SequenceClassifier(activation="identity", optimizer="sgd", learning_rate=1e15, warmup_steps=0, retries=0)
 
     def diverge() -> None:
         with pytest.raises(DivergenceError):
@@ -131,7 +133,7 @@ def test_the_width_is_that_of_its_own_terminal(shown: Shown, monkeypatch: pytest
 
 
 def test_an_estimator_shows_it_where_it_is_asked_to(shown: Shown) -> None:
-    model, X, y = SequenceClassifier(hidden=4, epochs=3, validation=0.5), ["a", "b"] * 8, [0, 1] * 8
+    model, X, y = SequenceClassifier(hidden=4, epochs=3, validation_fraction=0.5), ["a", "b"] * 8, [0, 1] * 8
     assert shown(lambda: model.fit(X, y)) == ""
     said = shown(lambda: model.fit(X, y, listeners=[ProgressLine()]))
     assert re.search(r"step 2 of 3  loss \S+  validation \S+  accuracy [01]\.\d{4}", said)

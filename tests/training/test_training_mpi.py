@@ -302,7 +302,7 @@ def test_ranks_that_cannot_train_together_are_refused_with_one_message(text: Pat
         ([good, new(hidden=9), good], "rank 1 differs from rank 0 in --hidden: .* 8, got 9"),
         ([good, new(other), good], "rank 1 differs from rank 0 in the text"),
         ([good, good, new(tmp_path / "nowhere.txt")], "rank 2: .*nowhere.txt"),
-        ([new(batch=2)] * 3, "lanes of the batch: .* one for each of the 3 ranks"),
+        ([new(batch_size=2)] * 3, "lanes of the batch: .* one for each of the 3 ranks"),
         ([new(color="red")] * 3, "elman train has no flag --color"),
         ([new(Path("-"))] * 3, "Standard input reaches rank 0 alone"),
         ([["train", "--resume", str(live), "--steps=8"]] * 3, ".*is being trained by another process"),

@@ -99,19 +99,19 @@ def factors(steps: int, **options: object) -> list[float]:
 
 
 def test_the_warm_up_rises_in_a_line_and_multiplies_every_schedule() -> None:
-    assert factors(6, schedule="constant", warmup=4) == [0.25, 0.5, 0.75, 1, 1, 1]
-    assert factors(3, schedule="constant", warmup=0) == [1, 1, 1]
-    assert factors(4, schedule="plateau", warmup=2) == [0.5, 1, 1, 1]
-    assert factors(5, schedule="step", decay=0.5, decay_every=2, warmup=2) == [0.5, 1, 0.5, 0.5, 0.25]
+    assert factors(6, schedule="constant", warmup_steps=4) == [0.25, 0.5, 0.75, 1, 1, 1]
+    assert factors(3, schedule="constant", warmup_steps=0) == [1, 1, 1]
+    assert factors(4, schedule="plateau", warmup_steps=2) == [0.5, 1, 1, 1]
+    assert factors(5, schedule="step", decay_factor=0.5, decay_every=2, warmup_steps=2) == [0.5, 1, 0.5, 0.5, 0.25]
 
 
 def test_cosine_falls_from_one_to_the_final_rate() -> None:
-    falling = factors(101, schedule="cosine", warmup=0, final_rate=0.2)
+    falling = factors(101, schedule="cosine", warmup_steps=0, final_rate_fraction=0.2)
     assert falling[0] == 1
     assert falling[50] == pytest.approx(0.2 + 0.8 * (1 + math.cos(math.pi * 50 / 101)) / 2)
     assert all(a > b for a, b in itertools.pairwise(falling))
     assert falling[-1] == pytest.approx(0.2, abs=2e-3)
-    config = dataclasses.replace(TrainingConfig(), schedule="cosine", warmup=10, final_rate=0.2)
+    config = dataclasses.replace(TrainingConfig(), schedule="cosine", warmup_steps=10, final_rate_fraction=0.2)
     assert rate_factor(config, 9, 100) == 1  # the highest, when the warm-up is over
     assert rate_factor(config, 55, 100) == pytest.approx(0.6)  # halfway
     assert rate_factor(config, 100, 100) == pytest.approx(0.2)  # after the last step
@@ -120,6 +120,6 @@ def test_cosine_falls_from_one_to_the_final_rate() -> None:
 
 
 def test_step_decay_multiplies_at_each_so_many_steps() -> None:
-    assert factors(7, schedule="step", decay=0.1, decay_every=3, warmup=0) == pytest.approx(
+    assert factors(7, schedule="step", decay_factor=0.1, decay_every=3, warmup_steps=0) == pytest.approx(
         [1, 1, 1, 0.1, 0.1, 0.1, 0.01]
     )

@@ -321,7 +321,14 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, text: Path) -> None:
     start(text, tmp_path / "run", steps=3)
     config = tmp_path / "run" / "config.json"
     good = json.loads(config.read_bytes())
-    for change in ({"format": 2}, {"task": "classifier"}, {"steps": 0}, {"steps": "3"}, {"batch": 5}, {"corpus": None}):
+    for change in (
+        {"format": 2},
+        {"task": "classifier"},
+        {"steps": 0},
+        {"steps": "3"},
+        {"batch_size": 5},
+        {"corpus": None},
+    ):
         config.write_text(json.dumps(good | change))
         with pytest.raises(RunError):
             resume(tmp_path / "run")

@@ -20,7 +20,7 @@ from elman.errors import InterruptedWarning, NotFittedError
 from elman.training import Event, Run, Started, Stepped
 
 # one call of compiled code takes seconds, a step much longer
-HUGE = ["--hidden", "3000", "--initial", "identity", "--window", "1024", "--batch", "32"]
+HUGE = ["--hidden", "3000", "--recurrent-init", "identity", "--window", "1024", "--batch-size", "32"]
 SOON = 15.0  # seconds, on a machine with other work to do
 
 
@@ -121,7 +121,7 @@ def use(model: Any, X: Any) -> object:
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_interrupting_fit_keeps_the_model_warns_and_interrupts(name: str) -> None:
     kind, (X, y) = ESTIMATORS[name]
-    options = {"hidden": 6, "batch": 4, "steps": 10_000} | ({"window": 10} if kind is LanguageModel else {})
+    options = {"hidden": 6, "batch_size": 4, "steps": 10_000} | ({"window": 10} if kind is LanguageModel else {})
     model = kind(**options)
     with pytest.warns(InterruptedWarning, match="after step 7: the model is fitted"), pytest.raises(KeyboardInterrupt):
         model.fit(X, y, listeners=[interrupt_at(Stepped, 7)])

@@ -64,7 +64,9 @@ class Descent:
         pass
 
 
-SGD = TrainingConfig(optimizer="sgd", schedule="constant", warmup=0, learning_rate=0.1, clip_norm=0.0, validate_every=2)
+SGD = TrainingConfig(
+    optimizer="sgd", schedule="constant", warmup_steps=0, learning_rate=0.1, clip_norm=0.0, validate_every=2
+)
 
 
 def run_of(task: Descent, steps: int, run: Run | None = None, **options: Any) -> tuple[list[Event], Trainer]:
@@ -82,7 +84,7 @@ def stepped(events: list[Event]) -> list[Stepped]:
 
 
 def test_accumulated_windows_make_one_step_with_the_mean_gradient(text: Path) -> None:
-    options = {"optimizer": "sgd", "clip_norm": 0.0, "precision": "float64", "schedule": "constant", "warmup": 0}
+    options = {"optimizer": "sgd", "clip_norm": 0.0, "dtype": "float64", "schedule": "constant", "warmup_steps": 0}
     task = new_trainer(text, accumulate=3, **options).task
     together = task.parameters.zeros()
     loss = task.add_gradients(together, 0)
@@ -105,7 +107,7 @@ def test_accumulated_windows_make_one_step_with_the_mean_gradient(text: Path) ->
 
 
 def test_the_state_is_carried_from_window_to_window_and_zero_at_the_start_of_an_epoch(text: Path) -> None:
-    task = new_trainer(text, window=300, batch=4).task
+    task = new_trainer(text, window=300, batch_size=4).task
     assert task.stream.windows_per_epoch == 2
     begin = []
     for step in range(4):
@@ -192,7 +194,7 @@ def test_two_budgets_are_one_too_many() -> None:
 def test_validation_is_one_lane_from_a_zero_state_over_all_tokens_but_the_first(tmp_path: Path, layers: int) -> None:
     text = tmp_path / "text.txt"
     text.write_text(small_text(26_000), encoding="utf-8")  # a validation part longer than two chunks
-    task = new_trainer(text, layers=layers, precision="float64").task
+    task = new_trainer(text, layers=layers, dtype="float64").task
     p, ids = task.parameters, task.validation
     assert len(ids) == 2600
     h, total = [np.zeros(8) for _ in range(layers)], 0.0
@@ -236,7 +238,7 @@ def test_the_model_of_a_run_is_its_best_by_validation_and_not_its_last(text: Pat
 
 
 def test_without_validation_the_model_is_the_last(text: Path, tmp_path: Path) -> None:
-    trained = start(text, tmp_path / "run", validation=0.0)
+    trained = start(text, tmp_path / "run", validation_fraction=0.0)
     assert trained.finished.best_loss is None
     last = read_arrays(tmp_path / "run" / "checkpoints" / "step-24" / "state.safetensors")["parameters"]
     model = LanguageModel.load(tmp_path / "run")
@@ -255,7 +257,7 @@ def test_patience_ends_a_run_after_so_many_validations_without_a_better_one() ->
 
 def test_the_plateau_lowers_the_rate_each_time_validation_has_stood_still_for_so_long() -> None:
     task = Descent(validations=[5, 6, 7, 4, 4, 4, 4, 4, 3])
-    events, _ = run_of(task, 20, schedule="plateau", plateau=2, decay=0.1, validate_every=2)
+    events, _ = run_of(task, 20, schedule="plateau", plateau_patience=2, decay_factor=0.1, validate_every=2)
     rates = [round(e.learning_rate, 9) for e in stepped(events)]
     # validations at 2, 4, …: 5, then 6 and 7 are two worse ones; 4 is better; 4 4 and 4 4 are two times two more
     assert rates == [0.1] * 6 + [0.01] * 6 + [0.001] * 4 + [0.0001] * 4
@@ -468,11 +470,11 @@ def test_the_loss_of_a_row_is_the_mean_since_the_row_before() -> None:
 def test_a_row_tells_the_length_of_every_gradient_before_it_was_clipped(
     clip: dict[str, float], text: Path, tmp_path: Path
 ) -> None:
-    trainer = new_trainer(text, precision="float64", layers=2, **clip)
+    trainer = new_trainer(text, dtype="float64", layers=2, **clip)
     d = trainer.task.parameters.zeros()
     trainer.task.add_gradients(d, 0)
     events: list[Event] = []
-    start(text, tmp_path / "run", [events.append], precision="float64", layers=2, log_every=1, steps=2, **clip)
+    start(text, tmp_path / "run", [events.append], dtype="float64", layers=2, log_every=1, steps=2, **clip)
     expected = {name: float(np.linalg.norm(part)) for name, part in d.items()}
     assert rows(tmp_path / "run")[0]["gradient_norms"] == pytest.approx(expected, rel=1e-12)
     assert len(set(expected.values())) == 8

@@ -23,10 +23,10 @@ KERNELS = cache_folder() / "kernels"  # as it is before a test sets ELMAN_CACHE
 
 SMALL = {
     "hidden": 8,
-    "batch": 4,
+    "batch_size": 4,
     "window": 10,
     "learning_rate": 0.02,
-    "warmup": 2,
+    "warmup_steps": 2,
     "steps": 24,
     "validate_every": 6,
     "save_every": 5,
@@ -40,17 +40,17 @@ CASES: dict[str, dict[str, Any]] = {
     "dropout": {"dropout": 0.3, "sample_every": 9},
     "early stop": {"learning_rate": 0.5, "optimizer": "sgd", "patience": 2, "validate_every": 2, "clip_norm": 5.0,
                    "steps": 200, "schedule": "constant"},
-    "plateau": {"schedule": "plateau", "plateau": 1, "validate_every": 2, "learning_rate": 0.6, "steps": 40,
-                "optimizer": "sgd", "clip_norm": 5.0, "batch": 2},
-    "divergence": {"activation": "identity", "optimizer": "momentum", "learning_rate": 8.0, "warmup": 60,
+    "plateau": {"schedule": "plateau", "plateau_patience": 1, "validate_every": 2, "learning_rate": 0.6, "steps": 40,
+                "optimizer": "sgd", "clip_norm": 5.0, "batch_size": 2},
+    "divergence": {"activation": "identity", "optimizer": "momentum", "learning_rate": 8.0, "warmup_steps": 60,
                    "clip_norm": 0.0, "schedule": "constant", "retries": 12, "validate_every": 4},
-    "divergence, far back": {"activation": "identity", "optimizer": "sgd", "learning_rate": 16.0, "warmup": 60,
+    "divergence, far back": {"activation": "identity", "optimizer": "sgd", "learning_rate": 16.0, "warmup_steps": 60,
                              "clip_norm": 0.0, "schedule": "constant", "retries": 12, "validate_every": 4,
                              "snapshot_every": 16, "save_every": 3},
     "accumulation": {"accumulate": 3, "optimizer": "rmsprop"},
     "two layers": {"layers": 2, "optimizer": "adamw", "weight_decay": 0.1},
-    "truncation": {"block": 2, "reach": 4, "optimizer": "momentum", "clip_value": 0.1},
-    "bytes": {"tokens": "byte", "precision": "float64", "optimizer": "adagrad"},
+    "truncation": {"bptt_block": 2, "bptt_steps": 4, "optimizer": "momentum", "clip_value": 0.1},
+    "bytes": {"tokens": "byte", "dtype": "float64", "optimizer": "adagrad"},
 }  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def reason(error: Exception) -> str:
             return f"what it has to say cannot be written: {error.strerror}"
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     if isinstance(error, MemoryError):
-        return f"not enough memory: {error}. Take a smaller --hidden, --batch or --window."
+        return f"not enough memory: {error}. Take a smaller --hidden, --batch-size or --window."
     return str(error)
 
 

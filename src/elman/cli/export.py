@@ -48,7 +48,7 @@ class Export:
             raise RunError(f"{out} belongs to the run", do="Choose another --out.")
         with errors.rich.status(f"writing {out}"):
             wrote = self._write(out)
-        if self.to == "onnx" and run.config["config"]["network"]["precision"] == "float64":
+        if self.to == "onnx" and run.config["config"]["network"]["dtype"] == "float64":
             console.print("Rounded to float32: ONNX runtimes have no recurrent layer in float64.")
         for path in wrote.paths:
             console.print(f"{path}, {path.stat().st_size / 1024:,.0f} KB", markup=False)

@@ -59,7 +59,7 @@ def _of_a_language_model(run: Run) -> dict[str, str]:
     return {
         "text": f"{read} {config.data.tokens} tokens, {len(vocabulary)} different",
         "network": _network(config.network),
-        "training": f"{_optimizer(training)}, batch {run.config.get('batch', training.batch)} × window "
+        "training": f"{_optimizer(training)}, batch {run.config.get('batch_size', training.batch_size)} × window "
         f"{training.window}, reach {training.k2}, seed {training.seed}",
     }
 
@@ -75,12 +75,12 @@ def _of_sequences(run: Run) -> dict[str, str]:
         "task": f"{terms.task}: {terms.inputs.width} inputs, {terms.targets.width} outputs",
         "data": f"{read} examples",
         "network": f"{_network(config.network)}{ways}",
-        "training": f"{_optimizer(config.training)}, batch {config.training.batch}, seed {config.training.seed}",
+        "training": f"{_optimizer(config.training)}, batch {config.training.batch_size}, seed {config.training.seed}",
     }
 
 
 def _network(c: NetworkConfig | SequenceNetworkConfig) -> str:
-    return f"{c.layers} × {c.hidden} {c.activation}, dropout {c.dropout:g}, {c.precision}"
+    return f"{c.layers} × {c.hidden} {c.activation}, dropout {c.dropout:g}, {c.dtype}"
 
 
 def _optimizer(c: TrainingConfig) -> str:

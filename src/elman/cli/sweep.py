@@ -126,7 +126,7 @@ class Sweep:
         return corpus
 
 
-READ = ("tokens", "encoding", "keep_boilerplate", "max_words", "min_count")
+READ = ("tokens", "encoding", "keep_boilerplate", "vocabulary_size", "min_count")
 
 
 class TrialReport:

@@ -114,7 +114,7 @@ class Train:
                 tokens=self.data.tokens,
                 encoding=self.data.encoding,
                 keep_boilerplate=self.data.keep_boilerplate,
-                max_words=self.data.max_words,
+                vocabulary_size=self.data.vocabulary_size,
                 min_count=self.data.min_count,
                 progress=progress,
             )
@@ -176,8 +176,8 @@ class Train:
         console.print(f"{corpus.name}: {len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
         if len(prepared.judged) < len(split.validation):
             console.print(f"Training is judged by the first {len(prepared.judged):,} of those; elman eval judges all.")
-        if prepared.batch < self.training.batch:
-            console.print(f"The text is short: {prepared.batch} lanes instead of {self.training.batch}.")
+        if prepared.batch < self.training.batch_size:
+            console.print(f"The text is short: {prepared.batch} lanes instead of {self.training.batch_size}.")
         layers = f"{network.layers} layer{'s' * (network.layers > 1)} of {network.hidden} {network.activation} units"
         console.print(f"Network: {layers}. Run folder: {out}", markup=False)
 

@@ -21,7 +21,7 @@ from elman.training.events import Listener
 from elman.training.run import refuse_existing
 
 BUDGET = ("epochs", "steps", "seconds")
-WINDOWS = {"window", "block", "reach"}  # of a text: a sequence is read whole
+WINDOWS = {"window", "bptt_block", "bptt_steps"}  # of a text: a sequence is read whole
 # flags without a value
 ALONE = {"--force", "--tensorboard", "--watch", "--keep-boilerplate", "--bidirectional", "--no-bidirectional",
          "--learned-state", "--no-reverse-source", "--no-scale"}  # fmt: skip
@@ -70,7 +70,7 @@ class TrainSequences:
         }
         if "--resume" in flags and (other := flags - allowed):
             raise only_the_budget(", ".join(sorted(other)))
-        if windows := sorted(flags & {"--preset", *(f"--{name}" for name in WINDOWS)}):
+        if windows := sorted(flags & {"--preset", *(f"--{name.replace('_', '-')}" for name in WINDOWS)}):
             raise ArgumentError(f"{', '.join(windows)}: for language models only; a sequence is read whole")
         task = task_of(words)
         if "--resume" not in flags:
@@ -160,7 +160,7 @@ class TrainSequences:
         return also
 
     def _say(self, name: str, X: list[Any], y: list[Any], out: Path) -> None:
-        network, held = self.network, round(self.data.validation * len(X))
+        network, held = self.network, round(self.data.validation_fraction * len(X))
         parts = f"{len(X) - held:,} to train on, {held:,} to validate"
         if self.task in ("classify", "generate"):
             parts += f"; {len(set(y if self.task == 'classify' else X))} labels"
@@ -183,11 +183,11 @@ MEANS = {
     "reverse-source": {"translate"},
     "target-tokens": {"generate", "translate"},
     "tokens": {"classify", "translate"},  # tags have their tokens already
-    "rare": {"classify", "tag", "translate"},
+    "unk-dropout": {"classify", "tag", "translate"},
     "bidirectional": {"classify", "tag", "translate"},
     "learned-state": {"classify", "tag", "translate"},
     "sample-every": {"generate"},
-    "scale": set[str](),  # a file holds no numbers
+    "standardize": set[str](),  # a file holds no numbers
 }
 
 

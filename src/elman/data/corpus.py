@@ -70,7 +70,7 @@ def open_corpus(
     encoding: str = "utf-8",
     keep_boilerplate: bool = False,
     vocabulary: Vocabulary | None = None,
-    max_words: int = 20_000,
+    vocabulary_size: int = 20_000,
     min_count: int = 2,
     unknown: str = "error",
     progress: Progress | None = None,
@@ -82,7 +82,7 @@ def open_corpus(
     kind of tokens, the text is read with it; else with one of its own. Words that are not in the vocabulary become
     <unk> unless unknown is "skip". The result is kept in the cache, and found there the next time.
     """
-    recipe = Recipe(tokens, encoding, keep_boilerplate, vocabulary, max_words, min_count, unknown).checked()
+    recipe = Recipe(tokens, encoding, keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown).checked()
     paths, meter = find_sources(source), Meter(progress)
     with ExitStack() as opened:
         sources = [opened.enter_context(closing(FileSource(path, meter))) for path in paths]
@@ -100,12 +100,12 @@ def corpus_from_text(
     tokens: str = "char",
     keep_boilerplate: bool = False,
     vocabulary: Vocabulary | None = None,
-    max_words: int = 20_000,
+    vocabulary_size: int = 20_000,
     min_count: int = 2,
     unknown: str = "error",
 ) -> Corpus:
     """The same for a text in memory, whose bytes are UTF-8."""
-    recipe = Recipe(tokens, "utf-8", keep_boilerplate, vocabulary, max_words, min_count, unknown).checked()
+    recipe = Recipe(tokens, "utf-8", keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown).checked()
     work, out = Encoding([TextSource(text)], recipe, Meter()), io.BytesIO()
     facts = work.write(out)
     return _corpus(np.frombuffer(out.getvalue(), facts["dtype"]), facts, "text", "", work.sha256())

@@ -37,7 +37,7 @@ class Recipe:
     encoding: str
     keep_boilerplate: bool
     vocabulary: Vocabulary | None
-    max_words: int
+    vocabulary_size: int
     min_count: int
     unknown: str
 
@@ -46,14 +46,21 @@ class Recipe:
         unknown = one_of("unknown", self.unknown, UNKNOWN)
         if kind == "word" and unknown == "error":
             unknown = "replace"  # the frequency cut leaves rare words to <unk>: that is its purpose, no error
-        at_least_one("max_words", self.max_words)
+        at_least_one("vocabulary_size", self.vocabulary_size)
         at_least_one("min_count", self.min_count)
         return replace(self, tokens=kind, encoding=codec_name(self.encoding), unknown=unknown)
 
     def key(self, sha256: str) -> str:
         """Of the cache: whatever the ids depend on, the meaning of \\w in this Python included."""
         vocabulary = self.vocabulary and self.vocabulary.to_json()
-        options = (self.tokens, self.encoding, self.keep_boilerplate, self.max_words, self.min_count, self.unknown)
+        options = (
+            self.tokens,
+            self.encoding,
+            self.keep_boilerplate,
+            self.vocabulary_size,
+            self.min_count,
+            self.unknown,
+        )
         everything = json.dumps([FORMAT, unicodedata.unidata_version, sha256, vocabulary, options])
         return hashlib.sha256(everything.encode()).hexdigest()[:32]
 
@@ -122,7 +129,7 @@ class Encoding:
             words = add_counts(words, count_words(self._text(number, "reading")))
         if not words:
             raise self._no_text()
-        vocabulary = WordVocabulary.most_frequent(words, recipe.max_words, recipe.min_count)
+        vocabulary = WordVocabulary.most_frequent(words, recipe.vocabulary_size, recipe.min_count)
         if len(vocabulary) == 1:
             raise DataError(f"no word of the text is seen {recipe.min_count} times", do="Take a lower --min-count.")
         return vocabulary, None

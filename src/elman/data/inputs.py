@@ -67,14 +67,14 @@ def learn_inputs(sequences: Any, config: SequenceDataConfig, rows: Array) -> Inp
             raise ShapeError("sequences", expected="equally many numbers in each step", got=widths)
         steps = np.concatenate([arrays[0][:0], *(arrays[i] for i in rows)])  # (Σ T_i, X)
         mean, deviation = np.zeros(steps.shape[1]), np.ones(steps.shape[1])
-        if config.scale and len(steps):
+        if config.standardize and len(steps):
             mean, deviation = steps.mean(axis=0), steps.std(axis=0)
             deviation[deviation <= 10 * np.finfo(np.float64).eps * abs(mean)] = 1  # constant, but for rounding
         return NumberInputs(mean, deviation)
     check_tokens(sequences, form)
     seen = [sequences[i] for i in rows]
     kind = "list" if form == "tokens" else kind_of(seen, config.tokens)
-    return TokenInputs(Symbols.of(seen, kind, max_words=config.max_words, min_count=config.min_count))
+    return TokenInputs(Symbols.of(seen, kind, vocabulary_size=config.vocabulary_size, min_count=config.min_count))
 
 
 def inputs_from_json(value: object) -> Inputs:

@@ -50,7 +50,7 @@ class LaneStream:
         if most < batch:
             raise DataError(
                 f"{len(ids)} tokens are too few for {batch} lanes of a window of {window}",
-                do=f"Take --batch {most} or less, a shorter --window, or a longer text.",
+                do=f"Take --batch-size {most} or less, a shorter --window, or a longer text.",
             )
         length = (len(ids) - 1) // batch
         used, ids = batch * length, np.asarray(ids)
@@ -84,6 +84,6 @@ class LaneStream:
                 "the cursor of a stream",
                 expected=f"epoch 0 or more, window 0 to {self.windows_per_epoch - 1}",
                 got=f"epoch {epoch!r}, window {window!r}",
-                do="Was it saved with another text, --batch or --window?",
+                do="Was it saved with another text, --batch-size or --window?",
             )
         self._epoch, self._window = epoch, window

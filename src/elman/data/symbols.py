@@ -50,7 +50,7 @@ class Symbols:
         self._ids = {token: i + len(SPECIAL) for i, token in enumerate(tokens)}
 
     @classmethod
-    def of(cls, sequences: Iterable[Any], kind: str, *, max_words: int, min_count: int) -> Symbols:
+    def of(cls, sequences: Iterable[Any], kind: str, *, vocabulary_size: int, min_count: int) -> Symbols:
         """The most frequent tokens first, equally frequent ones by code point."""
         counts: Counter[str] = Counter()
         longest = 0
@@ -60,7 +60,7 @@ class Symbols:
             longest = max(longest, len(tokens))
         if kind == "byte":
             return cls(kind, BYTES, [counts[byte] for byte in BYTES], longest)
-        ranked = sorted((-count, token) for token, count in counts.items() if count >= min_count)[:max_words]
+        ranked = sorted((-count, token) for token, count in counts.items() if count >= min_count)[:vocabulary_size]
         return cls(kind, [token for _, token in ranked], [-count for count, _ in ranked], longest)
 
     def __len__(self) -> int:

@@ -64,22 +64,22 @@ class WordVocabulary(Vocabulary):
         self._ids = {token: i for i, token in enumerate(self.tokens)}
 
     @classmethod
-    def of(cls, chunks: Iterable[str], max_words: int = 20_000, min_count: int = 2) -> WordVocabulary:
+    def of(cls, chunks: Iterable[str], vocabulary_size: int = 20_000, min_count: int = 2) -> WordVocabulary:
         """The most frequent words of a text, the most frequent first, equally frequent ones by code point.
 
         Past half a million different words the rarest are forgotten while counting, so that memory does not grow with
         the text. A word of a large text may then be missing although it was seen min_count times; frequent ones stay.
         """
-        return cls.most_frequent(count_words(chunks), max_words, min_count)
+        return cls.most_frequent(count_words(chunks), vocabulary_size, min_count)
 
     @classmethod
-    def most_frequent(cls, counts: dict[str, int], max_words: int, min_count: int) -> WordVocabulary:
+    def most_frequent(cls, counts: dict[str, int], vocabulary_size: int, min_count: int) -> WordVocabulary:
         """The same from words that are counted already."""
-        if at_least_one("max_words", max_words) >= MAX_TOKENS:
-            raise RangeError("max_words", expected=f"less than {MAX_TOKENS}", got=max_words)
+        if at_least_one("vocabulary_size", vocabulary_size) >= MAX_TOKENS:
+            raise RangeError("vocabulary_size", expected=f"less than {MAX_TOKENS}", got=vocabulary_size)
         at_least_one("min_count", min_count)
         ranked = sorted((-count, word) for word, count in counts.items() if count >= min_count)
-        return cls([UNK, *(word for _, word in ranked[:max_words])])
+        return cls([UNK, *(word for _, word in ranked[:vocabulary_size])])
 
     def encode_chunks(self, chunks: Iterable[str], unknown: Unknown) -> Iterator[Encoded]:
         for words in words_of(chunks):

@@ -142,8 +142,8 @@ def _data(run: Run) -> str:
     if not facts:
         return "## Data\n\nWhat it learned from is not recorded."
     parts = _part(run, "data")
-    shares = {name: parts[name] for name in ("validation", "test") if is_number(parts.get(name)) and parts[name]}
-    held = {f"held out for {name}": f"{share:.0%}" for name, share in shares.items()}
+    shares = {what: parts.get(f"{what}_fraction") for what in ("validation", "test")}
+    held = {f"held out for {what}": f"{share:.0%}" for what, share in shares.items() if share and is_number(share)}
     note = "No licence is stated here: it depends on the data."
     return f"## Data\n\n{table({**facts, **held})}\n\n{note}"
 
@@ -191,8 +191,10 @@ _INSTALLED = "## Use\n\nWith Elman installed, beside this folder:"
 def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
     training, made = _part(run, "training"), run.config.get("environment")
     windows = ("window",) if run.config["task"] == "lm" else ()  # others read a sequence whole
-    wanted = ("optimizer", "learning_rate", "schedule", "batch", *windows, "clip_norm", "seed")
-    lanes = {"batch": run.config.get("batch", training.get("batch"))}  # fewer than asked for where the text is short
+    wanted = ("optimizer", "learning_rate", "schedule", "batch_size", *windows, "clip_norm", "seed")
+    lanes = {
+        "batch_size": run.config.get("batch_size", training.get("batch_size"))
+    }  # fewer than asked for where the text is short
     facts = {name.replace("_", " "): {**training, **lanes}[name] for name in wanted if name in training}
     if rows:
         seconds = rows[-1].get("seconds")
@@ -208,7 +210,7 @@ def _network(run: Run, size: int) -> str:
     if not {"layers", "hidden", "activation"} <= set(network):
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not describe the network")
     shape = f"{network['layers']} × {network['hidden']} {network['activation']} units"
-    return plain(f"{shape}, {size:,} parameters, {network.get('precision', 'float32')}")
+    return plain(f"{shape}, {size:,} parameters, {network.get('dtype', 'float32')}")
 
 
 def _part(run: Run, name: str) -> dict[str, Any]:

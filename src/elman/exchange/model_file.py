@@ -52,7 +52,7 @@ class Portable(NamedTuple):
             parameters = {name: array.astype(np.float32) for name, array in self.parameters.items()}
         if lost := [name for name, array in parameters.items() if not np.isfinite(array).all()]:
             raise RunError(f"{lost[0]} has numbers that are too large for float32")
-        return self._replace(parameters=parameters, config=self.config.with_options(precision="float32"))
+        return self._replace(parameters=parameters, config=self.config.with_options(dtype="float32"))
 
 
 class Wrote(NamedTuple):
@@ -83,7 +83,7 @@ def from_run(path: Path) -> Portable:
 def to_run(model: Portable, path: Path, *, force: bool = False) -> Run:
     """A run folder with this model, for everything that reads one."""
     network = model.network
-    parameters = Parameters(network.shapes, np.dtype(model.config.network.precision))
+    parameters = Parameters(network.shapes, np.dtype(model.config.network.dtype))
     for name, array in model.parameters.items():
         parameters[name][...] = array
     if isinstance(model.terms, Terms):
@@ -127,7 +127,7 @@ def fitting(
         if not np.isfinite(array).all():
             raise CheckpointError(f"{path}, {name}", expected="finite numbers", got="NaN or infinity")
     double = any(array.dtype == np.float64 for array in parameters.values())
-    return Portable(parameters, config.with_options(precision="float64" if double else "float32"), terms)
+    return Portable(parameters, config.with_options(dtype="float64" if double else "float32"), terms)
 
 
 def refuse_existing(out: Path, *, force: bool) -> None:

@@ -35,11 +35,21 @@ from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.trainer import Trainer
 
 # options of other tasks, of files and of the loop's bookkeeping; the seed comes from random_state
-HIDDEN = {"encoding", "seed", "window", "block", "reach", "save_every", "log_every", "sample_every", "snapshot_every"}
+HIDDEN = {
+    "encoding",
+    "seed",
+    "window",
+    "bptt_block",
+    "bptt_steps",
+    "save_every",
+    "log_every",
+    "sample_every",
+    "snapshot_every",
+}
 # what partial_fit can change from one pass to the next besides the training: the rest is what the model is made of
-CHANGES = {"dropout", "input_dropout", "recurrent_dropout", "rare", "validation"}
+CHANGES = {"dropout", "input_dropout", "recurrent_dropout", "unk_dropout", "validation_fraction"}
 FIXED = {f.name for part in (SequenceDataConfig, SequenceNetworkConfig) for f in dataclasses.fields(part)} - CHANGES
-PASS = {"schedule": "constant", "warmup": 0, "validation": 0.0}  # one pass has no plan for the next ones
+PASS = {"schedule": "constant", "warmup_steps": 0, "validation_fraction": 0.0}  # one pass has no plan for the next ones
 OVERRULED = ("epochs", *PASS)  # arguments of which a config may say otherwise
 
 
@@ -211,7 +221,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
 
 @cache
 def _options(task: str) -> dict[str, Any]:
-    return SequenceConfig().with_options(**TASKS[task], validation=0.0).options()
+    return SequenceConfig().with_options(**TASKS[task], validation_fraction=0.0).options()
 
 
 def _is_text(X: Any) -> bool:

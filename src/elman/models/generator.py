@@ -27,7 +27,14 @@ class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
     X: (n,) labels, or (n, F) numbers. y: strings or lists of tokens.
     """
 
-    without: ClassVar[set[str]] = {"reverse_source", "pooling", "bidirectional", "learned_state", "tokens", "rare"}
+    without: ClassVar[set[str]] = {
+        "reverse_source",
+        "pooling",
+        "bidirectional",
+        "learned_state",
+        "tokens",
+        "unk_dropout",
+    }
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
@@ -46,7 +53,7 @@ class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
         return self._learn_more(terms, examples, config)
 
     def _terms(self, X: Array, y: Any, config: SequenceConfig, rows: Array) -> Terms:
-        condition = Numbers.of(X[rows], scale=config.data.scale) if X.ndim == 2 else Labels.of(X)
+        condition = Numbers.of(X[rows], scale=config.data.standardize) if X.ndim == 2 else Labels.of(X)
         return Terms(self.task, condition, learn_written(y, config, rows))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -62,7 +69,7 @@ def learn_written(y: Any, config: SequenceConfig, rows: Array) -> Written:
     check_tokens(y, form, "target")
     seen = [y[i] for i in rows]
     kind = kind_of(seen, data.target_tokens) if form == "strings" else "list"
-    return Written(Symbols.of(seen, kind, max_words=data.max_words, min_count=data.min_count))
+    return Written(Symbols.of(seen, kind, vocabulary_size=data.vocabulary_size, min_count=data.min_count))
 
 
 def _conditions(X: Any, y: Any) -> Array:

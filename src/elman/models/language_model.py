@@ -148,7 +148,7 @@ class LanguageModel:
         if corpus is None:
             raise RunError("The training text is not known", do="Fit the model, or load a run that has it.")
         data = self.config_.data
-        return copy_report(sample, vocabulary, corpus.split(data.validation, data.test).train)
+        return copy_report(sample, vocabulary, corpus.split(data.validation_fraction, data.test_fraction).train)
 
     # -- judging ------------------------------------------------------------------------------------------------------
 

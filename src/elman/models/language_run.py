@@ -81,17 +81,17 @@ class Preparation(NamedTuple):
 
 
 def prepare(corpus: Corpus, config: Config) -> Preparation:
-    split = corpus.split(config.data.validation, config.data.test)
+    split = corpus.split(config.data.validation_fraction, config.data.test_fraction)
     if len(split.train) <= config.training.window:
         raise DataError(
             "the part to train on is shorter than a window",
             expected=f"more than {config.training.window} tokens",
             got=f"{len(split.train)} of {len(corpus.ids)}",
-            do="Take a longer text (a str is a text, a Path a file), a shorter --window or a smaller --validation.",
+            do="Take a longer text (a str is a text, a Path a file), a shorter --window or less validation.",
         )
     if len(split.validation) == 1:
         raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")
-    batch = fitting_batch(len(split.train), config.training.batch, config.training.window)
+    batch = fitting_batch(len(split.train), config.training.batch_size, config.training.window)
     return Preparation(corpus, split, batch, config, MOST_JUDGED)
 
 
@@ -108,7 +108,7 @@ def start(
     here.agree(prepared.facts())
     check_cost(cost(prepared), config.training.seconds)
     task = prepared.task()
-    facts = {"batch": prepared.batch}
+    facts = {"batch_size": prepared.batch}
     if config.training.seconds is not None:
         whole = len(prepared.judged)
         share = allowed_share(validation_seconds(task), config.training.seconds)
@@ -166,7 +166,7 @@ def resume(
 def reopen(run: Run) -> tuple[Preparation, int]:
     """The corpus and config of a run, checked against what it was started with; and its number of steps."""
     config = config_of(run)
-    steps, batch, judged = (run.config.get(name) for name in ("steps", "batch", "judged"))
+    steps, batch, judged = (run.config.get(name) for name in ("steps", "batch_size", "judged"))
     if steps is None and run.newest() is None:
         raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
     corpus = corpus_of(run)
@@ -226,7 +226,7 @@ def corpus_of(run: Run) -> Corpus:
             tokens=data.tokens,
             encoding=data.encoding,
             keep_boilerplate=data.keep_boilerplate,
-            max_words=data.max_words,
+            vocabulary_size=data.vocabulary_size,
             min_count=data.min_count,
         )
     except (EncodingError, VocabularyError):
@@ -273,7 +273,7 @@ def validation_seconds(task: LanguageTask) -> float:
 
 
 def cost(prepared: Preparation) -> Cost:
-    c, itemsize = prepared.config, np.dtype(prepared.config.network.precision).itemsize
+    c, itemsize = prepared.config, np.dtype(prepared.config.network.dtype).itemsize
     shapes = new_network(c.network, len(prepared.corpus.vocabulary)).shapes
     steps, judged = c.training.window, len(prepared.judged)
     return estimate(shapes, c.training, itemsize, batch=prepared.batch, steps=steps, judged=judged)
@@ -300,7 +300,7 @@ def load(path: Path) -> tuple[Run, HeadNetwork, Parameters, Vocabulary]:
     run = Run(path)
     config, vocabulary = config_of(run), vocabulary_of(run)
     network = new_network(config.network, len(vocabulary))
-    dtype = np.dtype(config.network.precision)
+    dtype = np.dtype(config.network.dtype)
     arrays = run.read_model({name: (shape, dtype) for name, shape in network.shapes.items()})
     parameters = Parameters(network.shapes, dtype)  # after the file was seen to hold as much
     for name, array in arrays.items():
@@ -314,7 +314,7 @@ def corpus_from(source: str | Path, config: Config, **options: Any) -> Corpus:
     shared = {
         "tokens": data.tokens,
         "keep_boilerplate": data.keep_boilerplate,
-        "max_words": data.max_words,
+        "vocabulary_size": data.vocabulary_size,
         "min_count": data.min_count,
         **options,
     }

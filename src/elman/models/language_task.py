@@ -35,10 +35,10 @@ def new_network(config: NetworkConfig, tokens: int) -> HeadNetwork:
 def new_parameters(network: HeadNetwork, config: NetworkConfig, seed: int) -> Parameters:
     return network.initial(
         generator(seed, "initial"),
-        recurrent=config.initial,
-        gain=config.gain,
+        recurrent=config.recurrent_init,
+        gain=config.recurrent_init_scale,
         token_scale=config.input_init_scale,
-        dtype=np.dtype(config.precision),
+        dtype=np.dtype(config.dtype),
     )
 
 
@@ -62,7 +62,7 @@ class LanguageTask:
                 "lanes of the batch",
                 expected=f"at least one for each of the {world.size} ranks",
                 got=batch,
-                do="Take fewer ranks, a larger --batch, or a longer text if it has no more windows.",
+                do="Take fewer ranks, a larger --batch-size, or a longer text if it has no more windows.",
             )
         self.batch, self.lanes = batch, world.share(batch)  # those that this rank reads
         self.network, self.parameters, self.validation = network, parameters, validation

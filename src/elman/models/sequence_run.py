@@ -91,30 +91,30 @@ def new_fitted(terms: Terms, config: SequenceConfig) -> Fitted:
     network = new_shape(terms, config)
     rng = generator(config.training.seed, "initial")
     c = config.network
-    p = network.initial(rng, recurrent=c.initial, gain=c.gain, dtype=np.dtype(c.precision))
+    p = network.initial(rng, recurrent=c.recurrent_init, gain=c.recurrent_init_scale, dtype=np.dtype(c.dtype))
     return Fitted(terms, config, network, p)
 
 
 def trained_on(config: SequenceConfig, n: int) -> Array:
     """The rows of n examples that are learned from; the others judge, and nothing may be learned from them."""
     rng = generator(config.training.seed, "validation")
-    return np.flatnonzero(~held_out(n, config.data.validation, rng))
+    return np.flatnonzero(~held_out(n, config.data.validation_fraction, rng))
 
 
 def new_task(fitted: Fitted, examples: Examples) -> SequenceTask:
     config, terms = fitted.config, fitted.terms
-    train, held = examples.split(config.data.validation, generator(config.training.seed, "validation"))
+    train, held = examples.split(config.data.validation_fraction, generator(config.training.seed, "validation"))
     held = held.take(np.arange(len(held))[: fitted.judged])
     if not fitted.network.units(without_values(train)):
         raise DataError(
             "the part to train on",
             expected="at least one example that counts",
             got=f"{len(train)} of {len(examples)}",
-            do="Give more examples or a smaller --validation.",
+            do="Give more examples or a smaller --validation-fraction.",
         )
     rarity = None
-    if config.data.rare and isinstance(terms.inputs, TokenInputs):
-        rarity = terms.inputs.symbols.rarity(config.data.rare)
+    if config.data.unk_dropout and isinstance(terms.inputs, TokenInputs):
+        rarity = terms.inputs.symbols.rarity(config.data.unk_dropout)
     # knowing nothing is to say each class equally often, or the mean of all numbers, which is 0 here
     ignorance = math.log(max(terms.targets.width, 2))
     if isinstance(train.y, np.ndarray) and terms.task == "regress":
@@ -223,7 +223,7 @@ def load(path: Path) -> tuple[Run, Fitted]:
     run = Run(path)
     terms, config = terms_of(run), config_of(run)
     network = new_shape(terms, config)
-    dtype = np.dtype(config.network.precision)
+    dtype = np.dtype(config.network.dtype)
     arrays = run.read_model({name: (shape, dtype) for name, shape in network.shapes.items()})
     parameters = Parameters(network.shapes, dtype)
     for name, array in arrays.items():
@@ -311,7 +311,9 @@ def validation_seconds(task: SequenceTask) -> float:
 def check_size(terms: Terms, config: SequenceConfig, examples: Examples) -> None:
     """Before the parameters are made: whether this training fits into memory, and how long it will take."""
     c, lengths = config.training, examples.lengths()
-    itemsize, steps = np.dtype(config.network.precision).itemsize, float(np.maximum(lengths, 1).mean())
-    judged = config.data.validation * float(lengths.sum()) / ROWS_AT_ONCE  # weights are read once for many rows
-    shapes, batch = new_shape(terms, config).shapes, min(c.batch, len(lengths))
+    itemsize, steps = np.dtype(config.network.dtype).itemsize, float(np.maximum(lengths, 1).mean())
+    judged = (
+        config.data.validation_fraction * float(lengths.sum()) / ROWS_AT_ONCE
+    )  # weights are read once for many rows
+    shapes, batch = new_shape(terms, config).shapes, min(c.batch_size, len(lengths))
     check_cost(estimate(shapes, c, itemsize, batch=batch, steps=steps, judged=judged), c.seconds)

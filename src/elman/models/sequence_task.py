@@ -49,14 +49,16 @@ class SequenceTask:
         empty = self.lengths == 0
         if not network.units(unweighted(without_values(train.take(np.flatnonzero(empty))))):
             self.rows = self.rows[~empty]  # where every step is judged they say nothing, and could fill a batch
-        self.batches = -(-len(self.rows) // config.batch)  # of an epoch
+        self.batches = -(-len(self.rows) // config.batch_size)  # of an epoch
         self.steps_per_epoch = self.batches / config.accumulate
         self.mean_weight = network.units(whole) / network.units(unweighted(whole))  # of one loss
         heaviest = train.weights.max() * (1 if train.class_weights is None else train.class_weights.max())
         self.ignorance = ignorance * float(heaviest / self.mean_weight)  # a batch may hold the heaviest alone
         self.is_judged = network.units(without_values(validation)) > 0
         self.passes = self.numbered = 0  # of another call of partial_fit: passes and batches before this one
-        self.tokens_per_step = max(1, round(float(self.lengths[self.rows].mean()) * config.batch * config.accumulate))
+        self.tokens_per_step = max(
+            1, round(float(self.lengths[self.rows].mean()) * config.batch_size * config.accumulate)
+        )
         self._plan: tuple[int, list[Array]] = (-1, [])
 
     @property
@@ -100,7 +102,7 @@ class SequenceTask:
     def rows_of(self, epoch: int) -> list[Array]:
         """The rows of each batch of an epoch: shuffled, then rows of like length put together."""
         rng = generator(self.config.seed, "order", epoch)
-        rows, size = self.rows[rng.permutation(len(self.rows))], self.config.batch
+        rows, size = self.rows[rng.permutation(len(self.rows))], self.config.batch_size
         for start in range(0, len(rows), BUCKET * size):
             bucket = rows[start : start + BUCKET * size]
             rows[start : start + BUCKET * size] = bucket[np.argsort(self.lengths[bucket], kind="stable")]

@@ -69,8 +69,8 @@ class Sweep:
     ) -> None:
         if not dimensions:
             raise ArgumentError("there is nothing to search", do="Name a choice: --search learning_rate, say.")
-        if not config.data.validation:
-            raise ArgumentError("validation: a sweep is judged by it", expected="a share above 0", got=0)
+        if not config.data.validation_fraction:
+            raise ArgumentError("validation_fraction: a sweep is judged by it", expected="a share above 0", got=0)
         optuna()  # if it is missing, before anything is made
         self.folder, self.corpus, self.config = folder, corpus, config
         settings = {

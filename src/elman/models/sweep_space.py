@@ -2,7 +2,7 @@
 
 --search learning_rate                  the table's range
 --search hidden=64..256 lr=1e-3..1e-2   a range of one's own
---search optimizer=adam,adamw batch=16,32,64
+--search optimizer=adam,adamw batch_size=16,32,64
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ RANGES = {
     "hidden": Range(32, 512, log=True),
     "layers": Range(1, 3),
     "dropout": Range(0.0, 0.5),
-    "gain": Range(0.5, 1.5),
+    "recurrent_init_scale": Range(0.5, 1.5),
     "input_init_scale": Range(0.03, 1.0, log=True),
-    "batch": Range(16, 256, log=True),
+    "batch_size": Range(16, 256, log=True),
     "window": Range(16, 256, log=True),
-    "block": Range(1, 64, log=True),
-    "reach": Range(1, 256, log=True),
+    "bptt_block": Range(1, 64, log=True),
+    "bptt_steps": Range(1, 256, log=True),
     "learning_rate": Range(5e-4, 3e-2, log=True),
-    "warmup": Range(0, 500),
-    "final_rate": Range(1e-3, 1.0, log=True),
-    "decay": Range(0.1, 0.9),
+    "warmup_steps": Range(0, 500),
+    "final_rate_fraction": Range(1e-3, 1.0, log=True),
+    "decay_factor": Range(0.1, 0.9),
     "decay_every": Range(100, 5000, log=True),
-    "plateau": Range(1, 10),
-    "momentum": Range(0.5, 0.99),
+    "plateau_patience": Range(1, 10),
+    "beta1": Range(0.5, 0.99),
     "beta2": Range(0.9, 0.9999),
     "epsilon": Range(1e-10, 1e-5, log=True),
     "weight_decay": Range(1e-6, 1e-1, log=True),
@@ -49,7 +49,7 @@ RANGES = {
     "accumulate": Range(1, 4),
     "seed": Range(0, 9),
 }
-USUAL = ("hidden", "layers", "dropout", "learning_rate", "batch", "window")  # searched where nothing is said
+USUAL = ("hidden", "layers", "dropout", "learning_rate", "batch_size", "window")  # searched where nothing is said
 ALIASES = {"lr": "learning_rate", "optimizer": "optimizer"}
 
 
@@ -148,5 +148,7 @@ def _checked(dimension: Dimension) -> Dimension:
         raise ArgumentError(f"--search {dimension.name}", expected="each value once", got=list(dimension.choices))
     alone = Config().with_options(window=1 << 20)  # so that no block and no reach is too long
     for value in dimension.choices or (dimension.low, dimension.high):
-        alone.with_options(**{dimension.name: value, **({"reach": 1 << 20} if dimension.name == "block" else {})})
+        alone.with_options(
+            **{dimension.name: value, **({"bptt_steps": 1 << 20} if dimension.name == "bptt_block" else {})}
+        )
     return dimension

@@ -90,7 +90,7 @@ class Served:
             "loss_unit": UNITS[self.task],
             "ready": self.ready,
             "steps": config.get("steps"),
-            "batch": config.get("batch"),
+            "batch_size": config.get("batch_size"),
             "corpus": corpus.get("name") if isinstance(corpus, dict) else None,
             "tokens": corpus.get("tokens") if isinstance(corpus, dict) else None,
             "vocabulary": None if self.vocabulary is None else len(self.vocabulary),

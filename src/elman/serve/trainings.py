@@ -34,11 +34,11 @@ from elman.serve.registry import Registry
 MOST: dict[str, float] = {
     "hidden": 512,
     "layers": 4,
-    "batch": 256,
+    "batch_size": 256,
     "window": 512,
     "accumulate": 16,  # a training is asked to stop between steps: one must not take minutes
     "seconds": 600,
-    "max_words": 20_000,
+    "vocabulary_size": 20_000,
 }
 REFUSED = {"encoding", "keep_boilerplate"}  # are about files
 SECONDS = 600.0  # after which a training is stopped, whatever its budget

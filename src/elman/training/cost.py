@@ -31,7 +31,7 @@ CONTAINERS = [  # of version 2 and 1: where a control group says what it may use
     ("memory.max", "memory.current", "memory.stat", ""),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
 ]
-SMALLER = "Take a smaller --hidden, --batch or --window."
+SMALLER = "Take a smaller --hidden, --batch-size or --window."
 
 
 class Cost(NamedTuple):

@@ -13,12 +13,12 @@ def _constant(c: TrainingConfig, step: int, steps: int) -> float:
 
 
 def _step(c: TrainingConfig, step: int, steps: int) -> float:
-    return c.decay ** (step // c.decay_every)
+    return c.decay_factor ** (step // c.decay_every)
 
 
 def _cosine(c: TrainingConfig, step: int, steps: int) -> float:
-    done = min(1.0, max(0, step - c.warmup) / max(1, steps - c.warmup))
-    return c.final_rate + (1 - c.final_rate) * (1 + math.cos(math.pi * done)) / 2
+    done = min(1.0, max(0, step - c.warmup_steps) / max(1, steps - c.warmup_steps))
+    return c.final_rate_fraction + (1 - c.final_rate_fraction) * (1 + math.cos(math.pi * done)) / 2
 
 
 SCHEDULES: dict[str, Callable[[TrainingConfig, int, int], float]] = {
@@ -31,5 +31,5 @@ SCHEDULES: dict[str, Callable[[TrainingConfig, int, int], float]] = {
 
 def rate_factor(config: TrainingConfig, step: int, steps: int) -> float:
     """For the update after `step` others, of `steps` in all; the warm-up multiplies whatever schedule follows it."""
-    warm = min(1.0, (step + 1) / config.warmup) if config.warmup else 1.0
+    warm = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
     return warm * SCHEDULES[config.schedule](config, step, steps)

@@ -138,7 +138,7 @@ class Trainer:
         if good is not None and not p.exploded:  # only now: its own loss is good
             self.state.good = good
         rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.state.rate_factor
-        rates = Rates(rate, p.step + 1, c.momentum, c.beta2, c.epsilon, c.weight_decay)
+        rates = Rates(rate, p.step + 1, c.beta1, c.beta2, c.epsilon, c.weight_decay)
         update(c.optimizer, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.state.memory.values()))
         p.step += 1
         if isinstance(self.stopping, Stopping):
@@ -189,8 +189,8 @@ class Trainer:
             self.state.best[:] = self.task.parameters.buffer
             return True
         p.worse, p.worse_rate = p.worse + 1, p.worse_rate + 1
-        if c.schedule == "plateau" and p.worse_rate >= c.plateau:
-            p.plateau_factor, p.worse_rate = p.plateau_factor * c.decay, 0
+        if c.schedule == "plateau" and p.worse_rate >= c.plateau_patience:
+            p.plateau_factor, p.worse_rate = p.plateau_factor * c.decay_factor, 0
         if c.patience is not None and p.worse >= c.patience:
             p.finished = "patience"
         return False
