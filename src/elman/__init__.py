@@ -19,6 +19,7 @@ _HOME = {
     "Sampling": "elman.models",
     "maths": "elman.maths",
     "look": "elman.look",
+    "lab": "elman.lab",
     "errors": "elman.errors",
     "ElmanError": "elman.errors",
     "gradcheck": "elman.maths",

@@ -27,6 +27,7 @@ COMMANDS = {
     "export": ("elman.cli.export:Export", "a trained model as a file for other tools"),
     "import": ("elman.cli.import_:Import", "a model from elsewhere as a run"),
     "steps": ("elman.cli.steps:Steps", "every equation with its numbers, and the line of code that is it"),
+    "lab": ("elman.cli.lab:Lab", "write backpropagation yourself, and be told what is wrong with it"),
     "card": ("elman.cli.card:Card", "a model card for a run, ready to be uploaded"),
     "gradcheck": ("elman.cli.gradcheck:Gradcheck", "every gradient against numbers"),
 }

@@ -1,0 +1,50 @@
+"""elman lab: files with gaps to fill in, and a checker that names mistakes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from elman.cli.say import console
+from elman.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Write backpropagation through time yourself, and learn what is wrong with it.
+
+    start FOLDER writes rnn.py and lstm.py with gaps. check FILE tests each gap by itself and, where the result equals
+    that of a known mistake, names it. Exits with 1 unless all gaps are right.
+
+    For instance:
+        elman lab start lab
+        elman lab check lab/rnn.py
+    """
+
+    action: tyro.conf.Positional[Literal["start", "check"]]  # start or check
+    path: tyro.conf.Positional[Path]  # a folder to write into, or a file to check
+    solutions: bool = False  # start: write the files with all gaps filled
+    seed: int = 0  # check: draws the problems
+    seconds: float = 10.0  # check: time limit for one gap
+
+    def run(self) -> int:
+        from elman.lab import check_file, start
+
+        if self.action == "start":
+            for path in start(self.path, solutions=self.solutions):
+                console.print(f"{path}", markup=False)
+            console.print(f"Fill in the gaps from the top, then: elman lab check {self.path / 'rnn.py'}", markup=False)
+            return 0
+        if self.seconds <= 0:
+            raise ArgumentError("--seconds", expected="more than 0", got=self.seconds)
+        wrong = 0
+        for number, verdict in enumerate(check_file(self.path, seed=self.seed, seconds=self.seconds), 1):
+            wrong += not verdict.right
+            console.print(f"{number:2}  {verdict.gap:23} {verdict.message}", markup=False)
+            for line in verdict.printed.splitlines()[:10]:
+                console.print(f"    printed: {line}", markup=False)
+        console.print(f"{number - wrong} of {number} gaps are right.", markup=False)
+        return 1 if wrong else 0
