@@ -8,7 +8,7 @@ from typing import Literal
 
 import tyro
 
-from elman.cli.say import console
+from elman.cli.console import console
 from elman.errors import ArgumentError
 
 
