@@ -53,8 +53,8 @@ def verdicts(
                     break
                 if not line:
                     break
-                *fields, mistakes, printed = json.loads(line)
-                yield Verdict(*fields, tuple(mistakes), printed)
+                gap, kind, message, mistakes, printed = json.loads(line)
+                yield Verdict(gap, kind, message, tuple(mistakes), printed)
                 left.pop(0)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
