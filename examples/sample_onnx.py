@@ -40,13 +40,13 @@ else:
 
 decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may have several bytes
 rng = np.random.default_rng(0)
-layers, _, hidden = session.get_inputs()[1].shape
-h = np.zeros((layers, 1, hidden), np.float32)
+state = {part.name: np.zeros((part.shape[0], 1, part.shape[2]), np.float32) for part in session.get_inputs()[1:]}
 x = np.array(ids)[:, np.newaxis]  # (T, B): first the whole prompt, then one token at a time
 
 sys.stdout.write(prompt)
 for _ in range(length):
-    logits, h = session.run(["logits", "h_n"], {"x": x, "h0": h})
+    logits, *after = session.run(None, {"x": x, **state})
+    state = dict(zip(state, after, strict=True))  # h, and c of an LSTM
     o = logits[-1, 0].astype(np.float64)
     if kind == "word":
         o[0] = -np.inf  # <unk> is never written

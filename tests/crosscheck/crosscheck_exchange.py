@@ -1,18 +1,12 @@
 """PyTorch as the judge of what we write for it and read from it. Run by scripts/crosscheck."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
-
-sys.path.append(str(Path(__file__).parents[1] / "exchange"))
-
-from exchange_gated import know_gated_cells
 
 from elman.config import Config
 from elman.data import CharVocabulary
@@ -90,8 +84,7 @@ def test_both_directions_and_an_embedding():
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
-def test_gates_are_in_torch_s_order(monkeypatch, cell):
-    know_gated_cells(monkeypatch)
+def test_gates_are_in_torch_s_order(cell):
     network = HeadNetwork(Stack(V, H, 2, cell=cell, bidirectional=True, tokens=False), 4)
     p = Parameters(network.shapes, np.float32)
     p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)

@@ -19,6 +19,8 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "relu": (ENGLISH, {"activation": "relu", "layers": 2}),
     "sigmoid": (ENGLISH, {"activation": "sigmoid"}),
     "identity": (ENGLISH, {"activation": "identity"}),
+    "gru": (ENGLISH, {"cell": "gru", "layers": 2}),
+    "lstm": (ENGLISH, {"cell": "lstm", "layers": 2}),
     "no new line": (ENGLISH.replace("\n", " "), {}),
 }
 

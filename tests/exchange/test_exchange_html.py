@@ -94,7 +94,7 @@ def test_ten_seeds_give_the_same_200_tokens_as_elman_sample(kind, run_of, opened
     watched.check()
 
 
-@pytest.mark.parametrize("kind", ["characters", "words", "relu", "sigmoid", "identity", "no new line"])
+@pytest.mark.parametrize("kind", ["characters", "words", "relu", "sigmoid", "identity", "gru", "lstm", "no new line"])
 def test_so_do_all_kinds_of_tokens_and_activations(kind, run_of, opened):
     watched, model = opened(run_of(kind)), LanguageModel.load(run_of(kind))
     for seed in FEW:

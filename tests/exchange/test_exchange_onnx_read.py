@@ -93,6 +93,15 @@ def batch_first(m):
     return m.node("Transpose", m.head(m.rnn(x, E)), perm=[1, 0, 2])
 
 
+def gru(m):
+    x = m.rnn(m.tokens(), E, operator="GRU", gates=3, linear_before_reset=1)
+    return m.head(m.rnn(x, H, operator="GRU", gates=3, linear_before_reset=1, activations=["Sigmoid", "Tanh"]))
+
+
+def lstm(m):
+    return m.head(m.rnn(m.rnn(m.tokens(), E, operator="LSTM", gates=4), H, operator="LSTM", gates=4))
+
+
 def no_biases(m):
     x = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H)
     return m.node("MatMul", m.node("Squeeze", x, m.whole(1)), m.weight(H, V))
@@ -115,7 +124,9 @@ def by_reshape(m):
     return m.head(m.node("Reshape", y, m.whole(0, 0, -1)))
 
 
-@pytest.mark.parametrize("make", [embedded, one_hot, gemm, batch_first, no_biases, zero_start, numbers, by_reshape])
+@pytest.mark.parametrize(
+    "make", [embedded, one_hot, gemm, batch_first, no_biases, zero_start, numbers, by_reshape, gru, lstm]
+)
 def test_a_plain_file_of_another_maker_computes_the_same_here(tmp_path, letters, make):
     maker = Maker()
     path = maker.save(tmp_path / "theirs.onnx", make(maker))
@@ -143,8 +154,14 @@ def test_our_own_file_without_its_facts_needs_a_vocabulary(tmp_path):
 # -- refused ----------------------------------------------------------------------------------------------------------
 
 
-def lstm(m):
-    return m.head(m.rnn(m.tokens(), E, operator="LSTM", gates=4))
+def peepholes(m):
+    weights = m.weight(1, 4 * H, E), m.weight(1, 4 * H, H), m.weight(1, 8 * H), "", "", "", m.weight(1, 3 * H)
+    y = m.node("LSTM", m.tokens(), *weights, hidden_size=H)
+    return m.head(m.node("Squeeze", y, m.whole(1)))
+
+
+def reset_before_the_product(m):
+    return m.head(m.rnn(m.tokens(), E, operator="GRU", gates=3))
 
 
 def softmax(m):
@@ -251,7 +268,11 @@ REFUSED = {
     regrouped: "the units along the last axis, got Reshape",
     states_reversed: "the units along the last axis, got Transpose",
     states_flat: "the units along the last axis, got Flatten",
-    lstm: "expected operators RNN and a linear output, got LSTM",
+    peepholes: "LSTM without further inputs",
+    reset_before_the_product: "GRU with linear_before_reset = 1, got 0",
+    lambda m: m.head(m.node("Conv", m.tokens(), m.weight(1, 1, 1))): (
+        "expected operators RNN, GRU or LSTM and a linear output, got Conv"
+    ),
     softmax: "got Softmax",
     elementwise: "got Mul",
     bidirectional: "got ReduceSum",
@@ -261,9 +282,9 @@ REFUSED = {
     started_by_another: "an initial state of zeros",
     time_and_batch_swapped: "Transpose of time",
     two_heads: "one output that is linear in the states, got 2",
-    two_linear: "an operator RNN before the linear output",
+    two_linear: "an operator RNN, GRU or LSTM before the linear output",
     residual: "one way from the tokens to the logits, got RNN beside it",
-    no_rnn: "an operator RNN before the linear output",
+    no_rnn: "an operator RNN, GRU or LSTM before the linear output",
     computed_weights: "input 1 of RNN as a constant",
     scaled_gemm: "Gemm that is",
     two_activations: "one activation in all layers, got relu, tanh",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import onnx
 import pytest
 from exchange_tools import check_onnx, session
 
@@ -33,8 +34,15 @@ MODELS = {
     "generate numbers": lambda: SequenceGenerator(**SMALL, embedding=2).fit(np.arange(12.0).reshape(6, 2) ** 3, NAMES),
     "translate": lambda: Seq2Seq(**SMALL, layers=2, bidirectional=False).fit(NAMES, KINDS),
     "translate both ways": lambda: Seq2Seq(**SMALL, bidirectional=True, learned_state=True).fit(NAMES, KINDS),
+    "classify lstm": lambda: SequenceClassifier(**SMALL, cell="lstm", bidirectional=True, layers=2).fit(NAMES, KINDS),
+    "regress gru": lambda: SequenceRegressor(**SMALL, cell="gru", learned_state=True).fit(SERIES, list(range(6))),
+    "translate gru": lambda: Seq2Seq(**SMALL, cell="gru", bidirectional=True, layers=2).fit(NAMES, KINDS),
+    "generate lstm": lambda: SequenceGenerator(**SMALL, cell="lstm", layers=2).fit(KINDS, NAMES),
     "translate forwards": lambda: Seq2Seq(**SMALL, reverse_source=False, activation="relu").fit(NAMES, KINDS),
 }  # fmt: skip
+
+
+NUMBERS = ("classify numbers", "regress", "regress gru")  # those that read numbers
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +68,7 @@ def test_a_file_judges_as_the_model_does(tmp_path, runs, name):
     wrote = write_onnx(runs[name], out)
     assert wrote.paths == [out]
     check_onnx(out.read_bytes())
-    X = SERIES if name in ("classify numbers", "regress") else [*NAMES, "Xü", ""]
+    X = SERIES if name in NUMBERS else [*NAMES, "Xü", ""]
     (said,) = session(out).run(None, padded(model, X))
     if name.startswith("tag"):
         for i, y_hat in enumerate(model.predict_proba(X)):
@@ -85,7 +93,7 @@ def test_two_files_write_as_the_model_does(tmp_path, runs, name):
     for path in wrote.paths:
         check_onnx(path.read_bytes())
     encoder, decoder = map(session, wrote.paths)
-    if name == "generate":
+    if name in ("generate", "generate lstm"):
         X = ["German", "Italian"]
         fed = {"x": model.fitted_.terms.inputs.encode(X)}
     elif name == "generate numbers":
@@ -94,13 +102,14 @@ def test_two_files_write_as_the_model_does(tmp_path, runs, name):
     else:
         X = [*NAMES, "Xü"]
         fed = padded(model, X)
-    (h,) = encoder.run(None, fed)
+    state = encoder.run(None, fed)  # h, and c of an LSTM
     facts = json.loads(decoder.get_modelmeta().custom_metadata_map["elman"])
     tokens = ["<unknown>", "<edge>", *facts["vocabulary"]["targets"]["symbols"]["tokens"]]
     told, ids = [""] * len(X), np.ones((1, len(X)), np.int64)  # the edge begins and ends
     done = np.zeros(len(X), bool)
     for _ in range(12):
-        logits, h = decoder.run(None, {"x": ids, "h0": h})
+        starts = zip([value.name for value in decoder.get_inputs()[1:]], state, strict=True)
+        logits, *state = decoder.run(None, {"x": ids, **dict(starts)})
         logits[..., 0] = -np.inf  # the unknown is never written
         ids = logits.argmax(axis=2)
         done |= ids[0] == 1
@@ -118,9 +127,8 @@ def test_torch_weights_come_back_to_the_bit(tmp_path, runs, name):
     assert after.fitted_.config == before.fitted_.config
     assert after.fitted_.terms.to_json() == before.fitted_.terms.to_json()
     assert after.fitted_.parameters.buffer.tobytes() == before.fitted_.parameters.buffer.tobytes()
-    X = {"generate": ["German"], "generate numbers": [[1.0, 2.0]]}.get(name, SERIES if "numbers" in name else NAMES)
-    if name == "regress":
-        X = SERIES
+    X = {"generate numbers": [[1.0, 2.0]]}.get(name, SERIES if name in NUMBERS else NAMES)
+    X = ["German"] if name in ("generate", "generate lstm") else X
     assert np.array_equal(after.predict(X), before.predict(X)) or after.predict(X) == before.predict(X)
 
 
@@ -131,9 +139,28 @@ def test_npz_holds_them_too(tmp_path, runs):
         assert set(file) - {"elman"} == set(load_model(runs["translate"]).fitted_.parameters)
 
 
-def test_onnx_comes_back_for_language_models_only(tmp_path, runs):
+@pytest.mark.parametrize("name", MODELS)
+def test_onnx_comes_back_to_the_bit(tmp_path, runs, name):
+    for path in write_onnx(runs[name], tmp_path / "model.onnx").paths:  # either of two files stands for both
+        back = to_run(read_onnx(path), tmp_path / path.stem).path
+    before, after = load_model(runs[name]), load_model(back)
+    assert type(after) is type(before)
+    assert after.fitted_.config == before.fitted_.config
+    assert after.fitted_.terms.to_json() == before.fitted_.terms.to_json()
+    assert after.fitted_.parameters.buffer.tobytes() == before.fitted_.parameters.buffer.tobytes()
+    assert read_onnx(tmp_path / "model.onnx").task == name.split()[0]
+
+
+def test_a_changed_graph_of_sequences_is_refused(tmp_path, runs):
     write_onnx(runs["tag"], tmp_path / "model.onnx")
-    with pytest.raises(CheckpointError, match=r"expected a language model, got a model to tag\..*--to torch"):
+    model = onnx.load(tmp_path / "model.onnx")
+    next(node for node in model.graph.node if node.op_type == "Add").op_type = "Mul"
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(CheckpointError, match="expected the operators that elman export writes"):
+        read_onnx(tmp_path / "model.onnx")
+    del model.graph.initializer[:]
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(CheckpointError, match=r"is damaged|is no ONNX file"):
         read_onnx(tmp_path / "model.onnx")
 
 

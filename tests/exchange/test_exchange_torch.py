@@ -223,8 +223,9 @@ def reversed_too(state):
 
 
 REFUSED = {
-    "lstm": ({**foreign(), "model.rnn.weight_hh_l0": np.ones((4 * H, H), np.float32)}, "LSTM"),
-    "gru": ({**foreign(), "model.rnn.weight_hh_l0": np.ones((3 * H, H), np.float32)}, "GRU"),
+    "two gates": ({**foreign(), "model.rnn.weight_hh_l0": np.ones((2 * H, H), np.float32)},
+                  r"expected nn\.RNN, nn\.GRU or nn\.LSTM, got model\.rnn\.weight_hh_l0 of shape \(8, 4\)"),
+    "gru": ({**foreign(), "model.rnn.weight_hh_l0": np.ones((3 * H, H), np.float32)}, r"biases of shape \(12,\)"),
     "no rnn": ({"conv.weight": np.ones((3, 3), np.float32)}, r"expected the weights of nn\.RNN.*got conv\.weight"),
     "both ways": (reversed_too(foreign()), "both directions"),
     "two": ({**foreign(), **foreign(prefix="model.second.")}, r"expected one nn\.RNN"),

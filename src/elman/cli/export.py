@@ -23,8 +23,8 @@ OURS = ("config.json", "vocabulary.json", "model.safetensors", "metrics.jsonl", 
 class Export:
     """Write a trained model as a file for other tools.
 
-    onnx is for ONNX runtimes, torch a state dict for PyTorch's nn.RNN and nn.Linear, html one page that writes in a
-    browser, npz plain arrays for NumPy.
+    onnx is for ONNX runtimes, torch a state dict for PyTorch (nn.RNN, nn.GRU or nn.LSTM, and nn.Linear), html one page
+    that writes in a browser, npz plain arrays for NumPy.
 
     For instance:
         elman export runs/pride-and-prejudice --to onnx

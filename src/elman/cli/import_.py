@@ -17,7 +17,8 @@ ENDINGS = {".onnx": "onnx", ".safetensors": "torch", ".pt": "torch", ".pth": "to
 
 @dataclass(frozen=True)
 class Import:
-    """Make a run from a model of PyTorch's or from an ONNX file: a language model with nn.RNN, or the operator RNN.
+    """Make a run from a PyTorch state dict or an ONNX file: a language model with an RNN, GRU or LSTM and a linear
+    output, or any model that elman export wrote.
 
     A file that elman export wrote comes back to the bit. Any other needs --vocabulary: a vocabulary.json, a JSON list
     of characters or a text with each once, in the order of their ids, or the training text if they were sorted.
@@ -36,6 +37,7 @@ class Import:
 
     def run(self) -> int:
         from elman.exchange import read_onnx, read_torch, to_run
+        from elman.exchange.cells import unit_kind
         from elman.training.run import refuse_existing
 
         kind = self.from_ or ENDINGS.get(self.file.suffix)
@@ -51,6 +53,7 @@ class Import:
                 model = read_onnx(self.file, vocabulary=self.vocabulary)
             to_run(model, self.out, force=self.force)
         network = model.config.network
-        console.print(f"{self.out}: {network.layers} × {network.hidden} {network.activation}. Use it:", markup=False)
+        units = unit_kind(network.cell, network.activation)
+        console.print(f"{self.out}: {network.layers} × {network.hidden} {units} units. Use it:", markup=False)
         console.print(f"elman {'sample' if model.task == 'lm' else 'show'} {quote(str(self.out))}", markup=False)
         return 0

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from elman.errors import CheckpointError, RunError
 from elman.exchange.card_language import Figures, language_figures, language_sample
+from elman.exchange.cells import unit_kind
 from elman.exchange.curve import curve
 from elman.exchange.front_matter import front_matter
 from elman.exchange.markdown import fenced, plain, table
@@ -43,6 +44,9 @@ TASKS = {
 }
 
 
+_KINDS = {"rnn": "An Elman network (vanilla RNN)", "gru": "A GRU network", "lstm": "An LSTM network"}
+
+
 def write_card(
     run_path: Path, *, seed: int = 0, length: int = 500, temperature: float = 0.8, force: bool = False
 ) -> list[Path]:
@@ -62,7 +66,7 @@ def write_card(
     figures = (language_figures(run) if language else []) or _recorded(rows, task)
     name = run.path.resolve().name
     sections = [
-        f"# {plain(name)}\n\nAn Elman network, a vanilla RNN, that {task.what}: {_network(run, size)}.",
+        f"# {plain(name)}\n\n{_kind(run)} that {task.what}: {_network(run, size)}.",
         _data(run),
         _judged(figures, task, picture is not None),
         language_sample(run, seed=seed, length=length, temperature=temperature) if language else "",
@@ -205,11 +209,16 @@ def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"## Training\n\n{table(facts)}\n\nAll choices are in `config.json`."
 
 
+def _kind(run: Run) -> str:
+    return _KINDS.get(str(_part(run, "network").get("cell")), "A recurrent network")
+
+
 def _network(run: Run, size: int) -> str:
     network = _part(run, "network")
     if not {"layers", "hidden", "activation"} <= set(network):
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not describe the network")
-    shape = f"{network['layers']} × {network['hidden']} {network['activation']} units"
+    units = unit_kind(network.get("cell"), network["activation"])
+    shape = f"{network['layers']} × {network['hidden']} {units} units"
     return plain(f"{shape}, {size:,} parameters, {network.get('dtype', 'float32')}")
 
 

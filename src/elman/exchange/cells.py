@@ -83,6 +83,23 @@ FORMATS = {
         },
         torch_activations=("tanh", "relu"),
     ),
+    "gru": CellFormat(
+        "GRU",
+        gates="rzn",
+        onnx_gates="zrn",
+        onnx_activations={"tanh": ("Sigmoid", "Tanh")},
+        torch_activations=("tanh",),
+        own_biases={"n": "b_hn"},
+        onnx_attributes={"linear_before_reset": 1},  # r multiplies h @ W_hn + b_hn, not h
+    ),
+    "lstm": CellFormat(
+        "LSTM",
+        gates="ifgo",
+        onnx_gates="iofg",
+        onnx_activations={"tanh": ("Sigmoid", "Tanh", "Tanh")},
+        torch_activations=("tanh",),
+        onnx_attributes={"input_forget": 0},
+    ),
 }
 
 
@@ -90,9 +107,15 @@ def format_of(cell: Cell) -> CellFormat:
     return FORMATS[cell.name]
 
 
+def unit_kind(cell: object, activation: object) -> str:
+    """What the units are called in a sentence: "GRU", or for the vanilla cell its activation."""
+    return str(activation) if cell not in FORMATS or cell == "rnn" else FORMATS[str(cell)].name
+
+
 def known_names(before: str = "") -> str:
     """What other formats call the cells that can be exchanged."""
-    return " or ".join(f"{before}{row.name}" for row in FORMATS.values())
+    *names, last = (f"{before}{row.name}" for row in FORMATS.values())
+    return f"{', '.join(names)} or {last}"
 
 
 def unknown_activation(where: str, cell: Cell, expected: str, *, do: str | None = None) -> ArgumentError:

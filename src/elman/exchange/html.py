@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elman.errors import ElmanError
+from elman.exchange.cells import unit_kind
 from elman.exchange.model_file import refuse_existing, write_new
 from elman.exchange.quantize import Precision, store
 from elman.models import language_run
@@ -44,6 +45,7 @@ def write_html(run_path: Path, out: Path, *, precision: Precision = "float32", f
         "name": name,
         "tokens": vocabulary.kind,
         "units": UNITS[vocabulary.kind],
+        "cell": stack.cell.name,
         "activation": stack.cell.activation,
         "layers": stack.layers,
         "hidden": stack.hidden,
@@ -54,9 +56,10 @@ def write_html(run_path: Path, out: Path, *, precision: Precision = "float32", f
         "vocabulary": None if vocabulary.kind == "byte" else vocabulary.tokens,
     }
     size = f"{stack.layers} × {stack.hidden}" if stack.layers > 1 else f"{stack.hidden}"
+    units = unit_kind(stack.cell.name, stack.cell.activation)
     words = {
         "title": escape(name if isinstance(name, str) and name else run.path.resolve().name),
-        "network": f"A recurrent network that has read it: {size} {stack.cell.activation} units, "
+        "network": f"A recurrent network that has read it: {size} {units} units, "
         f"{parameters.buffer.size:,} weights, {len(vocabulary)} different {UNITS[vocabulary.kind]}.",
         "tokens": UNITS[vocabulary.kind],
         "measured": _in_words(measured, precision, UNITS[vocabulary.kind]),

@@ -1,4 +1,4 @@
-"""A language model from an ONNX file: recurrent operators, one above the other, and a linear output.
+"""A model from an ONNX file: recurrent operators, one above the other, and a linear output.
 
 The graph is walked from the logits back to the token ids. On the way only what is listed here may stand; any other
 operator is named and refused, because without it the model would be another one.
@@ -6,20 +6,23 @@ operator is named and refused, because without it the model would be another one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from elman.config import Config, SequenceConfig
 from elman.errors import CheckpointError
-from elman.exchange.cells import FORMATS, known_names
+from elman.exchange.cells import FORMATS, format_of, known_names
 from elman.exchange.foreign_vocabulary import named, refuse_options
-from elman.exchange.model_file import KEY, Portable, fitting, read_facts
+from elman.exchange.model_file import KEY, Portable, fitting, new, read_facts
 from elman.exchange.onnx_graph import import_onnx
+from elman.exchange.onnx_write import graphs
 from elman.maths.arrays import Array
 from elman.maths.cells import CELLS
 from elman.models.task_spec import Terms
+from elman.network import Network
 
 LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # the same numbers, elsewhere
 STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # a part of them: how a layer gets its own state
@@ -30,7 +33,70 @@ NEVER_EMPTY = ("activations", "perm")
 
 
 def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
+    """A model from a file; one that writes sequences from its two files, of which either may be named."""
     onnx = import_onnx()
+    path, *others = _files(path)
+    model, walk = _load(path, onnx)
+    facts = {entry.key: entry.value for entry in model.metadata_props}.get(KEY)
+    if facts is None:
+        return named(path, *walk.parameters(), vocabulary)
+    refuse_options(path, vocabulary=vocabulary)
+    config, terms = read_facts(path, facts)
+    if isinstance(terms, Terms):
+        return _sequence_model(path, [model, *(_load(other, onnx)[0] for other in others)], config, terms, onnx)
+    parameters, *found = walk.parameters()
+    expected = [config.network.cell, config.network.activation]
+    if found != expected:
+        raise CheckpointError(f"{path} is damaged", expected=" with ".join(expected), got=" with ".join(found))
+    return fitting(path, parameters, config, terms)
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or encoder and decoder, in this order."""
+    stem = path.with_suffix("")
+    if not path.exists() and stem.with_suffix(f".encoder{path.suffix}").exists():
+        stem = stem.with_suffix(".encoder")
+    if stem.suffix not in (".encoder", ".decoder"):
+        return [path]
+    return [stem.with_suffix(f".{part}{path.suffix}") for part in ("encoder", "decoder")]
+
+
+def _sequence_model(
+    path: Path, models: list[Any], config: Config | SequenceConfig, terms: Terms, onnx: Any
+) -> Portable:
+    """A model of sequences, which only Elman writes: its weights by name, in the very graph that write_onnx makes."""
+    network = new(config, terms)
+    weights = {weight.name: onnx.numpy_helper.to_array(weight) for m in models for weight in m.graph.initializer}
+    try:
+        parameters = _parameters(network, weights)
+    except (KeyError, IndexError, ValueError):
+        raise CheckpointError(f"{path} is damaged: weights are missing, or of another shape") from None
+    model = fitting(path, parameters, config, terms)
+    expected = [onnx.load_from_string(graph.to_bytes({})).graph for graph in graphs(model).values()]
+    if expected != [m.graph for m in models]:
+        raise CheckpointError(f"{path}", expected="the operators that elman export writes", got="others")
+    return model
+
+
+def _parameters(network: Network, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """Our parameters, from the constants of a graph."""
+    p = {name: weights[name] for name in network.shapes if name in weights}
+    for stack in network.stacks:
+        D, row = len(stack.directions), format_of(stack.cell)
+        for number, ours in enumerate(stack.names):
+            layer, side = divmod(number, D)
+            name = f"{stack.prefix}layers.{layer}"
+            found = row.from_onnx(*(weights[f"{name}.{part}"][side] for part in "WRB"))
+            if layer == 0 and stack.tokens and not stack.embedding:
+                found["W_xh"] = np.split(weights[f"{name}.W_xh"], D, axis=1)[side]  # (V, G·H)
+            if stack.learned_state:
+                found |= {f"{part}0": weights[f"{name}.{part}0"][side, 0] for part in stack.cell.state_names}
+            p |= {f"{ours}.{short}": array for short, array in found.items()}
+    return p
+
+
+def _load(path: Path, onnx: Any) -> tuple[Any, Walk]:
+    """The model, checked, and the walk through its graph."""
     data = path.read_bytes()
     try:
         model = onnx.load_from_string(data)
@@ -39,25 +105,12 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
         _refuse_foreign(path, model)
         onnx.checker.check_model(model)
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        walk = Walk(path, model.graph, onnx, _widths(inferred))
+        return model, Walk(path, model.graph, onnx, _widths(inferred))
     except CheckpointError:
         raise
     except Exception as error:  # of many kinds: a file may hold anything
         why = str(error).partition("\n")[0][:200] or "it is empty"
         raise CheckpointError(f"{path} is no ONNX file: {why}") from None
-    facts = {entry.key: entry.value for entry in model.metadata_props}.get(KEY)
-    if facts is None:
-        return named(path, *walk.parameters(), vocabulary)
-    refuse_options(path, vocabulary=vocabulary)
-    config, terms = read_facts(path, facts)
-    if isinstance(terms, Terms):
-        do = "Export the run with --to torch: from there it comes back."
-        raise CheckpointError(f"{path}", expected="a language model", got=f"a model to {terms.task}", do=do)
-    parameters, *found = walk.parameters()
-    expected = [config.network.cell, config.network.activation]
-    if found != expected:
-        raise CheckpointError(f"{path} is damaged", expected=" with ".join(expected), got=" with ".join(found))
-    return fitting(path, parameters, config, terms)
 
 
 def _tensors(graph: Any) -> Iterator[Any]:

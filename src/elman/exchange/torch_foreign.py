@@ -13,7 +13,6 @@ from elman.exchange.cells import FORMATS, known_names
 from elman.maths.arrays import Array
 
 CELL = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
-GATES = {3: "GRU", 4: "LSTM"}  # weight_hh is as many times as high as wide
 
 
 def from_foreign(path: Path, state: Mapping[str, Array]) -> tuple[dict[str, Array], str]:
@@ -38,8 +37,7 @@ def from_foreign(path: Path, state: Mapping[str, Array]) -> tuple[dict[str, Arra
         hidden = hh.shape[1]
         cell = next((name for name, row in FORMATS.items() if len(row.gates) * hidden == len(hh)), None)
         if cell is None:
-            found = GATES.get(len(hh) // max(1, hidden), "another cell")
-            raise _refused(path, module, f"{found}: {parts[0]}weight_hh_l{layer} of shape {hh.shape}")
+            raise _refused(path, module, f"{parts[0]}weight_hh_l{layer} of shape {hh.shape}")
         kinds.add(cell)
         none = np.zeros(len(hh), hh.dtype)
         biases = {f"bias_{part}": state.get(f"{parts[0]}bias_{part}_l{layer}", none) for part in ("ih", "hh")}
@@ -67,11 +65,12 @@ def _head(path: Path, rest: Mapping[str, Array], hidden: int) -> tuple[Array | N
     embeddings = [name for name, array in rest.items() if array.ndim == 2 and "emb" in name.lower()]
     heads = [name for name, array in rest.items() if array.ndim == 2 and name not in embeddings]
     if len(heads) != 1 or len(embeddings) > 1 or rest[heads[0]].shape[1] != hidden:
-        raise _refused(path, f"beside nn.RNN one nn.Linear that reads {hidden} numbers", _few(rest) or "nothing")
+        expected = f"beside {known_names('nn.')} one nn.Linear that reads {hidden} numbers"
+        raise _refused(path, expected, _few(rest) or "nothing")
     W_hy = rest[heads[0]]
     bias = heads[0].removesuffix("weight") + "bias"
     if strange := sorted(set(rest) - {*embeddings, *heads, bias}):
-        raise _refused(path, "nothing beside nn.Embedding, nn.RNN and nn.Linear", _few(strange))
+        raise _refused(path, f"nothing beside nn.Embedding, {known_names('nn.')} and nn.Linear", _few(strange))
     b_y = rest.get(bias, np.zeros(len(W_hy), W_hy.dtype))
     if b_y.shape != W_hy.shape[:1]:
         raise _refused(path, f"{bias} of shape {W_hy.shape[:1]}", str(b_y.shape))

@@ -19,6 +19,28 @@ const ACTIVATIONS = {
   identity: a => a,
 };
 
+const sigmoid = a => f4(ACTIVATIONS.sigmoid(a));
+
+const CELLS = { // one step: h, and c, become what they are after it
+  rnn(h, c, a, r, b_hn, f) {
+    for (let j = 0; j < h.length; j++) h[j] = f(a[j]);
+  },
+  gru(h, c, a, q, b_hn) {
+    for (let j = 0, H = h.length; j < H; j++) {
+      const r = sigmoid(f4(a[j] + q[j])), z = sigmoid(f4(a[H + j] + q[H + j]));
+      const n = tanh(f4(a[2 * H + j] + f4(r * f4(q[2 * H + j] + b_hn[j]))));
+      h[j] = f4(f4(1 - z) * n) + f4(z * h[j]);
+    }
+  },
+  lstm(h, c, a) {
+    for (let j = 0, H = h.length; j < H; j++) {
+      const i = sigmoid(a[j]), f = sigmoid(a[H + j]), g = tanh(a[2 * H + j]), o = sigmoid(a[3 * H + j]);
+      c[j] = f4(f * c[j]) + f4(i * g);
+      h[j] = o * tanh(c[j]);
+    }
+  },
+};
+
 function half(bits) { // a float16
   const sign = bits & 0x8000 ? -1 : 1, exponent = bits >> 10 & 31, rest = bits & 1023;
   return sign * (exponent ? (1 + rest / 1024) * 2 ** (exponent - 15) : rest * 2 ** -24);
@@ -44,23 +66,28 @@ class Network {
       return Float32Array.from(take(Int8Array, n), (q, i) => q * scales[i % columns]);
     };
     this.p = Object.fromEntries(Object.entries(facts.arrays).map(([name, shape]) => [name, read(shape)]));
+    const vector = n => new Float32Array(n), states = () => Array.from({ length: facts.layers }, () => vector(facts.hidden));
     this.f = ACTIVATIONS[facts.activation];
-    this.h = Array.from({ length: facts.layers }, () => new Float32Array(facts.hidden));
-    this.a = new Float32Array(facts.hidden);
-    this.o = new Float32Array(this.p["head.b_y"].length);
+    this.cell = CELLS[facts.cell];
+    this.h = states();
+    this.c = states(); // of an LSTM
+    this.a = vector(this.p["layers.0.b_h"].length);
+    this.r = vector(this.a.length);
+    this.o = vector(this.p["head.b_y"].length);
   }
-  reset() { for (const h of this.h) h.fill(0); }
+  reset() { for (const state of [...this.h, ...this.c]) state.fill(0); }
   step(token) {
-    const { p, a, o, f } = this;
+    const { p, a, o } = this;
     this.h.forEach((h, layer) => {
-      const [W_xh, W_hh, b_h] = ["W_xh", "W_hh", "b_h"].map(name => p[`layers.${layer}.${name}`]);
-      // a[t] = x[t] @ W_xh + h[t] @ W_hh + b_h, where a token stands for its row of W_xh
-      a.set(b_h);
+      const part = name => p[`layers.${layer}.${name}`], W_xh = part("W_xh"), b_hn = part("b_hn");
+      // a[t] = x[t] @ W_xh + b_h, where a token stands for its row of W_xh
+      a.set(part("b_h"));
       if (layer) addProduct(this.h[layer - 1], W_xh, a);
       else for (let j = 0; j < a.length; j++) a[j] += W_xh[token * a.length + j];
-      addProduct(h, W_hh, a);
-      // h[t+1] = f(a[t])
-      for (let j = 0; j < a.length; j++) h[j] = f(a[j]);
+      // plus h[t] @ W_hh, which stays apart where a gate multiplies it
+      const r = b_hn ? this.r.fill(0) : a;
+      addProduct(h, part("W_hh"), r);
+      this.cell(h, this.c[layer], a, r, b_hn, this.f);
     });
     // o[t] = h[t+1] @ W_hy + b_y
     o.set(p["head.b_y"]);
