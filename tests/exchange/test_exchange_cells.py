@@ -87,7 +87,7 @@ def test_text_with_gates_equals_ours_and_comes_back(cell, layers):
 @pytest.mark.parametrize("to", ["onnx", "torch"])
 def test_a_trained_model_with_gates_comes_back_to_the_bit(tmp_path, cell, to):
     text = "the cat sat on the mat; the dog sat on the log\n" * 20
-    options = {"hidden": 12, "layers": 2, "steps": 30, "batch": 4, "window": 16}
+    options = {"hidden": 12, "layers": 2, "steps": 30, "batch_size": 4, "window": 16}
     before = LanguageModel(cell=cell, **options).fit(text)
     run = before.save(tmp_path / "run").path
     if to == "onnx":

@@ -76,7 +76,7 @@ def test_names_and_shapes_are_those_of_nn_rnn_and_nn_linear():
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @pytest.mark.parametrize(("activation", "layers"), [("tanh", 1), ("relu", 3)])
 def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers, precision):
-    before = random_model(kind, activation=activation, layers=layers, precision=precision, dropout=0.2, seed=5)
+    before = random_model(kind, activation=activation, layers=layers, dtype=precision, dropout=0.2, seed=5)
     before.parameters["layers.0.b_h"][:2] = -0.0  # whose sign a sum with 0 would lose
     run = to_run(before, tmp_path / "run")
     write_torch(run.path, tmp_path / "model.safetensors")
@@ -400,7 +400,7 @@ def test_a_pickle_needs_torch(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_npz_is_read_by_numpy_alone(tmp_path, precision):
-    run = random_run(tmp_path / "run", "word", precision=precision)
+    run = random_run(tmp_path / "run", "word", dtype=precision)
     write_npz(run, tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
         arrays = dict(file)
