@@ -27,10 +27,10 @@ import numpy as np
 
 from elman.data import find_source
 from elman.models import LanguageModel, Sampling
+from elman.serve.detokenizer import Detokenizer
 from elman.serve.engine import Engine
+from elman.serve.sequence_job import Delta, SequenceJob
 from elman.serve.stepper import Stepper
-from elman.serve.transcript import Transcript
-from elman.serve.writing import Delta, Writing
 
 TEXTS, TOKENS, HIDDEN, PROMPT = 32, 200, 256, "The "
 
@@ -43,10 +43,10 @@ def engine_speed(model: LanguageModel, together: bool) -> float:
         if delta.finish:
             done.release()
 
-    def new(seed: int) -> Writing:
+    def new(seed: int) -> SequenceJob:
         ids = model.vocabulary_.encode(PROMPT).astype(np.int64)
-        rng, transcript = np.random.default_rng([seed, 0]), Transcript(stepper.vocabulary)
-        return Writing(stepper, ids, [], Sampling(), rng, TOKENS, transcript, receive)
+        rng, transcript = np.random.default_rng([seed, 0]), Detokenizer(stepper.vocabulary)
+        return SequenceJob(stepper, ids, [], Sampling(), rng, TOKENS, transcript, receive)
 
     try:
         engine.submit([new(0)])

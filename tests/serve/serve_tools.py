@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from elman.serve.app import new_service
-from elman.serve.guard import Doors
+from elman.serve.guard import AccessPolicy
 from elman.serve.server import listen, serving
 
 KEY = "open sesame"
@@ -120,7 +120,7 @@ def beside(*paths: Path, runs: Path, port: int = 0) -> Iterator[Asked]:
     heard, loggers = Heard(), [logging.getLogger(name) for name in (None, "uvicorn")]
     listener = listen("127.0.0.1", port)
     try:
-        with listener, serving(new_service(paths, Doors("127.0.0.1"), runs=runs), listener) as url:
+        with listener, serving(new_service(paths, AccessPolicy("127.0.0.1"), runs=runs), listener) as url:
             for logger in loggers:  # by now uvicorn has set up its own
                 logger.addHandler(heard)
             asked = Asked(url)

@@ -12,24 +12,23 @@ import numpy as np
 import pytest
 from serve_tools import TEXT
 from serve_tools import Server as ServerProcess
-from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from elman.models import Sampling, Seq2Seq, SequenceClassifier, SequenceTagger
-from elman.serve import plain as plain_module
+from elman.serve import json_response as json_module
 from elman.serve import trainings as trainings_module
-from elman.serve.app import AHEAD, new_service
-from elman.serve.guard import Doors
+from elman.serve.app import MAX_TURNS_AHEAD, new_service
+from elman.serve.detokenizer import Detokenizer
+from elman.serve.errors import ApiError
+from elman.serve.guard import AccessPolicy
 from elman.serve.limits import Limits
-from elman.serve.problems import ApiError
 from elman.serve.registry import Registry
-from elman.serve.runs import Runs
+from elman.serve.run_routes import RunRoutes
+from elman.serve.sequence_job import SequenceJob
 from elman.serve.server import Server, listen, serving
-from elman.serve.streaming import Events
-from elman.serve.trainings import Training, Trainings, _said
-from elman.serve.transcript import Transcript
-from elman.serve.work import Work
-from elman.serve.writing import Writing
+from elman.serve.streaming import EventStream
+from elman.serve.trainings import Training, TrainingRoutes, _error_message
+from elman.serve.worker import Worker
 
 
 def test_logprobs_of_many_long_texts_are_refused(server):
@@ -49,12 +48,12 @@ def test_an_answer_that_would_fill_the_memory_is_refused_before_the_work(tmp_pat
     before = server.memory()
     for body, what in (
         ({"model": "tag", "inputs": ["a" * 20_000] * 26}, "131,072 steps of all sequences, got about 520,000"),
-        ({"model": "tag", "inputs": ["a" * 400] * 256}, "bytes of the answer"),
+        ({"model": "tag", "inputs": ["a" * 400] * 256}, "bytes of the response"),
         ({"model": "translate", "inputs": ["abc"] * 256, "beam": 32, "limit": 1000}, "steps of all sequences"),
     ):
         began = time.monotonic()
         answer = server.post("/v1/elman/predict", **body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "answer_too_large"), body["model"]
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "response_too_large"), body["model"]
         assert what in answer.json()["error"]["message"]
         assert time.monotonic() - began < 10
     assert server.memory() - before < 100e6
@@ -66,18 +65,18 @@ def test_an_answer_that_would_fill_the_memory_is_refused_before_the_work(tmp_pat
 
 def test_a_calculation_that_nobody_waits_for_keeps_its_place_until_it_ends():
     async def late() -> None:
-        work, gate, began = Work(0.1), threading.Event(), []
+        work, gate, began = Worker(0.1), threading.Event(), []
         with pytest.raises(ApiError) as caught:
-            await work.do(gate.wait, 10)
-        assert caught.value.status == 408
-        assert work.asked == 1
+            await work.run(gate.wait, 10)
+        assert caught.value.status_code == 408
+        assert work.pending == 1
         with pytest.raises(ApiError):
-            await work.do(began.append, 1)  # waits for the place in vain
-        assert (work.asked, began) == (1, [])
+            await work.run(began.append, 1)  # waits for the place in vain
+        assert (work.pending, began) == (1, [])
         gate.set()
         work.seconds = 5.0
-        assert await work.do(int) == 0
-        assert work.asked == 0
+        assert await work.run(int) == 0
+        assert work.pending == 0
 
     asyncio.run(late())
 
@@ -98,19 +97,19 @@ while time.monotonic() < end:
 
 
 def test_a_training_is_asked_to_stop_once_and_killed_if_it_does_not(monkeypatch, tmp_path):
-    monkeypatch.setattr(trainings_module, "PATIENCE", 0.5)
-    monkeypatch.setattr(trainings_module, "SECONDS", 0.1)
+    monkeypatch.setattr(trainings_module, "STOP_SECONDS", 0.5)
+    monkeypatch.setattr(trainings_module, "MAX_SECONDS", 0.1)
 
     async def stop() -> tuple[Training, str]:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", STUBBORN, stdout=pipe, stderr=pipe)
         assert process.stdout is not None
         await process.stdout.readline()
-        trainings = Trainings(Registry(), Limits(), tmp_path, allowed=True)
-        training = Training("x", process, asyncio.create_task(_said(process, None)))
-        in_time = asyncio.create_task(trainings._end_in_time(training))  # the time is up …
+        trainings = TrainingRoutes(Registry(), Limits(), tmp_path, allowed=True)
+        training = Training("x", process, asyncio.create_task(_error_message(process, None)))
+        in_time = asyncio.create_task(trainings._stop_in_time(training))  # the time is up …
         await asyncio.sleep(0.3)
-        await asyncio.gather(trainings._end(training), trainings._end(training), in_time)  # … and clients stop it too
+        await asyncio.gather(trainings._stop(training), trainings._stop(training), in_time)  # … and clients stop it too
         return training, training.done.result()
 
     training, said = asyncio.run(asyncio.wait_for(stop(), 20))
@@ -119,12 +118,12 @@ def test_a_training_is_asked_to_stop_once_and_killed_if_it_does_not(monkeypatch,
 
 
 def test_the_time_of_a_training_is_up_without_anybody_asking(monkeypatch, tmp_path):
-    monkeypatch.setattr(trainings_module, "SECONDS", 0.1)
-    monkeypatch.setattr(trainings_module, "PATIENCE", 0.0)
+    monkeypatch.setattr(trainings_module, "MAX_SECONDS", 0.1)
+    monkeypatch.setattr(trainings_module, "STOP_SECONDS", 0.0)
 
     async def train() -> None:
-        trainings = Trainings(Registry(), Limits(), tmp_path, allowed=True)
-        with pytest.raises(ApiError, match="ended before it began"):
+        trainings = TrainingRoutes(Registry(), Limits(), tmp_path, allowed=True)
+        with pytest.raises(ApiError, match="ended before it started"):
             await trainings._start(TEXT, None, "x", ["--hidden=8", "--seconds=600"])
 
     began = time.monotonic()
@@ -135,7 +134,7 @@ def test_the_time_of_a_training_is_up_without_anybody_asking(monkeypatch, tmp_pa
 def test_a_training_has_the_name_of_its_run(runs, tmp_path):
     async def train() -> None:
         registry = Registry([runs / "char"])
-        trainings = Trainings(registry, Limits(), tmp_path, allowed=True)
+        trainings = TrainingRoutes(registry, Limits(), tmp_path, allowed=True)
         training = await trainings._start(TEXT, None, "char", ["--hidden=8", "--seconds=600", "--batch-size=4"])
         await trainings.close()
         assert training.name == "char-2"
@@ -146,27 +145,27 @@ def test_a_training_has_the_name_of_its_run(runs, tmp_path):
 
 
 def test_a_stream_is_counted_from_the_moment_it_is_asked_for(runs):
-    scope = {"type": "http", "method": "GET", "headers": [], "query_string": b"", "path_params": {"name": "char"}}
+    scope = {"type": "http", "method": "GET", "headers": [], "query_string": b""}
 
     async def gone(*message):
         raise OSError("the client has gone")
 
     async def ask() -> None:
-        served = Runs(Registry([runs / "char"]), max_streams=1)
-        answer = await served.events(Request(scope))
+        served = RunRoutes(Registry([runs / "char"]), max_streams=1)
+        answer = await served.events("char")
         with pytest.raises(ApiError) as caught:
-            await served.events(Request(scope))
-        assert caught.value.status == 429
+            await served.events("char")
+        assert caught.value.status_code == 429
         with pytest.raises(BaseException):  # noqa: B017, PT011 - whatever becomes of a client that has gone
             await answer(scope, gone, gone)
         assert served.streams == 0
-        assert (await served.events(Request(scope))).status_code == 200
+        assert (await served.events("char")).status_code == 200
 
     asyncio.run(ask())
 
 
 def test_health_tells_of_an_engine_that_has_ended():
-    service = new_service([], Doors("127.0.0.1"))
+    service = new_service([], AccessPolicy("127.0.0.1"))
     with TestClient(service, base_url="http://localhost") as client:
         service.engine.close()
         answer = client.get("/health")
@@ -174,15 +173,15 @@ def test_health_tells_of_an_engine_that_has_ended():
 
 
 def test_long_answers_are_put_into_words_beside_the_event_loop(runs, monkeypatch):
-    threads, dumps = [], plain_module.dumps
+    threads, dumps = [], json_module.dumps
 
     def seen(value):
         threads.append(threading.get_ident())
         return dumps(value)
 
-    monkeypatch.setattr(plain_module, "dumps", seen)
+    monkeypatch.setattr(json_module, "dumps", seen)
     paths = [runs / "char", runs / "names"]
-    with TestClient(new_service(paths, Doors("127.0.0.1")), base_url="http://localhost") as client:
+    with TestClient(new_service(paths, AccessPolicy("127.0.0.1")), base_url="http://localhost") as client:
         until = time.monotonic() + 20
         while client.get("/health").status_code == 503:
             assert time.monotonic() < until
@@ -216,30 +215,32 @@ def test_one_long_input_does_not_make_all_others_as_long(runs):
 
 def test_the_engine_does_not_run_away_from_a_busy_event_loop(runs):
     """Those who come at the same time are let in first."""
-    service = new_service([runs / "char"], Doors("127.0.0.1"))
+    service = new_service([runs / "char"], AccessPolicy("127.0.0.1"))
     stepper = service.registry.get("char").load().stepper
     deltas, rng = [], np.random.default_rng(0)
-    writing = Writing(stepper, np.array([1]), [], Sampling(), rng, 10**9, Transcript(stepper.vocabulary), deltas.append)
+    job = SequenceJob(
+        stepper, np.array([1]), [], Sampling(), rng, 10**9, Detokenizer(stepper.vocabulary), deltas.append
+    )
     with TestClient(service, base_url="http://localhost"):
         gate = threading.Event()
         service._loop.call_soon_threadsafe(gate.wait, 10)
-        service.engine.submit([writing])
+        service.engine.submit([job])
         until = time.monotonic() + 10
-        while service.engine.turns <= AHEAD:
+        while service.engine.turns <= MAX_TURNS_AHEAD:
             assert time.monotonic() < until
             time.sleep(0.01)
         time.sleep(0.1)  # it waits up to a second for the event loop
-        assert (service.engine.turns, deltas) == (AHEAD + 1, [])
+        assert (service.engine.turns, deltas) == (MAX_TURNS_AHEAD + 1, [])
         gate.set()
         until = time.monotonic() + 10
         while service.engine.turns < 20:
             assert time.monotonic() < until
             time.sleep(0.01)
-        service.engine.cancel([writing])
+        service.engine.cancel([job])
 
 
 def test_a_loop_that_was_away_does_not_let_the_engine_run_further_ahead(monkeypatch):
-    service = new_service([], Doors("127.0.0.1"))
+    service = new_service([], AccessPolicy("127.0.0.1"))
     service._loop = loop = asyncio.new_event_loop()
 
     def seconds() -> float:
@@ -282,7 +283,7 @@ def test_a_client_that_goes_or_takes_nothing_is_given_up(gone):
     async def ask() -> None:
         nonlocal ended
         ended = asyncio.get_running_loop().create_future()
-        await asyncio.wait_for(Events(events(), 60 if gone else 0.05)({}, receive, send), 10)
+        await asyncio.wait_for(EventStream(events(), 60 if gone else 0.05)({}, receive, send), 10)
         assert await asyncio.wait_for(ended, 10)
 
     ended: asyncio.Future[bool]
@@ -290,7 +291,7 @@ def test_a_client_that_goes_or_takes_nothing_is_given_up(gone):
 
 
 def test_headers_without_end_are_refused(runs):
-    with serving(new_service([runs / "char"], Doors("127.0.0.1")), listen("127.0.0.1", 0)) as url:
+    with serving(new_service([runs / "char"], AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as client:
             client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000)
@@ -299,7 +300,7 @@ def test_headers_without_end_are_refused(runs):
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot bound it")
 def test_a_client_that_stops_reading_keeps_no_connection():
-    listener, server = listen("127.0.0.1", 0, max_seconds=0.5), Server(new_service([], Doors("127.0.0.1")))
+    listener, server = listen("127.0.0.1", 0, max_seconds=0.5), Server(new_service([], AccessPolicy("127.0.0.1")))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
 

@@ -20,7 +20,7 @@ from serve_tools import Server
 from elman.serve import connections as connections_module
 from elman.serve.app import new_service
 from elman.serve.connections import Connection, bounds
-from elman.serve.guard import Doors
+from elman.serve.guard import AccessPolicy
 from elman.serve.limits import Limits
 from elman.serve.server import listen, serving
 
@@ -95,7 +95,7 @@ def test_health_answers_while_more_slow_connections_are_open_than_files(most, co
 @pytest.mark.parametrize("sent", [NOTHING, HALF_A_HEADER], ids=["nothing", "half a header"])
 def test_headers_must_come_in_time_even_if_bytes_keep_coming(monkeypatch, sent):
     monkeypatch.setattr(connections_module, "HEADER_SECONDS", 0.5)
-    service, listener = new_service([], Doors("127.0.0.1")), listen("127.0.0.1", 0)
+    service, listener = new_service([], AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)
     with serving(service, listener) as url, socket.create_connection(address(url), timeout=0.1) as client:
         client.sendall(sent)
         began = time.monotonic()
@@ -111,7 +111,7 @@ def test_headers_must_come_in_time_even_if_bytes_keep_coming(monkeypatch, sent):
 
 def test_a_second_request_on_a_connection_has_its_own_time(monkeypatch):
     monkeypatch.setattr(connections_module, "HEADER_SECONDS", 0.5)
-    with serving(new_service([], Doors("127.0.0.1")), listen("127.0.0.1", 0)) as url, httpx.Client() as client:
+    with serving(new_service([], AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)) as url, httpx.Client() as client:
         for _ in range(3):  # more than HEADER_SECONDS in all, the connection kept between them
             assert client.get(f"{url}/health").status_code in (200, 503)
             time.sleep(0.4)
@@ -127,7 +127,7 @@ def test_a_second_request_on_a_connection_has_its_own_time(monkeypatch):
 
 def test_a_request_that_is_being_answered_keeps_its_connection(runs):
     limits = Limits(max_connections=8, max_tokens=10**6)
-    with serving(new_service([runs / "char"], Doors("127.0.0.1"), limits), listen("127.0.0.1", 0)) as url:
+    with serving(new_service([runs / "char"], AccessPolicy("127.0.0.1"), limits), listen("127.0.0.1", 0)) as url:
         while httpx.get(f"{url}/health").status_code == 503:
             time.sleep(0.05)
         body = {"max_tokens": 3000, "stream": True, "seed": 1}
@@ -140,11 +140,11 @@ def test_a_request_that_is_being_answered_keeps_its_connection(runs):
 
 
 def test_a_connection_accepted_during_shutdown_is_closed(monkeypatch, caplog):
-    made, accepted, service = Connection.connection_made, threading.Event(), new_service([], Doors("127.0.0.1"))
+    made, accepted, service = Connection.connection_made, threading.Event(), new_service([], AccessPolicy("127.0.0.1"))
 
     def made_late(connection, transport):  # as when asyncio accepts it while the server closes its socket
         accepted.set()
-        if service.ending.is_set():
+        if service.closing.is_set():
             made(connection, transport)
         else:
             connection.loop.call_later(0.01, made_late, connection, transport)
@@ -161,7 +161,7 @@ def test_a_connection_accepted_during_shutdown_is_closed(monkeypatch, caplog):
 
 
 def test_a_client_that_reads_nothing_does_not_hold_up_the_shutdown(caplog):
-    with serving(new_service([], Doors("127.0.0.1")), listen("127.0.0.1", 0)) as url:
+    with serving(new_service([], AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)) as url:
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         client.connect(address(url))

@@ -19,10 +19,10 @@ from elman.models.sampling import Sampling, Writer, _until
 from elman.network import language_network
 from elman.serve import engine as engine_module
 from elman.serve.batch import BLOCK
+from elman.serve.detokenizer import Detokenizer
 from elman.serve.engine import BusyError, Engine
+from elman.serve.sequence_job import LogprobOptions, SequenceJob
 from elman.serve.stepper import Stepper
-from elman.serve.transcript import Transcript
-from elman.serve.writing import Wanted, Writing
 
 LETTERS = CharVocabulary("abcdefgh \n")
 
@@ -43,16 +43,18 @@ def leaky(a):
 class Text:
     """One text, and what came of it."""
 
-    def __init__(self, stepper, prompt="", *, seed=0, length=20, how=None, stop=(), wanted=None, deadline=1e18) -> None:
+    def __init__(
+        self, stepper, prompt="", *, seed=0, length=20, sampling=None, stop=(), logprobs=None, deadline=1e18
+    ) -> None:
         rng = np.random.default_rng([seed, 0])
-        ids, begun = stepper.writer.prompt(prompt, rng)
+        ids, initial = stepper.writer.prompt(prompt, rng)
         self.deltas, self.done = [], threading.Event()
-        self.writing = Writing(
-            stepper, np.array(ids), begun, how or Sampling(), rng, length, Transcript(stepper.vocabulary, stop),
-            self.receive, wanted, deadline,
+        self.job = SequenceJob(
+            stepper, np.array(ids), initial, sampling or Sampling(), rng, length, Detokenizer(stepper.vocabulary, stop),
+            self.receive, logprobs, deadline,
         )  # fmt: skip
         self.alone = lambda: stepper.writer.write(
-            prompt, length=length, seed=seed, how=how, stop=stop[0] if stop else None
+            prompt, length=length, seed=seed, how=sampling, stop=stop[0] if stop else None
         ).removeprefix(prompt)
 
     def receive(self, delta) -> None:
@@ -88,8 +90,8 @@ def test_texts_with_all_settings_side_by_side(engine, vocabulary, activation):
     assert stepper.compiled == (activation == "tanh")
     first = vocabulary.decode([1])
     settings = [Sampling(), Sampling(0), Sampling(1.5, top_k=3), Sampling(1.0, top_p=0.5)]
-    texts = [Text(stepper, first * (i % 4), seed=i, length=5 + 7 * i, how=settings[i % 4]) for i in range(9)]
-    engine.submit([text.writing for text in texts])
+    texts = [Text(stepper, first * (i % 4), seed=i, length=5 + 7 * i, sampling=settings[i % 4]) for i in range(9)]
+    engine.submit([text.job for text in texts])
     assert [text.text() for text in texts] == [text.alone() for text in texts]
     assert engine.active == 0
     assert engine.steps == -(-61 // BLOCK), "all are one batch"
@@ -104,8 +106,8 @@ def test_joining_and_leaving_at_any_time_changes_no_text(asked):
         texts = []
         for number, (prompt, length, how, pause) in enumerate(asked):
             options = [Sampling(), Sampling(0.5), Sampling(1.1, 4), Sampling(1, None, 0.9)][how]
-            text = Text(stepper, "abcdefgh "[number % 9] * prompt, seed=number, length=length, how=options)
-            engine.submit([text.writing])
+            text = Text(stepper, "abcdefgh "[number % 9] * prompt, seed=number, length=length, sampling=options)
+            engine.submit([text.job])
             texts.append(text)
             time.sleep(pause)
         assert [text.text() for text in texts] == [text.alone() for text in texts]
@@ -126,12 +128,12 @@ def test_a_long_prompt_is_read_in_turns_and_stalls_nobody(engine, monkeypatch):
     monkeypatch.setattr(engine_module, "READ_TOKENS", 64)
     stepper = _shared_stepper()
     long, short = Text(stepper, "abcdefgh" * 10_000, seed=1, length=30), Text(stepper, "ab", seed=2, length=5)
-    engine.submit([long.writing])
-    while not long.writing.read:
+    engine.submit([long.job])
+    while not long.job.tokens_read:
         time.sleep(0.001)
-    engine.submit([short.writing])
+    engine.submit([short.job])
     text = short.text()
-    assert long.writing.read < len(long.writing.prompt)
+    assert long.job.tokens_read < len(long.job.prompt)
     assert text == short.alone()
     assert long.text() == long.alone()
 
@@ -149,9 +151,9 @@ def test_prompts_of_all_lengths_are_read_as_each_would_be_alone():
 
 def test_notes_say_what_the_model_thought(engine):
     stepper = _shared_stepper()
-    text = Text(stepper, "abc", seed=3, length=40, wanted=Wanted(top=2, prompt=True, unit=(1, 5)))
-    engine.submit([text.writing, *(Text(stepper, "h", seed=i).writing for i in range(5))])
-    notes = [note for delta in (text.text(), text.deltas)[1] for note in delta.notes]
+    text = Text(stepper, "abc", seed=3, length=40, logprobs=LogprobOptions(top=2, prompt=True, unit=(1, 5)))
+    engine.submit([text.job, *(Text(stepper, "h", seed=i).job for i in range(5))])
+    notes = [note for delta in (text.text(), text.deltas)[1] for note in delta.infos]
     ids = [note.token for note in notes]
     assert stepper.vocabulary.decode(ids) == "abc" + text.text()
     h = stepper.read([np.array(ids)], stepper.zero_state)[:, 0, :, 0]  # (L, n+1, H)
@@ -167,9 +169,9 @@ def test_notes_say_what_the_model_thought(engine):
 def test_a_cancelled_text_leaves_without_a_word(engine):
     stepper = _shared_stepper()
     text, other = Text(stepper, length=10**7), Text(stepper, seed=1, length=3000)
-    engine.submit([text.writing, other.writing])
+    engine.submit([text.job, other.job])
     time.sleep(0.01)
-    engine.cancel([text.writing])
+    engine.cancel([text.job])
     assert other.text() == other.alone()
     assert not text.done.is_set()
     _until_idle(engine)
@@ -177,7 +179,7 @@ def test_a_cancelled_text_leaves_without_a_word(engine):
 
 def test_a_text_that_takes_too_long_is_ended(engine):
     text = Text(_shared_stepper(), length=10**7, deadline=time.monotonic() + 0.05)
-    engine.submit([text.writing])
+    engine.submit([text.job])
     assert text.finish == "timeout"
     _until_idle(engine)
 
@@ -186,14 +188,14 @@ def test_more_than_the_limit_are_refused_all_at_once():
     engine, stepper = Engine(limit=3), _shared_stepper()
     try:
         texts = [Text(stepper, seed=i, length=10**7) for i in range(2)]
-        engine.submit([text.writing for text in texts])
+        engine.submit([text.job for text in texts])
         with pytest.raises(BusyError):
-            engine.submit([Text(stepper).writing, Text(stepper).writing])
+            engine.submit([Text(stepper).job, Text(stepper).job])
         assert engine.active == 2
-        engine.cancel([text.writing for text in texts])
+        engine.cancel([text.job for text in texts])
         _until_idle(engine)
         three = [Text(stepper, seed=i) for i in range(3)]
-        engine.submit([text.writing for text in three])
+        engine.submit([text.job for text in three])
         assert [text.text() for text in three] == [text.alone() for text in three]
     finally:
         engine.close()
@@ -203,7 +205,7 @@ def test_a_defect_ends_the_texts_it_meets_and_no_others(engine, caplog):
     broken = Stepper(new_writer(LETTERS))
     broken.decoder.sampler.write = None
     bad, good = Text(broken, "ab"), Text(_shared_stepper(), "ab", seed=1)
-    engine.submit([bad.writing, good.writing])
+    engine.submit([bad.job, good.job])
     assert bad.finish == "error"
     assert good.text() == good.alone()
     assert "the engine failed" in caplog.text
@@ -217,15 +219,15 @@ def test_a_defect_outside_of_any_text_ends_all_and_the_engine_goes_on(caplog):
         told.append(deltas)
         if len(told) == 1:
             raise ValueError("a defect")
-        engine_module.hand_out(deltas)
+        engine_module.dispatch(deltas)
 
     engine, stepper = Engine(deliver=deliver), _shared_stepper()
     try:
         first, second = Text(stepper, "ab", length=500), Text(stepper, "ab", seed=1)
-        engine.submit([first.writing])
+        engine.submit([first.job])
         assert first.finish == "error"
         assert engine.alive
-        engine.submit([second.writing])
+        engine.submit([second.job])
         assert second.text() == second.alone()
         assert "a defect" in caplog.text
         _until_idle(engine)
@@ -237,7 +239,7 @@ def test_a_defect_outside_of_any_text_ends_all_and_the_engine_goes_on(caplog):
 def test_an_idle_engine_keeps_no_model(engine):
     stepper = Stepper(new_writer(LETTERS))
     text, model = Text(stepper, "ab"), weakref.ref(stepper)
-    engine.submit([text.writing])
+    engine.submit([text.job])
     text.text()
     del stepper, text
     until = time.monotonic() + 10
@@ -260,7 +262,7 @@ def _until_idle(engine) -> None:
 @given(st.lists(st.integers(0, 4), max_size=40), st.text("abc", min_size=1, max_size=4), st.integers(1, 7))
 def test_one_stop_text_cuts_as_a_sample_is_cut(ids, stop, block):
     vocabulary = CharVocabulary("abcde")
-    transcript, text, used = Transcript(vocabulary, [stop]), "", 0
+    transcript, text, used = Detokenizer(vocabulary, [stop]), "", 0
     for start in range(0, len(ids), block):
         part = transcript.feed(ids[start : start + block])
         text, used = text + part.text, used + part.tokens
@@ -281,16 +283,16 @@ def test_one_stop_text_cuts_as_a_sample_is_cut(ids, stop, block):
 )
 def test_notes_go_with_their_tokens(text, stops, block):
     ids = list(text.encode("utf-8", "surrogatepass"))
-    transcript, shown, notes = Transcript(ByteVocabulary(), stops), "", []
+    transcript, shown, notes = Detokenizer(ByteVocabulary(), stops), "", []
     for start in range(0, len(ids), block):
         here = range(start, min(start + block, len(ids)))
         part = transcript.feed([ids[i] for i in here], list(here))
-        shown, notes = shown + part.text, notes + part.notes
+        shown, notes = shown + part.text, notes + part.infos
         if part.stopped:
             break
     else:
         part = transcript.end()
-        shown, notes = shown + part.text, notes + part.notes
+        shown, notes = shown + part.text, notes + part.infos
         assert len(notes) == len(ids)
     assert notes == list(range(len(notes)))
     assert not any(stop in shown for stop in stops)

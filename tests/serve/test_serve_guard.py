@@ -11,7 +11,7 @@ import pytest
 from serve_tools import KEY
 
 from elman.errors import ArgumentError
-from elman.serve.guard import Doors, warnings
+from elman.serve.guard import AccessPolicy
 
 ASK = {"model": "char", "prompt": "The", "max_tokens": 2}
 BEARER = {"Authorization": f"Bearer {KEY}"}
@@ -160,7 +160,7 @@ def test_tricks_in_the_path_of_a_file_find_nothing(server, path):
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [
-    ("GET", "/v1/completions", 405), ("DELETE", "/v1/models", 405), ("GET", "/v1/chat/completions", 404),
+    ("GET", "/v1/completions", 405), ("DELETE", "/v1/models", 405), ("GET", "/v1/chat/completions", 405),
     ("GET", "/nothing", 404), ("PUT", "/", 405),
 ])  # fmt: skip
 def test_what_is_not_there_is_said_in_the_same_form(server, method, path, status):
@@ -172,8 +172,8 @@ def test_cors_only_for_whom_it_was_asked():
 
     from elman.serve.app import new_service
 
-    doors = Doors("127.0.0.1", key=KEY, hosts=("models.example",), origins=("https://site.example",))
-    with TestClient(new_service([], doors), base_url="http://models.example") as client:
+    policy = AccessPolicy("127.0.0.1", key=KEY, hosts=("models.example",), origins=("https://site.example",))
+    with TestClient(new_service([], policy), base_url="http://models.example") as client:
         asked = {"Origin": "https://site.example", "Access-Control-Request-Method": "POST"}
         answer = client.options("/v1/completions", headers={**asked, "Access-Control-Request-Headers": "authorization"})
         assert answer.status_code == 200
@@ -187,27 +187,27 @@ def test_cors_only_for_whom_it_was_asked():
 
 
 def test_other_machines_are_let_in_by_address_or_name_only():
-    doors = Doors("0.0.0.0", hosts=("models.example",))
-    assert [doors.knows_host(host) for host in ("192.168.1.5:80", "models.example", "localhost", "[fe80::1]")] == [
+    policy = AccessPolicy("0.0.0.0", hosts=("models.example",))
+    assert [policy.allows_host(host) for host in ("192.168.1.5:80", "models.example", "localhost", "[fe80::1]")] == [
         True
     ] * 4
-    assert not doors.knows_host("evil.example")
-    assert "without a key" in " ".join(warnings(doors))
-    assert "has the key" in " ".join(warnings(Doors("0.0.0.0", key="k")))
-    assert not list(warnings(Doors("127.0.0.1")))
+    assert not policy.allows_host("evil.example")
+    assert "without a key" in " ".join(policy.warnings())
+    assert "has the key" in " ".join(AccessPolicy("0.0.0.0", key="k").warnings())
+    assert not list(AccessPolicy("127.0.0.1").warnings())
 
 
 @pytest.mark.parametrize("key", ["secret", " secret\n", "à", "ключ"])
 def test_a_key_is_known_as_it_is_sent(key):
     sent = key.strip().encode().decode("latin-1")  # as servers read a header
-    assert Doors("127.0.0.1", key=key).knows_key(f"Bearer  {sent} ")
-    assert not Doors("127.0.0.1", key=key).knows_key(f"Bearer {sent}x")
+    assert AccessPolicy("127.0.0.1", key=key).allows_key(f"Bearer  {sent} ")
+    assert not AccessPolicy("127.0.0.1", key=key).allows_key(f"Bearer {sent}x")
 
 
 @pytest.mark.parametrize("key", [" ", "\n", "\udcff", "a\nb"])
 def test_a_key_that_nobody_could_send_is_refused_at_the_start(key):
     with pytest.raises(ArgumentError, match="ELMAN_API_KEY"):
-        Doors("127.0.0.1", key=key)
+        AccessPolicy("127.0.0.1", key=key)
 
 
 def test_a_service_without_a_key_asks_for_none_and_trains_for_nobody_else():
@@ -215,7 +215,7 @@ def test_a_service_without_a_key_asks_for_none_and_trains_for_nobody_else():
 
     from elman.serve.app import new_service
 
-    with TestClient(new_service([], Doors("0.0.0.0")), base_url="http://192.168.0.9") as client:
+    with TestClient(new_service([], AccessPolicy("0.0.0.0")), base_url="http://192.168.0.9") as client:
         assert client.get("/v1/models").json() == {"object": "list", "data": []}
         assert client.post("/v1/completions", json={}).status_code in (404, 503)
         answer = client.post("/v1/elman/trainings", json={"text": "a" * 1000})

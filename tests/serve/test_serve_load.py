@@ -12,15 +12,15 @@ import pytest
 from serve_tools import KEY, Server
 
 from elman.serve.app import new_service
-from elman.serve.asking import read_ask
-from elman.serve.completions import Answer, Choice, Completions, Inbox
+from elman.serve.completion_request import CompletionParams
+from elman.serve.completions import ChoiceBuilder, Completions, CompletionTask, DeltaQueue
 from elman.serve.engine import Engine
-from elman.serve.fields import Fields
-from elman.serve.guard import Doors
+from elman.serve.guard import AccessPolicy
 from elman.serve.limits import Limits
 from elman.serve.registry import Registry
+from elman.serve.schemas import CompletionRequest
+from elman.serve.sequence_job import Delta
 from elman.serve.server import listen, serving
-from elman.serve.writing import Delta
 
 DROPPING = int(os.environ.get("ELMAN_TEST_DROPPING", "50"))  # clients, some of whom go away
 HEADERS = {"Authorization": f"Bearer {KEY}"}
@@ -118,7 +118,7 @@ def test_clients_that_go_away_leave_nothing_behind(server: Server):
 
 def test_a_request_that_takes_too_long_is_ended(runs):
     """And a service may run beside other work, in a thread."""
-    service = new_service([runs / "char"], Doors("127.0.0.1"), Limits(max_seconds=0.2, max_tokens=10**9))
+    service = new_service([runs / "char"], AccessPolicy("127.0.0.1"), Limits(max_seconds=0.2, max_tokens=10**9))
     with serving(service, listen("127.0.0.1", 0)) as url, httpx.Client(base_url=url, timeout=30) as client:
         while client.get("/health").status_code == 503:
             pass
@@ -135,17 +135,17 @@ def test_a_request_that_takes_too_long_is_ended(runs):
 @pytest.mark.parametrize(("finish", "code"), [("timeout", "timeout"), ("error", "internal_error")])
 def test_what_was_written_is_told_before_the_failure_of_another_text(runs, finish, code):
     async def events() -> list[str]:
-        registry, inbox = Registry([runs / "char"]), Inbox()
-        asked = read_ask(Fields({"stream": True, "n": 2}), Limits())
+        registry, inbox = Registry([runs / "char"]), DeltaQueue()
+        asked = CompletionParams(CompletionRequest(stream=True, n=2), Limits())
         _, stepper = await registry.language_model("char")
-        choices = [Choice(index, stepper, asked, "") for index in range(2)]
+        choices = [ChoiceBuilder(index, stepper, asked, "") for index in range(2)]
         inbox.put(0, Delta("half", tokens=4))
         inbox.put(0, Delta(finish=finish))
         inbox.put(1, Delta("whole", tokens=5, finish="stop"))
         engine = Engine()
         try:
             service = Completions(engine, registry, Limits(), lambda seconds: None)
-            answer = Answer(service, asked, inbox, [None, None], choices, 0, 0.0)
+            answer = CompletionTask(service, asked, inbox, [None, None], choices, 0, 0.0)
             told = b"".join([event async for event in answer.events()]).decode()
         finally:
             engine.close()

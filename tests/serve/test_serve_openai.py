@@ -189,8 +189,8 @@ def test_fields_that_change_nothing_pass(client):
 
 
 @pytest.mark.parametrize(("unknown", "param", "message"), [
-    ("error", "prompt", "prompt: the model does not know '日'. Leave that out."),
-    ("replace", "unknown", "unknown: expected error or skip: characters have no <unk>"),
+    ("error", "prompt", "prompt: the model does not know '日'. Remove it from the text."),
+    ("replace", "unknown", "unknown: expected error or skip: a vocabulary of characters has no <unk>"),
 ])  # fmt: skip
 def test_an_unknown_character_is_told_without_flags(server, unknown, param, message):
     answer = server.post("/v1/completions", model="char", prompt="The 日cat", unknown=unknown)

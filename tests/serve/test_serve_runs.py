@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from serve_tools import TEXT, Server
 
-from elman.serve import events as events_module
-from elman.serve.events import Follower, in_training
+from elman.serve import metrics_stream as events_module
+from elman.serve.metrics_stream import MetricsFollower, is_training
 from elman.training.run import Run
 
 
@@ -50,13 +50,13 @@ def test_the_rows_of_a_run_come_as_events(server, runs):
     assert server.http.get("/v1/elman/runs/char/events", params={"follow": "perhaps"}).status_code == 400
 
 
-def read(follower: Follower) -> list[tuple[str, Any]]:
+def read(follower: MetricsFollower) -> list[tuple[str, Any]]:
     return [(kind, json.loads(value)) for kind, value in follower.events()]
 
 
 def test_a_file_is_followed_as_it_grows_is_cut_and_replaced(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    follower = Follower(path)
+    follower = MetricsFollower(path)
     assert read(follower) == []
     path.write_text('{"step": 1}\n{"st')
     assert read(follower) == [("rows", [{"step": 1}])]
@@ -76,18 +76,18 @@ def test_a_text_where_a_number_should_be_is_left_out(tmp_path):
     row = {"step": 1, "loss": "<b>x", "epoch": [1], "seconds": True, "sample": 5, "gradient_norms": {"W_hh": 2.0}}
     (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n" + '{"step": 2, "loss": 1.5, "sample": "abc"}\n')
     nothing = dict.fromkeys(["loss", "epoch", "seconds", "sample"])
-    assert read(Follower(tmp_path / "metrics.jsonl")) == [
+    assert read(MetricsFollower(tmp_path / "metrics.jsonl")) == [
         ("rows", [{**row, **nothing}, {"step": 2, "loss": 1.5, "sample": "abc"}])
     ]
 
 
 def test_a_long_file_is_read_piece_by_piece(tmp_path):
-    path, follower, rows = tmp_path / "metrics.jsonl", Follower(tmp_path / "metrics.jsonl"), []
+    path, follower, rows = tmp_path / "metrics.jsonl", MetricsFollower(tmp_path / "metrics.jsonl"), []
     lines = [json.dumps({"step": step, "sample": "x" * 1000}) for step in range(3000)]
     path.write_text("\n".join([*lines[:10], "y" * 600_000, *lines[10:], '{"step": 9']))
     for _ in range(20):
         new = follower.events()
-        assert sum(len(value) for _, value in new) <= events_module.PIECE
+        assert sum(len(value) for _, value in new) <= events_module.CHUNK
         rows += [row["step"] for kind, value in new for row in json.loads(value)]
         if not follower.more:
             break
@@ -112,10 +112,10 @@ def test_clients_that_follow_a_long_run_take_little_memory(runs, tmp_path):
 def test_whoever_trains_holds_the_lock(runs, tmp_path):
     shutil.copytree(runs / "char", tmp_path / "run")
     run = Run(tmp_path / "run")
-    assert not in_training(run.path)
+    assert not is_training(run.path)
     with run.lock():
-        assert in_training(run.path)
-    assert not in_training(run.path)
+        assert is_training(run.path)
+    assert not is_training(run.path)
     with run.lock():  # asking has left no lock behind
         pass
 
@@ -260,7 +260,7 @@ def test_every_task_is_told_in_one_form(tmp_path):
 
     from elman.models import Seq2Seq, SequenceGenerator, SequenceRegressor, SequenceTagger
     from elman.serve.app import new_service
-    from elman.serve.guard import Doors
+    from elman.serve.guard import AccessPolicy
 
     tiny = {"hidden": 6, "epochs": 1, "random_state": 0}
     words = ["abc", "bca", "cab", "aab"] * 4
@@ -269,7 +269,7 @@ def test_every_task_is_told_in_one_form(tmp_path):
     Seq2Seq(**tiny).fit(words, words).save(tmp_path / "translate")
     SequenceRegressor(**tiny).fit(words, [1.0, 2.0, 3.0, 4.0] * 4).save(tmp_path / "regress")
     paths = [tmp_path / name for name in ("tag", "generate", "translate", "regress")]
-    with TestClient(new_service(paths, Doors("127.0.0.1")), base_url="http://localhost") as client:
+    with TestClient(new_service(paths, AccessPolicy("127.0.0.1")), base_url="http://localhost") as client:
 
         def ask(model: str, inputs: list, **options) -> list:
             answer = client.post("/v1/elman/predict", json={"model": model, "inputs": inputs, **options})
@@ -290,11 +290,11 @@ def test_a_run_without_a_model_waits_for_one(runs, tmp_path):
     from starlette.testclient import TestClient
 
     from elman.serve.app import new_service
-    from elman.serve.guard import Doors
-    from elman.serve.registry import RECENT
+    from elman.serve.guard import AccessPolicy
+    from elman.serve.registry import RECHECK_SECONDS
 
     shutil.copytree(runs / "char", tmp_path / "new", ignore=shutil.ignore_patterns("model.safetensors"))
-    with TestClient(new_service([tmp_path / "new"], Doors("127.0.0.1")), base_url="http://localhost") as client:
+    with TestClient(new_service([tmp_path / "new"], AccessPolicy("127.0.0.1")), base_url="http://localhost") as client:
         until = time.monotonic() + 10
         while client.get("/health").status_code == 503:
             assert time.monotonic() < until
@@ -313,7 +313,7 @@ def test_a_run_without_a_model_waits_for_one(runs, tmp_path):
         assert first.status_code == 200
         assert [model["id"] for model in client.get("/v1/models").json()["data"]] == ["new"]
         shutil.rmtree(tmp_path / "new")
-        time.sleep(RECENT)
+        time.sleep(RECHECK_SECONDS)
         answer = client.post("/v1/completions", json={"max_tokens": 3})
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
         assert "deleted" in answer.text
@@ -321,10 +321,10 @@ def test_a_run_without_a_model_waits_for_one(runs, tmp_path):
 
 def test_a_better_model_takes_the_place_of_the_old(runs, tmp_path):
     from elman.models import LanguageModel
-    from elman.serve.registry import Served
+    from elman.serve.registry import ServedRun
 
     shutil.copytree(runs / "char", tmp_path / "run")
-    served = Served("run", tmp_path / "run")
+    served = ServedRun("run", tmp_path / "run")
     old = served.load()
     assert served.load() is old
     assert served.recent is old
@@ -347,16 +347,16 @@ def test_two_runs_of_one_name_are_told_apart(runs, tmp_path: Path):
 def test_calculations_wait_and_too_many_are_told_to_come_again():
     import asyncio
 
-    from elman.serve.problems import ApiError
-    from elman.serve.work import MOST, Work
+    from elman.serve.errors import ApiError
+    from elman.serve.worker import QUEUED, Worker
 
     async def crowd() -> list:
-        work, gate = Work(5.0), threading.Event()
-        asked = [asyncio.create_task(work.do(gate.wait, 5)) for _ in range(MOST)]
+        work, gate = Worker(5.0), threading.Event()
+        asked = [asyncio.create_task(work.run(gate.wait, 5)) for _ in range(QUEUED)]
         await asyncio.sleep(0.01)
         with pytest.raises(ApiError) as caught:
-            await work.do(int)
-        assert caught.value.status == 429
+            await work.run(int)
+        assert caught.value.status_code == 429
         gate.set()
         return await asyncio.gather(*asked)
 

@@ -15,7 +15,7 @@ import pytest
 from serve_tools import TEXT, Server
 
 from elman.serve.app import Service, new_service
-from elman.serve.guard import Doors
+from elman.serve.guard import AccessPolicy
 from elman.serve.limits import Limits
 from elman.serve.server import listen, serving
 from elman.training.run import Run
@@ -26,7 +26,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @contextmanager
 def service(folder: Path, **limits: int) -> Iterator[tuple[Service, httpx.Client]]:
-    service = new_service([], Doors("127.0.0.1"), Limits(**limits), runs=folder)
+    service = new_service([], AccessPolicy("127.0.0.1"), Limits(**limits), runs=folder)
     with serving(service, listen("127.0.0.1", 0)) as url, httpx.Client(base_url=url, timeout=60) as client:
         yield service, client
 

@@ -23,7 +23,7 @@ from elman.errors import CheckpointError, RunError, StorageError
 from elman.files import create, open_regular, read_regular, temporary_name
 from elman.models import language_run
 from elman.models.language_model import LanguageModel
-from elman.serve.events import Follower
+from elman.serve.metrics_stream import MetricsFollower
 from elman.training import Run
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.metrics import MetricsFile
@@ -209,7 +209,7 @@ def test_a_run_with_a_device_or_pipe_in_it_neither_hangs_nor_fills_the_memory(
     else:
         assert done.returncode == 0
     assert "Traceback" not in done.stderr
-    assert Follower(run / "metrics.jsonl").events() is not None
+    assert MetricsFollower(run / "metrics.jsonl").events() is not None
     if name != "metrics.jsonl":
         with pytest.raises(RunError):
             LanguageModel.load(run)

@@ -41,17 +41,17 @@ class Serve:
                 f"elman serve needs {error.name}", do="Install what it needs: pip install 'elman[serve]'"
             ) from None
         from elman.serve.app import new_service
-        from elman.serve.guard import Doors, warnings
+        from elman.serve.guard import AccessPolicy
 
         key = os.environ.get("ELMAN_API_KEY", "")
         limits = self.limits.check()
-        doors = Doors(self.host, key, self.allow_host, self.allow_origin, limits.max_body)
+        policy = AccessPolicy(self.host, key, self.allow_host, self.allow_origin)
         with listen(self.host, self.port, limits.max_seconds) as listener:
             if self.run_folders:
                 say_if_compiling("sample")
             with errors.rich.status("loading"):
-                service = new_service(self.run_folders, doors, limits, runs=self.runs)
-            for warning in warnings(doors):
+                service = new_service(self.run_folders, policy, limits, runs=self.runs)
+            for warning in policy.warnings():
                 errors.print(warning, markup=False, style="yellow")
             names = ", ".join(served.name for served in service.registry) or "no runs yet"
             console.print(f"Serving {names}: {url(listener)}", markup=False)

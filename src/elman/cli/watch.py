@@ -41,11 +41,11 @@ def watched(wanted: bool) -> Iterator[Listener]:
 @contextmanager
 def _serving(run: Path) -> Iterator[str]:
     from elman.serve.app import new_service
-    from elman.serve.guard import Doors
+    from elman.serve.guard import AccessPolicy
     from elman.serve.server import listen, serving
 
-    doors = Doors("127.0.0.1", os.environ.get("ELMAN_API_KEY", ""))
-    with listen(doors.host, 0) as listener, serving(new_service([run], doors, runs=run.parent), listener) as address:
+    policy = AccessPolicy("127.0.0.1", os.environ.get("ELMAN_API_KEY", ""))
+    with listen(policy.host, 0) as listener, serving(new_service([run], policy, runs=run.parent), listener) as address:
         yield address
 
 

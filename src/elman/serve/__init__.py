@@ -1,1 +1,1 @@
-"""Trained models over HTTP, in the convention that clients know, and a page to see them on."""
+"""HTTP service for trained models, compatible with OpenAI's completions, and its page."""

@@ -1,4 +1,4 @@
-"""The service, put together: one engine, the runs that were named, and the routes to them."""
+"""The service: one engine, the served runs, and the routes."""
 
 from __future__ import annotations
 
@@ -6,153 +6,219 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Any, NoReturn
 
+from fastapi import APIRouter, FastAPI, HTTPException, Request, Security
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from sse_starlette.sse import SendTimeoutError
-from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from elman import __version__
+from elman.serve import schemas
+from elman.serve.analysis_routes import AnalysisRoutes
 from elman.serve.completions import Completions
-from elman.serve.engine import Deltas, Engine, hand_out
-from elman.serve.guard import Doors, Guard, is_loopback
+from elman.serve.engine import Deltas, Engine, dispatch
+from elman.serve.errors import HANDLERS, ApiError
+from elman.serve.guard import AccessPolicy, Guard, is_loopback, needs_key
+from elman.serve.json_response import JsonResponse
 from elman.serve.limits import Limits
-from elman.serve.looking import Looking
 from elman.serve.monitor import Monitor
-from elman.serve.plain import Json
-from elman.serve.predicting import predict_route
-from elman.serve.problems import HANDLERS, ApiError
+from elman.serve.predict_route import PredictRoute
 from elman.serve.registry import Registry
-from elman.serve.runs import Runs
-from elman.serve.trainings import Trainings
-from elman.serve.work import Work
+from elman.serve.run_routes import RunRoutes
+from elman.serve.trainings import TrainingRoutes
+from elman.serve.worker import Worker
 
+Responses = dict[int | str, dict[str, Any]]
 HERE = Path(__file__).parent
-AHEAD = 1
+MAX_TURNS_AHEAD = 1
+DESCRIPTION = "Trained recurrent networks over HTTP: OpenAI's completions, predictions, and analyses of the networks."
+ERRORS = "400 invalid request, 401 key, 403 host or origin, 404 not found, 405 method, 408 timeout, 409 not ready, "
+ERRORS += "413 too large, 415 not JSON, 429 busy; always with this body."
+PLAIN_TEXT: Responses = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+EVENT_STREAM: Responses = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
+LOADING: Responses = {503: {"model": schemas.ErrorResponse, "description": "The models are not loaded yet."}}
+NOT_HEALTHY: Responses = {503: {"model": schemas.Health, "description": "The models are not loaded, or it failed."}}
 log = logging.getLogger("elman.serve")
 
 
-class Service:
-    """An ASGI application. What belongs to an event loop is made when one runs it."""
+class JsonRequest(Request):
+    """A request whose body must be JSON, by its Content-Type and by its content."""
 
-    def __init__(self, registry: Registry, doors: Doors, limits: Limits | None = None, *, runs: Path | None = None):
-        self.registry, self.doors, self.limits = registry, doors, (limits or Limits()).check()
-        self.runs_folder = runs or Path("runs")
-        self.ready, self._ahead, self._taken = False, 0, threading.Condition()
+    async def body(self) -> bytes:
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            message = f"Content-Type: expected application/json, got {kind[:100]!r}"
+            raise ApiError(415, message, code="unsupported_media_type")
+        # FastAPI parses no empty body; this one is an error like any other that is not JSON
+        return await super().body() or b" "
+
+    async def json(self) -> Any:
+        try:
+            return json.loads(await self.body(), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise ApiError(400, f"The body is not JSON: {error}", code="invalid_json") from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+class JsonRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(JsonRequest(request.scope, request.receive))
+
+        return handle
+
+
+class Service:
+    """An ASGI application."""
+
+    def __init__(
+        self, registry: Registry, policy: AccessPolicy, limits: Limits | None = None, *, runs: Path | None = None
+    ) -> None:
+        self.registry, self.policy, self.limits = registry, policy, (limits or Limits()).check()
+        self.ready, self._ahead, self._delivered = False, 0, threading.Condition()
         self.engine = Engine(self.limits.max_sequences, self._deliver)
         self.monitor = Monitor(self.engine)
-        starlette = self._app()
-        self.routes = starlette.routes
-        app: ASGIApp = self.monitor.watch(Guard(starlette, doors))
-        if doors.origins:
-            headers = ["authorization", "content-type"]
-            methods = ["GET", "POST", "DELETE"]
-            app = CORSMiddleware(app, allow_origins=doors.origins, allow_methods=methods, allow_headers=headers)
-        self._outermost = app
+        allowed = is_loopback(policy.host) or bool(policy.key)
+        self.trainings = TrainingRoutes(registry, self.limits, runs or Path("runs"), allowed=allowed)
+        self._runs = RunRoutes(registry, self.limits.max_streams)
+        self.closing = self._runs.closing  # set when the service shuts down
+        self.api = self._new_api()
+        app: ASGIApp = self.monitor.middleware(Guard(self.api, policy, self.limits))
+        if policy.origins:
+            headers, methods = ["authorization", "content-type"], ["GET", "POST", "DELETE"]
+            app = CORSMiddleware(app, allow_origins=policy.origins, allow_methods=methods, allow_headers=headers)
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with suppress(SendTimeoutError):  # a client that reads nothing
-            await self._outermost(scope, receive, send)
+            await self._app(scope, receive, send)
 
-    def _app(self) -> Starlette:
-        limits, work = self.limits, Work(self.limits.max_seconds)
-        allowed = is_loopback(self.doors.host) or bool(self.doors.key)
-        self.trainings = Trainings(self.registry, limits, self.runs_folder, allowed=allowed)
-        runs, looking = Runs(self.registry, limits.max_streams), Looking(self.registry, limits, work)
-        self.ending = runs.ending  # set when the service is about to end
-        completions = Completions(self.engine, self.registry, limits, self.monitor.first_token)
+    def _new_api(self) -> FastAPI:
+        api = FastAPI(
+            title="Elman",
+            version=__version__,
+            description=DESCRIPTION,
+            license_info={"name": "MIT", "identifier": "MIT"},
+            docs_url=None,  # these pages load their scripts from a CDN
+            redoc_url=None,
+            redirect_slashes=False,
+            generate_unique_id_function=lambda route: route.name,
+            lifespan=self._lifespan,
+            exception_handlers=dict(HANDLERS),
+            responses={"4XX": {"model": schemas.ErrorResponse, "description": ERRORS}},
+        )
+        key = [Security(HTTPBearer(auto_error=False, description="If the service was started with ELMAN_API_KEY."))]
+        router = APIRouter(dependencies=key)
+        post = APIRouter(dependencies=key, route_class=JsonRoute)
+        limits, worker = self.limits, Worker(self.limits.max_seconds)
+        runs, trainings, predictions = self._runs, self.trainings, PredictRoute(self.registry, limits, worker)
+        analyses = AnalysisRoutes(self.registry, limits, worker)
+        self._completions = Completions(self.engine, self.registry, limits, self.monitor.first_token)
 
-        async def complete(request: Request) -> Response:
-            if not self.ready:
-                raise ApiError(503, "The models are being loaded.", code="loading", headers={"Retry-After": "1"})
-            return await completions(request)
+        api.get("/health", response_model=schemas.Health, responses=NOT_HEALTHY)(self.health)
+        api.get("/static/plotly.min.js", include_in_schema=False)(self.plotly)
+        router.get("/metrics", response_class=Response, responses=PLAIN_TEXT)(self.monitor.metrics)
+        router.get("/v1/models", response_model=schemas.ModelList)(runs.models)
+        router.get("/v1/models/{name}", response_model=schemas.Model)(runs.model)
+        router.get("/v1/elman/runs", response_model=schemas.RunList)(runs.runs)
+        router.get("/v1/elman/runs/{name}", response_model=schemas.Run)(runs.run)
+        router.get("/v1/elman/runs/{name}/events", response_class=Response, responses=EVENT_STREAM)(runs.events)
+        router.get("/v1/elman/corpora", response_model=schemas.CorpusList)(runs.corpora)
+        router.get("/v1/elman/trainings", response_model=schemas.TrainingList)(trainings.trainings)
+        router.delete("/v1/elman/trainings/{name}", response_model=schemas.Training)(trainings.stop_training)
+        router.post("/v1/chat/completions", include_in_schema=False, response_model=None)(Completions.chat)
+        streamed = EVENT_STREAM | LOADING
+        post.post("/v1/completions", response_model=schemas.Completion, responses=streamed)(self.complete)
+        post.post("/v1/elman/trainings", response_model=schemas.Training, status_code=201)(trainings.start_training)
+        post.post("/v1/elman/predict", response_model=schemas.Prediction)(predictions.predict)
+        post.post("/v1/elman/look/flow", response_model=schemas.Flow)(analyses.flow)
+        post.post("/v1/elman/look/spectra", response_model=schemas.Spectra)(analyses.spectra)
+        post.post("/v1/elman/look/units", response_model=schemas.Units)(analyses.units)
+        post.post("/v1/elman/look/read", response_model=schemas.Reading)(analyses.read)
+        post.post("/v1/elman/steps", response_model=schemas.Steps)(analyses.steps)
+        api.include_router(router)
+        api.include_router(post)
+        page = StaticFiles(directory=HERE / "page", html=True)
 
-        elman = [
-            Route("/runs", runs.runs),
-            Route("/runs/{name}", runs.run),
-            Route("/runs/{name}/events", runs.events),
-            Route("/corpora", runs.corpora),
-            Route("/trainings", self.trainings.all),
-            Route("/trainings", self.trainings.start, methods=["POST"]),
-            Route("/trainings/{name}", self.trainings.stop, methods=["DELETE"]),
-            Route("/predict", predict_route(self.registry, limits, work), methods=["POST"]),
-            *looking.routes(),
-        ]
-        v1 = [
-            Route("/completions", complete, methods=["POST"]),
-            Route("/models", runs.models),
-            Route("/models/{name}", runs.model),
-            Mount("/elman", routes=elman),
-        ]
-        routes = [
-            Route("/health", self.health),
-            Route("/metrics", self.monitor.metrics),
-            Route("/openapi.json", self.openapi),
-            Route("/static/plotly.min.js", self.plotly),
-            Mount("/v1", routes=v1),
-            Mount("/", StaticFiles(directory=HERE / "page", html=True), name="page"),
-        ]
-        return Starlette(routes=routes, exception_handlers=HANDLERS, lifespan=self._life)
+        async def default(scope: Scope, receive: Receive, send: Send) -> None:
+            """The page, after all routes: mounted at / it would answer a wrong method on a route with 404."""
+            if needs_key(scope["path"]):
+                raise HTTPException(404)
+            await page(scope, receive, send)
 
-    # -- its life -----------------------------------------------------------------------------------------------------
+        api.router.default = default
+        return api
+
+    # -- start and shutdown -------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _life(self, app: Starlette) -> AsyncIterator[None]:
+    async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         self._loop = asyncio.get_running_loop()
-        warming = asyncio.create_task(asyncio.to_thread(self._warm_up))
+        warm_up = asyncio.create_task(asyncio.to_thread(self._warm_up))
         try:
             yield
         finally:
             await self.trainings.close()
-            await warming
+            await warm_up
             await asyncio.to_thread(self.engine.close)
 
     def _warm_up(self) -> None:
-        """Read and write a token with every model: where kernels are not compiled yet, that takes its time."""
+        """Sample from every language model, which compiles the kernels that are not in the cache yet."""
         for served in self.registry:
             if served.task == "lm" and served.ready:
                 try:
                     served.load().model.sample(2, top_k=2)
                 except Exception:
-                    log.exception("%s could not be tried", served.name)
+                    log.exception("%s could not be sampled from", served.name)
         self.ready = True
 
     def _deliver(self, deltas: Deltas) -> None:
-        """The engine is AHEAD turns of the event loop at most: where many come at once, they are let in first."""
-        self._loop.call_soon_threadsafe(self._hand_out, deltas)
-        with self._taken:
+        """Called by the engine, which waits here if the event loop is behind: new requests are accepted first."""
+        self._loop.call_soon_threadsafe(self._dispatch, deltas)
+        with self._delivered:
             self._ahead += 1
-            self._taken.wait_for(lambda: self._ahead <= AHEAD, timeout=1)  # a loop that has ended holds nobody up
+            self._delivered.wait_for(lambda: self._ahead <= MAX_TURNS_AHEAD, timeout=1)  # the loop may have ended
 
-    def _hand_out(self, deltas: Deltas) -> None:
-        with self._taken:
+    def _dispatch(self, deltas: Deltas) -> None:
+        with self._delivered:
             self._ahead -= 1
-            self._taken.notify()
-        hand_out(deltas)
+            self._delivered.notify()
+        dispatch(deltas)
 
     # -- small routes -------------------------------------------------------------------------------------------------
 
-    async def health(self, request: Request) -> Response:
+    async def complete(self, request: Request, body: schemas.CompletionRequest) -> Response:
+        """Generate the continuation of a prompt."""
+        if not self.ready:
+            raise ApiError(503, "The models are being loaded.", code="loading", headers={"Retry-After": "1"})
+        return await self._completions.complete(request, body)
+
+    async def health(self) -> Response:
+        """Whether the models are loaded and the engine runs."""
         status = "failed" if not self.engine.alive else "ok" if self.ready else "loading"
-        return Json({"status": status}, status_code=200 if status == "ok" else 503)
+        return JsonResponse({"status": status}, status_code=200 if status == "ok" else 503)
 
-    async def openapi(self, request: Request) -> Response:
-        return Json(json.loads((HERE / "openapi.json").read_bytes()))
-
-    async def plotly(self, request: Request) -> Response:
+    async def plotly(self) -> Response:
         with as_file(files("plotly") / "package_data" / "plotly.min.js") as path:
             return FileResponse(path, media_type="text/javascript")
 
 
 def new_service(
-    paths: Sequence[Path], doors: Doors, limits: Limits | None = None, *, runs: Path | None = None
+    paths: Sequence[Path], policy: AccessPolicy, limits: Limits | None = None, *, runs: Path | None = None
 ) -> Service:
     """A service for the runs at these paths; RunError for one that cannot be served."""
-    return Service(Registry(paths), doors, limits, runs=runs)
+    return Service(Registry(paths), policy, limits, runs=runs)

@@ -1,51 +1,53 @@
-"""Texts of one model, each with settings of its own: one product a step for all of them."""
+"""Texts of one model that are generated together, each with its own settings: one matrix product a step for all."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from elman.maths.arrays import Array
+from elman.serve.sequence_job import Delta, SequenceJob, TokenInfo
 from elman.serve.stepper import Stepper
-from elman.serve.writing import Delta, Note, Writing
 
-BLOCK, LEAST = 32, 4  # tokens that are written in one call of compiled code
-WORK = 1 << 27  # multiplications in it, a few milliseconds: newcomers wait no longer for a large model
+BLOCK, MIN_BLOCK = 32, 4  # tokens that one call of compiled code generates
+WORK = 1 << 27  # multiplications in such a call, a few milliseconds: new requests wait no longer for a large model
 
 
 class Batch:
     def __init__(self, stepper: Stepper) -> None:
         self.stepper = stepper
-        self.rows: list[Writing] = []
+        self.jobs: list[SequenceJob] = []
         self.o: Array = np.empty((0, stepper.network.outputs), stepper.parameters.buffer.dtype)  # (B, Y)
         self.state: Array = stepper.network.stack.zero_state(0, self.o.dtype)  # (L, P, B, H)
 
-    def join(self, new: list[Writing]) -> None:
-        """Texts whose prompts are read."""
-        self.rows += new
-        self.o = np.concatenate([self.o, *(row.o[np.newaxis] for row in new if row.o is not None)])
-        self.state = np.concatenate([self.state, *(row.state for row in new)], axis=2)
+    def add(self, jobs: list[SequenceJob]) -> None:
+        """Jobs whose prompts are read."""
+        self.jobs += jobs
+        self.o = np.concatenate([self.o, *(job.o[np.newaxis] for job in jobs if job.o is not None)])
+        self.state = np.concatenate([self.state, *(job.state for job in jobs)], axis=2)
 
-    def keep(self, stay: list[bool]) -> None:
-        if not all(stay):
-            self.rows = [row for row, stays in zip(self.rows, stay, strict=True) if stays]
-            self.o, self.state = self.o[stay], self.state[:, :, stay]
+    def keep(self, kept: list[bool]) -> None:
+        if not all(kept):
+            self.jobs = [job for job, stays in zip(self.jobs, kept, strict=True) if stays]
+            self.o, self.state = self.o[kept], self.state[:, :, kept]
 
-    def write(self) -> list[Delta]:
+    def generate(self) -> list[Delta]:
         """What the next few tokens add to each text."""
-        n = max(LEAST, min(BLOCK, WORK // (self.stepper.parameters.buffer.size * len(self.rows))))
-        n = min(n, max(row.length - row.written for row in self.rows))
-        uniforms = np.stack([row.rng.random(n) for row in self.rows], axis=1)  # (n, B)
-        noted = [i for i, row in enumerate(self.rows) if row.wanted is not None]
-        o, state = self.o[noted], self.state[:, :, noted]
-        how = [row.how for row in self.rows]
-        tokens, self.state = self.stepper.write(self.o, self.state, uniforms, how)  # (n, B)
-        notes = self._notes(noted, tokens, o, state) if noted else {}
+        n = max(MIN_BLOCK, min(BLOCK, WORK // (self.stepper.parameters.buffer.size * len(self.jobs))))
+        n = min(n, max(job.max_tokens - job.tokens_generated for job in self.jobs))
+        uniforms = np.stack([job.rng.random(n) for job in self.jobs], axis=1)  # (n, B)
+        wanted = [i for i, job in enumerate(self.jobs) if job.logprobs is not None]
+        o, state = self.o[wanted], self.state[:, :, wanted]
+        sampling = [job.sampling for job in self.jobs]
+        tokens, self.state = self.stepper.generate(self.o, self.state, uniforms, sampling)  # (n, B)
+        infos = self._token_infos(wanted, tokens, o, state) if wanted else {}
         return [
-            row.add(own, notes.get(i)) for i, (row, own) in enumerate(zip(self.rows, tokens.T.tolist(), strict=True))
+            job.append(own, infos.get(i)) for i, (job, own) in enumerate(zip(self.jobs, tokens.T.tolist(), strict=True))
         ]
 
-    def _notes(self, rows: list[int], tokens: Array, before: Array, state: Array) -> dict[int, list[Note]]:
-        """The rows that want notes are read once more, which gives every state and every o."""
+    def _token_infos(self, rows: list[int], tokens: Array, before: Array, state: Array) -> dict[int, list[TokenInfo]]:
+        """Rows with log-probabilities are read once more, which gives every state and all logits."""
         s = self.stepper.read(list(tokens[:, rows].T), state)  # (L, P, n+1, rows, H)
         o = self.stepper.logits(s[-1, 0, 1:])  # (n, rows, Y)
-        return {i: self.rows[i].notes(tokens[:, i], before[k], o[:, k], s[:, 0, :, k]) for k, i in enumerate(rows)}
+        return {
+            i: self.jobs[i].token_infos(tokens[:, i], before[k], o[:, k], s[:, 0, :, k]) for k, i in enumerate(rows)
+        }

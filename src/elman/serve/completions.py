@@ -8,28 +8,28 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
-from starlette.requests import Request
+from fastapi import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from elman.errors import VocabularyError
-from elman.serve.asking import MOST_LOGPROBS, Ask, count_logprobs, encode, new_writing, read_ask, too_many_logprobs
+from elman.serve.completion_request import MAX_LOGPROBS, CompletionParams, too_many_logprobs
+from elman.serve.detokenizer import token_decoder
 from elman.serve.engine import BusyError, Engine
-from elman.serve.fields import read_fields
+from elman.serve.errors import ApiError, busy, timed_out, unknown_token
+from elman.serve.json_response import JsonResponse, dumps, to_jsonable
 from elman.serve.limits import Limits
-from elman.serve.plain import Json, dumps, plain
-from elman.serve.problems import ApiError, busy, timed_out, unknown_token
 from elman.serve.registry import Registry
+from elman.serve.schemas import CompletionRequest
+from elman.serve.sequence_job import Delta, SequenceJob, TokenInfo
 from elman.serve.stepper import Stepper
-from elman.serve.streaming import Events, while_there
-from elman.serve.transcript import pieces
-from elman.serve.writing import Delta, Note, Writing
+from elman.serve.streaming import EventStream, until_disconnect
 
 
-class Inbox:
-    """What the engine has written since somebody last looked, for all texts of one request."""
+class DeltaQueue:
+    """The deltas of all texts of one request that are not sent yet."""
 
     def __init__(self) -> None:
         self._new: list[tuple[int, Delta]] = []
@@ -40,57 +40,57 @@ class Inbox:
         self._event.set()
 
     async def take(self) -> list[tuple[int, Delta]]:
-        """All there is, one entry for each text: under load several turns become one chunk."""
+        """All of them, merged to one for each text: under load several turns become one chunk."""
         await self._event.wait()
         self._event.clear()
         new, self._new = self._new, []
         merged: dict[int, Delta] = {}
         for index, delta in new:
-            merged[index] = _joined(merged[index], delta) if index in merged else delta
+            merged[index] = _merge(merged[index], delta) if index in merged else delta
         return list(merged.items())
 
 
-def _joined(a: Delta, b: Delta) -> Delta:
-    return Delta(a.text + b.text, [*a.notes, *b.notes], a.tokens + b.tokens, b.finish)
+def _merge(a: Delta, b: Delta) -> Delta:
+    return Delta(a.text + b.text, [*a.infos, *b.infos], a.tokens + b.tokens, b.finish)
 
 
-class Choice:
-    """One text of the answer."""
+class ChoiceBuilder:
+    """Turns the deltas of one text into entries of `choices`."""
 
-    def __init__(self, index: int, stepper: Stepper, ask: Ask, echo: str) -> None:
-        self.index, self.ask, self.names = index, ask, stepper.names
-        self._echo = echo if ask.echo else ""
-        self._pieces, self._offset = pieces(stepper.vocabulary), 0
+    def __init__(self, index: int, stepper: Stepper, params: CompletionParams, prompt: str) -> None:
+        self.index, self.logprobs, self.names = index, params.logprobs, stepper.names
+        self._echo = prompt if params.request.echo else ""
+        self._decode, self._offset = token_decoder(stepper.vocabulary), 0
         self.tokens = 0
 
     def chunk(self, delta: Delta) -> dict[str, Any]:
-        """What a delta adds, as an entry of `choices`; the echo comes with the first."""
+        """What a delta adds; the echo of the prompt comes with the first."""
         text, self._echo = self._echo + delta.text, ""
         self.tokens += delta.tokens
-        logprobs = self._logprobs(delta.notes) if self.ask.wanted is not None else None
-        finish = delta.finish if delta.finish in ("length", "stop") else None  # a failure is told as an error
+        logprobs = self._logprobs(delta.infos) if self.logprobs is not None else None
+        finish = delta.finish if delta.finish in ("length", "stop") else None  # a failure is sent as an error
         return {"index": self.index, "text": text, "logprobs": logprobs, "finish_reason": finish}
 
-    def _logprobs(self, notes: Sequence[Note]) -> dict[str, Any]:
-        assert self.ask.wanted is not None
+    def _logprobs(self, infos: Sequence[TokenInfo]) -> dict[str, Any]:
+        assert self.logprobs is not None
         offsets = []
-        for piece in self._pieces([note.token for note in notes]):
+        for piece in self._decode([info.token for info in infos]):
             offsets.append(self._offset)
             self._offset += len(piece)
-        tops = [{self.names[i]: value for i, value in note.top} if note.top else None for note in notes]
-        told: dict[str, Any] = {
-            "tokens": [self.names[note.token] for note in notes],
-            "token_logprobs": [note.logprob for note in notes],
-            "top_logprobs": tops if self.ask.wanted.top else None,
+        tops = [{self.names[i]: value for i, value in info.top} if info.top else None for info in infos]
+        found: dict[str, Any] = {
+            "tokens": [self.names[info.token] for info in infos],
+            "token_logprobs": [info.logprob for info in infos],
+            "top_logprobs": tops if self.logprobs.top else None,
             "text_offset": offsets,
         }
-        if self.ask.wanted.unit is not None:
-            told["activations"] = [note.activation for note in notes]
-        return plain(told)  # type: ignore[no-any-return]
+        if self.logprobs.unit is not None:
+            found["activations"] = [info.activation for info in infos]
+        return to_jsonable(found)  # type: ignore[no-any-return]
 
 
-def _whole(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """The chunks of one choice as one."""
+def _join(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    """The chunks of one text as one choice."""
     last = chunks[-1]
     logprobs: dict[str, Any] | None = None
     if last["logprobs"] is not None:
@@ -101,103 +101,117 @@ def _whole(chunks: list[dict[str, Any]]) -> dict[str, Any]:
 
 class Completions:
     def __init__(
-        self, engine: Engine, registry: Registry, limits: Limits, first_token: Callable[[float], None]
+        self, engine: Engine, registry: Registry, limits: Limits, on_first_token: Callable[[float], None]
     ) -> None:
-        self.engine, self.registry, self.limits, self.first_token = engine, registry, limits, first_token
+        self.engine, self.registry, self.limits, self.on_first_token = engine, registry, limits, on_first_token
 
-    async def __call__(self, request: Request) -> Response:
-        began = time.monotonic()
-        ask = read_ask(await read_fields(request, self.limits.max_seconds), self.limits)
-        _, stepper = await self.registry.language_model(ask.model)
-        inbox, prompt_tokens, logprobs = Inbox(), 0, 0
-        writings: list[Writing] = []
-        choices: list[Choice] = []
+    async def complete(self, request: Request, body: CompletionRequest) -> Response:
+        """Generate the continuation of a prompt."""
+        start = time.monotonic()
+        params = CompletionParams(body, self.limits)
+        _, stepper = await self.registry.language_model(body.model)
+        queue, prompt_tokens, logprobs = DeltaQueue(), 0, 0
+        jobs: list[SequenceJob] = []
+        choices: list[ChoiceBuilder] = []
         try:
-            for prompt in ask.prompts:
-                ids, text = encode(prompt, stepper, ask, self.limits)
+            for prompt in params.prompts:
+                ids, text = params.encode(prompt, stepper)
                 prompt_tokens += len(ids)
-                logprobs += count_logprobs(ask, len(ids))
-                if logprobs > MOST_LOGPROBS:
+                logprobs += params.count_logprobs(len(ids))
+                if logprobs > MAX_LOGPROBS:
                     raise too_many_logprobs()
-                for number in range(ask.n):
-                    receive, deadline = partial(inbox.put, len(writings)), began + self.limits.max_seconds
-                    choices.append(Choice(len(writings), stepper, ask, text))
-                    writings.append(new_writing(ids, number, stepper, ask, receive, deadline))
+                for index in range(body.n):
+                    on_delta, deadline = partial(queue.put, len(jobs)), start + self.limits.max_seconds
+                    choices.append(ChoiceBuilder(len(jobs), stepper, params, text))
+                    jobs.append(params.new_job(ids, index, stepper, on_delta, deadline))
         except VocabularyError as error:
             raise unknown_token("prompt", error) from None
         try:
-            self.engine.submit(writings)
+            self.engine.submit(jobs)
         except BusyError:
-            raise busy(f"{self.engine.limit} texts are being written already. Try again in a moment.") from None
-        answer = Answer(self, ask, inbox, writings, choices, prompt_tokens, began)
-        return Streamed(answer, self.limits.max_seconds) if ask.stream else await answer.whole(request)
+            raise busy(f"{self.engine.limit} texts are being generated already. Try again in a moment.") from None
+        completion = CompletionTask(self, params, queue, jobs, choices, prompt_tokens, start)
+        if body.stream:
+            return StreamedCompletion(completion, self.limits.max_seconds)
+        return await completion.response(request)
+
+    @staticmethod
+    async def chat() -> NoReturn:
+        """Not supported: these models are not trained on conversations."""
+        raise ApiError(
+            404,
+            "Elman serves text models, not chat models. Use POST /v1/completions with a prompt instead.",
+            code="chat_not_supported",
+            param="model",
+        )
 
 
-class Answer:
+class CompletionTask:
+    """A request that the engine works on."""
+
     def __init__(
         self,
         service: Completions,
-        ask: Ask,
-        inbox: Inbox,
-        writings: list[Writing],
-        choices: list[Choice],
+        params: CompletionParams,
+        queue: DeltaQueue,
+        jobs: list[SequenceJob],
+        choices: list[ChoiceBuilder],
         prompt_tokens: int,
-        began: float,
+        start: float,
     ) -> None:
-        self.service, self.ask, self.inbox, self.writings, self.choices = service, ask, inbox, writings, choices
-        self.prompt_tokens, self.began, self.left = prompt_tokens, began, len(writings)
+        self.service, self.params, self.queue, self.jobs, self.choices = service, params, queue, jobs, choices
+        self.prompt_tokens, self.start, self.unfinished = prompt_tokens, start, len(jobs)
         self.head = {
             "id": f"cmpl-{random.getrandbits(96):024x}",
             "object": "text_completion",
             "created": int(time.time()),
-            "model": ask.model or service.registry.get(None).name,
+            "model": params.request.model or service.registry.get(None).name,
         }
 
     async def chunks(self) -> AsyncIterator[list[dict[str, Any]]]:
-        """Entries of `choices`, as many as there are at a time, until none of the texts is left."""
-        waiting = True
-        while self.left:
+        """Entries of `choices`, all that are available at a time, until every text is finished."""
+        first = True
+        while self.unfinished:
             new, failure = [], None
-            for index, delta in await self.inbox.take():
+            for index, delta in await self.queue.take():
                 if delta.finish == "timeout":
                     failure = timed_out(self.service.limits.max_seconds)
                 if delta.finish == "error":
                     failure = ApiError(500, "The engine failed at this text.", code="internal_error")
-                if waiting and delta.tokens:
-                    self.service.first_token(time.monotonic() - self.began)
-                    waiting = False
+                if first and delta.tokens:
+                    self.service.on_first_token(time.monotonic() - self.start)
+                    first = False
                 new.append(self.choices[index].chunk(delta))
-                self.left -= new[-1]["finish_reason"] is not None
+                self.unfinished -= new[-1]["finish_reason"] is not None
             yield new
-            if failure is not None:  # after all that was written before
+            if failure is not None:  # after everything that was generated before it
                 raise failure
 
-    def leave(self) -> None:
-        """Nobody listens any more: what is not written yet sets its places free."""
-        self.service.engine.cancel(self.writings)
+    def cancel(self) -> None:
+        """Stop the jobs that are not finished; finished ones ignore it."""
+        self.service.engine.cancel(self.jobs)
 
     def usage(self) -> dict[str, int]:
-        written = sum(choice.tokens for choice in self.choices)
+        generated = sum(choice.tokens for choice in self.choices)
         return {
             "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": written,
-            "total_tokens": self.prompt_tokens + written,
+            "completion_tokens": generated,
+            "total_tokens": self.prompt_tokens + generated,
         }
 
-    async def whole(self, request: Request) -> Response:
+    async def response(self, request: Request) -> Response:
         try:
-            found = await while_there(request.receive, self._all())
+            chunks = await until_disconnect(request.receive, self._all())
         finally:
-            self.leave()
-        if found is None:
-            return Response(status_code=400)  # which nobody reads
-        if self.ask.wanted is None:
-            return self._told(found)
-        return await asyncio.to_thread(self._told, found)  # it may be long
+            self.cancel()
+        if chunks is None:
+            return Response(status_code=400)  # the client is gone and does not read it
+        if self.params.logprobs is None:
+            return self._render(chunks)
+        return await asyncio.to_thread(self._render, chunks)  # it can be long
 
-    def _told(self, found: list[list[dict[str, Any]]]) -> Response:
-        choices = [_whole(chunks) for chunks in found]
-        return Json({**self.head, "choices": choices, "usage": self.usage()})
+    def _render(self, chunks: list[list[dict[str, Any]]]) -> Response:
+        return JsonResponse({**self.head, "choices": [_join(own) for own in chunks], "usage": self.usage()})
 
     async def _all(self) -> list[list[dict[str, Any]]]:
         found: list[list[dict[str, Any]]] = [[] for _ in self.choices]
@@ -207,32 +221,32 @@ class Answer:
         return found
 
     async def events(self) -> AsyncIterator[bytes]:
-        usage, told = {"usage": None} if self.ask.usage else {}, b""
+        usage, data = {"usage": None} if self.params.include_usage else {}, b""
         try:
             async for new in self.chunks():
                 shown = [chunk for chunk in new if chunk["text"] or chunk["finish_reason"] or chunk["logprobs"]]
-                told = b"".join(self._event({**self.head, "choices": [chunk], **usage}) for chunk in shown)
-                if told and self.left:
-                    yield told
+                data = b"".join(_event({**self.head, "choices": [chunk], **usage}) for chunk in shown)
+                if data and self.unfinished:
+                    yield data
         except ApiError as error:
-            yield self._event(error.body())
+            yield _event(error.body())
             return
-        if self.ask.usage:
-            told += self._event({**self.head, "choices": [], "usage": self.usage()})
-        yield told + b"data: [DONE]\n\n"  # what comes last is sent as one
-
-    @staticmethod
-    def _event(value: dict[str, Any]) -> bytes:
-        return f"data: {dumps(value)}\n\n".encode()
+        if self.params.include_usage:
+            data += _event({**self.head, "choices": [], "usage": self.usage()})
+        yield data + b"data: [DONE]\n\n"  # the last events are sent as one
 
 
-class Streamed(Events):
-    def __init__(self, answer: Answer, seconds: float) -> None:
-        super().__init__(answer.events(), 2 * seconds)  # to write it, and to send what a slow client has not taken
-        self.answer = answer
+def _event(value: dict[str, Any]) -> bytes:
+    return f"data: {dumps(value)}\n\n".encode()
+
+
+class StreamedCompletion(EventStream):
+    def __init__(self, completion: CompletionTask, seconds: float) -> None:
+        super().__init__(completion.events(), 2 * seconds)  # to generate it, and to send it to a slow client
+        self.completion = completion
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self.answer.leave()
+            self.completion.cancel()

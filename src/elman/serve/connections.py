@@ -1,8 +1,8 @@
 """Connections of the service: bounded in number, and in the time that a client may take to send its headers.
 
-A client that sends nothing, half a header or half a body, or takes nothing of its answer, costs an open file. When
-there are as many connections as allowed, the next one takes the place of the one that has kept the service waiting
-longest; one whose request is being answered is never cut off for another.
+A client that sends nothing, half a header or half a body, or does not read its response, costs an open file. When all
+connections are in use, a new one replaces the one that has kept the service waiting longest; a connection whose request
+is being answered is never closed for another.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if sys.platform != "win32":
     import resource
 
 HEADER_SECONDS = 10.0  # from the first byte of a request, or from the connection, to the end of its headers
-QUEUE = 512  # connections that the system keeps until they are accepted; they take no files of ours
+QUEUE = 512  # connections that the system holds until they are accepted; they need no open files
 AT_ONCE = 128  # connections that are accepted in one turn of the event loop
-RESERVED = 64  # files that are open for other reasons
+RESERVED = 64  # files that are open for other purposes
 OUT_OF_FILES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-QUIET = 60.0  # seconds between two warnings that connections cannot be accepted
+WARNING_SECONDS = 60.0  # between two warnings that connections cannot be accepted
 log = logging.getLogger("elman.serve")
 
 
 def bounds(max_connections: int) -> tuple[int, int]:
-    """How many connections there may be, and how many are accepted at once, to fit the files that may be open.
+    """The numbers of connections at the same time and of those accepted at once that fit the limit of open files.
 
-    For a moment there may be three times as many more as are accepted at once: requests that are being answered,
-    connections that were accepted before any could be closed, and connections that are about to be closed.
+    For a moment there can be more connections, by three times the number accepted at once: requests that are being
+    answered, connections accepted before others are closed, and connections that are about to be closed.
     """
     files = sys.maxsize if sys.platform == "win32" else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if sys.platform != "win32" and files == resource.RLIM_INFINITY:
@@ -56,12 +56,12 @@ class Connection(H11Protocol):
             # closes only the connections that it knows when the shutdown begins, and would wait for this one
             self.shutdown()
             return
-        self._make_room()
-        self._bound_headers()
+        self._close_others()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._bound_headers()
+        self._start_timer()
 
     def on_response_complete(self) -> None:
         self._since = time.monotonic()
@@ -79,8 +79,8 @@ class Connection(H11Protocol):
     def _waits_for_client(self) -> bool:
         return self._between_requests or self.cycle.more_body or self.flow.write_paused
 
-    def _bound_headers(self) -> None:
-        """One timer for all headers of a request: bytes that trickle in do not set it back."""
+    def _start_timer(self) -> None:
+        """One timer for all headers of a request: bytes that trickle in do not restart it."""
         if not self._between_requests:
             self._stop_timer()
         elif self._timer is None and not self.transport.is_closing():
@@ -91,7 +91,7 @@ class Connection(H11Protocol):
             self._timer.cancel()
             self._timer = None
 
-    def _make_room(self) -> None:
+    def _close_others(self) -> None:
         if len(self.connections) <= self.most:
             return
         others: Any = self.connections  # all of this class
@@ -100,20 +100,20 @@ class Connection(H11Protocol):
         too_many = max(0, len(open_) - self.most)
         for other in heapq.nsmallest(too_many, waiting, key=lambda other: other._since):
             other.transport.abort()
-        if too_many - len(waiting) > self.at_once:  # as many are being answered as there is room for
+        if too_many - len(waiting) > self.at_once:  # all of them are being answered
             self.transport.abort()
 
 
 class AcceptErrors:
-    """The event loop's exception handler: asyncio would write a traceback for each connection it cannot accept."""
+    """The exception handler of the event loop: asyncio would log a traceback for each connection it cannot accept."""
 
     def __init__(self) -> None:
-        self._said = float("-inf")
+        self._warned = float("-inf")
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in OUT_OF_FILES or "socket" not in context:
             loop.default_exception_handler(context)
-        elif time.monotonic() - self._said > QUIET:
-            self._said = time.monotonic()
+        elif time.monotonic() - self._warned > WARNING_SECONDS:
+            self._warned = time.monotonic()
             log.warning("connections cannot be accepted: %s", error.strerror)

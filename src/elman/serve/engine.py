@@ -1,9 +1,8 @@
-"""The engine: a thread that writes all texts that are asked for, many at a time, in turns of a few milliseconds.
+"""The engine: one thread that generates all requested texts together, in turns of a few milliseconds.
 
-In a turn new texts join, those that are done or no longer wanted leave, a few hundred tokens of prompts are read, and
-every text gets some more tokens. All texts of a model share its products, whatever their settings. A text depends on
-its own prompt, settings and random numbers only: it is the same whatever else is being written, and the same as
-LanguageModel.sample gives.
+In each turn new jobs join, finished and cancelled ones leave, a few hundred tokens of prompts are read, and every text
+gets some more tokens. All texts of a model share its matrix products, whatever their settings. A text depends only on
+its own prompt, settings and random numbers: it is the same whatever else is generated, and equals LanguageModel.sample.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import numpy as np
 
 from elman.errors import ElmanError
 from elman.serve.batch import Batch
+from elman.serve.sequence_job import Delta, SequenceJob
 from elman.serve.stepper import Stepper
-from elman.serve.writing import Delta, Writing
 
-READ_TOKENS = 512  # of prompts, in one turn: a long one must not keep others waiting
+READ_TOKENS = 512  # tokens of prompts in one turn: a long prompt must not keep others waiting
 READ_ROWS = 32
 
-Deltas = list[tuple[Writing, Delta]]
+Deltas = list[tuple[SequenceJob, Delta]]
 log = logging.getLogger("elman.serve")
 
 
@@ -30,32 +29,32 @@ class BusyError(ElmanError):
     """More texts at a time than allowed."""
 
 
-def hand_out(deltas: Deltas) -> None:
-    for writing, delta in deltas:
-        writing.receive(delta)
+def dispatch(deltas: Deltas) -> None:
+    for job, delta in deltas:
+        job.on_delta(delta)
 
 
 class Engine:
-    """`deliver` gets what is new after each turn, in the engine's thread."""
+    """`deliver` is called with all deltas after each turn, in the engine's thread."""
 
-    def __init__(self, limit: int = 64, deliver: Callable[[Deltas], None] = hand_out) -> None:
+    def __init__(self, limit: int = 64, deliver: Callable[[Deltas], None] = dispatch) -> None:
         self.limit, self.deliver = limit, deliver
-        self.active = self.tokens_read = self.tokens_written = self.steps = self.turns = 0
-        self._arrived: list[Writing] = []
-        self._reading: list[Writing] = []
+        self.active = self.tokens_read = self.tokens_generated = self.steps = self.turns = 0
+        self._arrived: list[SequenceJob] = []
+        self._reading: list[SequenceJob] = []
         self._batches: dict[Stepper, Batch] = {}
         self._wake = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="elman-engine", daemon=True)
         self._thread.start()
 
-    def submit(self, writings: Sequence[Writing]) -> None:
-        """All of them or, as BusyError, none."""
+    def submit(self, jobs: Sequence[SequenceJob]) -> None:
+        """Accept all of the jobs, or raise BusyError and accept none."""
         with self._wake:
-            if self.active + len(writings) > self.limit or self._closed or not self.alive:
+            if self.active + len(jobs) > self.limit or self._closed or not self.alive:
                 raise BusyError("too many texts at a time", expected=f"at most {self.limit}", got=self.active)
-            self.active += len(writings)
-            self._arrived += writings
+            self.active += len(jobs)
+            self._arrived += jobs
             self._wake.notify()
 
     @property
@@ -63,10 +62,10 @@ class Engine:
         return self._thread.is_alive()
 
     @staticmethod
-    def cancel(writings: Iterable[Writing]) -> None:
-        """Nobody wants them any more: they leave with the next turn, without a word."""
-        for writing in writings:
-            writing.cancelled = True
+    def cancel(jobs: Iterable[SequenceJob]) -> None:
+        """Remove the jobs at the next turn, without a last delta."""
+        for job in jobs:
+            job.cancelled = True
 
     def close(self) -> None:
         with self._wake:
@@ -74,7 +73,7 @@ class Engine:
             self._wake.notify()
         self._thread.join()
 
-    # -- the thread ---------------------------------------------------------------------------------------------------
+    # -- in the thread ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while True:
@@ -85,95 +84,95 @@ class Engine:
                     return
                 self._reading += self._arrived
                 self._arrived = []
-            rows = [*self._reading, *(row for batch in self._batches.values() for row in batch.rows)]
+            jobs = [*self._reading, *(job for batch in self._batches.values() for job in batch.jobs)]
             try:
                 self._turn()
             except Exception:
-                self._start_again(rows)
-            del rows  # an idle engine keeps no model alive
+                self._restart(jobs)
+            del jobs  # an idle engine keeps no model alive
 
-    def _start_again(self, rows: list[Writing]) -> None:
-        """A defect of ours that is no single text's: all end, the engine goes on."""
+    def _restart(self, jobs: list[SequenceJob]) -> None:
+        """After an error that belongs to no single batch: all jobs fail, the engine continues."""
         deltas: Deltas = []
-        self._fail(rows, deltas)
+        self._fail(jobs, deltas)
         self._reading, self._batches = [], {}
         with self._wake:
             self.active = len(self._arrived)
         try:
             self.deliver(deltas)
         except Exception:
-            log.exception("nobody could be told")
+            log.exception("failures could not be delivered")
 
     def _turn(self) -> None:
         deltas: Deltas = []
-        self._reading = [writing for writing in self._reading if self._goes_on(writing, deltas)]
-        self._read(deltas)
+        self._reading = [job for job in self._reading if self._continues(job, deltas)]
+        self._read_prompts(deltas)
         for stepper, batch in list(self._batches.items()):
-            batch.keep([self._goes_on(row, deltas) for row in batch.rows])
-            if batch.rows:
-                self._write(batch, deltas)
-            if not batch.rows:
+            batch.keep([self._continues(job, deltas) for job in batch.jobs])
+            if batch.jobs:
+                self._generate(batch, deltas)
+            if not batch.jobs:
                 del self._batches[stepper]
         self.turns += 1
-        left = sum(delta.finish is not None for _, delta in deltas)
+        finished = sum(delta.finish is not None for _, delta in deltas)
         with self._wake:
-            self.active -= left
+            self.active -= finished
         if deltas:
             self.deliver(deltas)
 
-    def _goes_on(self, writing: Writing, deltas: Deltas) -> bool:
-        if writing.cancelled:
+    def _continues(self, job: SequenceJob, deltas: Deltas) -> bool:
+        if job.cancelled:
             with self._wake:
                 self.active -= 1
             return False
-        if late := writing.late:
-            deltas.append((writing, Delta(finish="timeout")))
-        return not late
+        if expired := job.expired:
+            deltas.append((job, Delta(finish="timeout")))
+        return not expired
 
-    def _read(self, deltas: Deltas) -> None:
-        """The next piece of the prompts of one model; texts whose prompt is read through join the writing."""
+    def _read_prompts(self, deltas: Deltas) -> None:
+        """Read the next piece of the prompts of one model; jobs whose prompt is complete join its batch."""
         if not self._reading:
             return
         stepper = self._reading[0].stepper
-        rows = [writing for writing in self._reading if writing.stepper is stepper][:READ_ROWS]
-        taken = set(map(id, rows))
-        self._reading = [writing for writing in self._reading if id(writing) not in taken]
-        texts = [row.prompt[row.read : row.read + READ_TOKENS // len(rows)] for row in rows]
+        jobs = [job for job in self._reading if job.stepper is stepper][:READ_ROWS]
+        taken = set(map(id, jobs))
+        self._reading = [job for job in self._reading if id(job) not in taken]
+        texts = [job.prompt[job.tokens_read : job.tokens_read + READ_TOKENS // len(jobs)] for job in jobs]
         try:
-            s = stepper.read(texts, np.concatenate([row.state for row in rows], axis=2))  # (L, P, T+1, B, H)
-            said = [row.take(s[:, :, :, i], len(texts[i])) for i, row in enumerate(rows)]
+            s = stepper.read(texts, np.concatenate([job.state for job in jobs], axis=2))  # (L, P, T+1, B, H)
+            new = [job.advance_prompt(s[:, :, :, i], len(texts[i])) for i, job in enumerate(jobs)]
         except Exception:
-            self._fail(rows, deltas)
+            self._fail(jobs, deltas)
             return
         self.tokens_read += sum(map(len, texts))
         ready = []
-        for row, delta in zip(rows, said, strict=True):
-            ended = self._add(row, delta, deltas)
-            if row.read < len(row.prompt):
-                self._reading.append(row)  # behind the others, so that all get on
-            elif not ended:
-                ready.append(row)
+        for job, delta in zip(jobs, new, strict=True):
+            finished = self._add(job, delta, deltas)
+            if job.tokens_read < len(job.prompt):
+                self._reading.append(job)  # behind the others, so that all make progress
+            elif not finished:
+                ready.append(job)
         if ready:
-            self._batches.setdefault(stepper, Batch(stepper)).join(ready)
+            self._batches.setdefault(stepper, Batch(stepper)).add(ready)
 
-    def _write(self, batch: Batch, deltas: Deltas) -> None:
+    def _generate(self, batch: Batch, deltas: Deltas) -> None:
         try:
-            added = batch.write()
+            new = batch.generate()
         except Exception:
-            self._fail(batch.rows, deltas)
-            batch.rows = []
+            self._fail(batch.jobs, deltas)
+            batch.jobs = []
             return
         self.steps += 1
-        batch.keep([not self._add(row, delta, deltas) for row, delta in zip(batch.rows, added, strict=True)])
+        batch.keep([not self._add(job, delta, deltas) for job, delta in zip(batch.jobs, new, strict=True)])
 
-    def _add(self, row: Writing, delta: Delta, deltas: Deltas) -> bool:
-        """Whether this was its end."""
-        self.tokens_written += delta.tokens
-        if delta.text or delta.notes or delta.tokens or delta.finish:
-            deltas.append((row, delta))
+    def _add(self, job: SequenceJob, delta: Delta, deltas: Deltas) -> bool:
+        """Add a delta to those that are delivered; True where the job is finished."""
+        self.tokens_generated += delta.tokens
+        if delta.text or delta.infos or delta.tokens or delta.finish:
+            deltas.append((job, delta))
         return delta.finish is not None
 
-    def _fail(self, rows: list[Writing], deltas: Deltas) -> None:
-        """A defect of ours: these texts end, the engine goes on."""
+    def _fail(self, jobs: list[SequenceJob], deltas: Deltas) -> None:
+        """After an internal error: these jobs end, the engine continues."""
         log.exception("the engine failed")
-        deltas += [(row, Delta(finish="error")) for row in rows]
+        deltas += [(job, Delta(finish="error")) for job in jobs]

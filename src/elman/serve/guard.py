@@ -1,12 +1,13 @@
-"""What stands before every route: who asks, from where, and how much; and headers on every answer.
+"""ASGI middleware before every route: checks of host, origin, key and body, and security headers on every response.
 
-A page on another site can make a browser send requests here. So a request must name a host that is ours (else a name
-of the attacker's may have been turned to this address, "DNS rebinding"), must come from our own page if it comes from
-a page at all, and its body must be JSON by name (see fields.py), which a form of another site cannot send.
+A page on another site can make a browser send requests to this service. So a request must name a host that is ours
+(otherwise the attacker's domain may point to this address: DNS rebinding), must come from our own page if it comes from
+a page at all, and its body must be declared as JSON (see app.py), which a form on another site cannot do.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import socket
@@ -18,9 +19,10 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elman.errors import ArgumentError
-from elman.serve.problems import ApiError
+from elman.serve.errors import ApiError, timed_out
+from elman.serve.limits import Limits
 
-KEYED = ("/v1/", "/metrics", "/openapi.json")  # all but /health and the page's own files
+KEY_PATHS = ("/v1/", "/metrics", "/openapi.json")  # everything but /health and the files of the page
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -45,44 +47,52 @@ def is_loopback(host: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Doors:
-    """Who may come in."""
+class AccessPolicy:
+    """Who may use the service."""
 
-    host: str  # that the service listens on
-    key: str = ""  # that clients must have; none if it is empty
+    host: str  # address that the service listens on
+    key: str = ""  # that clients must send; empty: none
     hosts: tuple[str, ...] = ()  # other names by which it is reached
-    origins: tuple[str, ...] = ()  # other sites whose pages may ask
-    max_body: int = 1 << 20
+    origins: tuple[str, ...] = ()  # other sites whose pages may use it
 
     def __post_init__(self) -> None:
         key = self.key.strip()
-        if self.key and not (key and key.isprintable()):  # what is no UTF-8 in the environment cannot be printed either
-            raise ArgumentError("The key", expected="characters that can be printed", do="Set ELMAN_API_KEY to others.")
+        if self.key and not (key and key.isprintable()):  # bytes that are not UTF-8 are not printable either
+            raise ArgumentError("The key", expected="printable characters", do="Set ELMAN_API_KEY to another one.")
         object.__setattr__(self, "key", key)
 
-    def knows_host(self, header: str) -> bool:
+    def allows_host(self, header: str) -> bool:
         name = _host_name(header)
         if is_loopback(name) or name in {host.lower() for host in (self.host, *self.hosts)}:
             return bool(name)
         if is_loopback(self.host):
             return False
-        return _is_address(name) or name == socket.gethostname().lower()  # an address cannot be turned elsewhere
+        return _is_address(name) or name == socket.gethostname().lower()  # an address cannot be rebound
 
-    def knows_origin(self, origin: str, host: str) -> bool:
+    def allows_origin(self, origin: str, host: str) -> bool:
         try:
             return origin in self.origins or urlsplit(origin).netloc.lower() == host.lower()
-        except ValueError:  # no address at all
+        except ValueError:  # not a URL
             return False
 
-    def knows_key(self, authorization: str) -> bool:
+    def allows_key(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
-        same = hmac.compare_digest(given.strip(" \t").encode("latin-1"), self.key.encode())  # bytes, as they came
+        same = hmac.compare_digest(given.strip(" \t").encode("latin-1"), self.key.encode())  # the bytes as sent
         return scheme.lower() == "bearer" and same
+
+    def warnings(self) -> Iterable[str]:
+        """What to tell the person who starts the service."""
+        if not is_loopback(self.host):
+            if self.key:
+                yield f"Listening on {self.host}: anyone who reaches this machine and has the key can use the service."
+            else:
+                yield f"Listening on {self.host} without a key: anyone who reaches this machine can use the service."
+                yield "Set ELMAN_API_KEY to require a key; without one, trainings cannot be started from the page."
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, doors: Doors) -> None:
-        self.app, self.doors = app, doors
+    def __init__(self, app: ASGIApp, policy: AccessPolicy, limits: Limits) -> None:
+        self.app, self.policy, self.limits = app, policy, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,7 +105,7 @@ class Guard:
                 headers = message.setdefault("headers", [])
                 headers += RAW_HEADERS
                 if not any(name == b"cache-control" for name, _ in headers):
-                    headers.append((b"cache-control", b"no-store" if _is_keyed(scope["path"]) else b"no-cache"))
+                    headers.append((b"cache-control", b"no-store" if needs_key(scope["path"]) else b"no-cache"))
             await send(message)
 
         try:
@@ -103,26 +113,26 @@ class Guard:
         except ApiError as error:
             await error.response()(scope, receive, send_with_headers)
             return
-        await self.app(scope, self._counted(receive), send_with_headers)
+        await self.app(scope, self._bounded(receive), send_with_headers)
 
     def _check(self, scope: Scope) -> None:
-        headers, doors = Headers(scope=scope), self.doors
+        headers, policy = Headers(scope=scope), self.policy
         host = headers.get("host", "")
-        if not doors.knows_host(host):
+        if not policy.allows_host(host):
             raise ApiError(
                 403,
                 f"The host {host[:100]!r} is not a name of this service. elman serve --allow-host adds one.",
                 code="host_not_allowed",
             )
         origin = headers.get("origin")
-        if origin is not None and not doors.knows_origin(origin, host):
+        if origin is not None and not policy.allows_origin(origin, host):
             raise ApiError(
                 403,
-                f"Pages of {origin[:100]!r} may not use this service. elman serve --allow-origin lets them.",
+                f"Pages of {origin[:100]!r} may not use this service. elman serve --allow-origin allows them.",
                 code="origin_not_allowed",
             )
-        if doors.key and _is_keyed(scope["path"]) and not doors.knows_key(headers.get("authorization", "")):
-            given = "is not right" if "authorization" in headers else "is missing"
+        if policy.key and needs_key(scope["path"]) and not policy.allows_key(headers.get("authorization", "")):
+            given = "is wrong" if "authorization" in headers else "is missing"
             raise ApiError(
                 401,
                 f"The API key {given}. Send it as Authorization: Bearer KEY.",
@@ -133,39 +143,37 @@ class Guard:
             message = "Content-Length and Transfer-Encoding: expected one of them. Leave one out."
             raise ApiError(400, message, code="ambiguous_length", headers={"Connection": "close"})
         size = headers.get("content-length", "")
-        if size.isdecimal() and int(size) > doors.max_body:
+        if size.isdecimal() and int(size) > self.limits.max_body:
             raise self._too_large()
 
-    def _counted(self, receive: Receive) -> Receive:
-        """A body that does not say how long it is may not be longer either."""
-        size = 0
+    def _bounded(self, receive: Receive) -> Receive:
+        """Bounds the size of a body, declared or not, and the time until it is complete."""
+        size, complete = 0, False
+        deadline = asyncio.get_running_loop().time() + self.limits.max_seconds
 
-        async def receive_and_count() -> Message:
-            nonlocal size
-            message = await receive()
+        async def receive_bounded() -> Message:
+            nonlocal size, complete
+            if complete:  # what comes next is the disconnect, at any time
+                return await receive()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
+            except TimeoutError:
+                raise timed_out(self.limits.max_seconds) from None
+            complete = not message.get("more_body", False)
             size += len(message.get("body", b""))
-            if size > self.doors.max_body:
+            if size > self.limits.max_body:
                 raise self._too_large()
             return message
 
-        return receive_and_count
+        return receive_bounded
 
     def _too_large(self) -> ApiError:
-        return ApiError(413, f"The body is larger than {self.doors.max_body:,} bytes", code="body_too_large")
+        return ApiError(413, f"The body is larger than {self.limits.max_body:,} bytes", code="body_too_large")
 
 
-def warnings(doors: Doors) -> Iterable[str]:
-    """What a person should know before the doors open."""
-    if not is_loopback(doors.host):
-        if doors.key:
-            yield f"Listening on {doors.host}: whoever reaches this machine and has the key can use the service."
-        else:
-            yield f"Listening on {doors.host} without a key: whoever reaches this machine can use the service."
-            yield "Set ELMAN_API_KEY to ask for a key; until then no training can be started from the page."
-
-
-def _is_keyed(path: str) -> bool:
-    return path.startswith(KEYED) or path == "/v1"
+def needs_key(path: str) -> bool:
+    return path.startswith(KEY_PATHS) or path == "/v1"
 
 
 def _host_name(header: str) -> str:

@@ -12,14 +12,14 @@ from elman.errors import RangeError
 class Limits:
     max_body: int = 1 << 20  # bytes of a request
     max_prompt: int = 20_000  # tokens of a prompt
-    max_tokens: int = 4096  # tokens that a request may have written for each text
-    max_sequences: int = 64  # texts that are written at the same time
-    max_streams: int = 32  # clients that follow runs in training
-    max_connections: int = 512  # connections at the same time; never more than half of the files that may be open
+    max_tokens: int = 4096  # tokens to generate for each text
+    max_sequences: int = 64  # texts that are generated at the same time
+    max_streams: int = 32  # clients that follow the metrics of runs at the same time
+    max_connections: int = 512  # connections at the same time; at most half of the files that may be open
     max_trainings: int = 100  # trainings that may be started on the page, one at a time
-    max_training_memory: int = 4 << 30  # bytes of memory of such a training; never more than half of the machine's
-    max_training_disk: int = 4 << 30  # bytes of disk of all of them; never more than half of what is free
-    max_seconds: float = 60.0  # that a request may take
+    max_training_memory: int = 4 << 30  # bytes of memory of such a training; at most half of the machine's
+    max_training_disk: int = 4 << 30  # bytes of disk of all of them; at most half of the free space
+    max_seconds: float = 60.0  # duration of a request
 
     def check(self) -> Limits:
         for field in fields(self):

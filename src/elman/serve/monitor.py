@@ -1,4 +1,4 @@
-"""GET /metrics for Prometheus: requests, their time, tokens, and how full the engine is."""
+"""GET /metrics for Prometheus: requests, their duration, tokens, and the load of the engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -17,18 +16,18 @@ from elman.serve.engine import Engine
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class _EngineFigures(Collector):
-    """Read from the engine when somebody asks: counting costs it nothing."""
+class _EngineMetrics(Collector):
+    """Read from the engine at each scrape: counting costs it nothing."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
     def collect(self) -> Iterator[Metric]:
         engine = self.engine
-        yield GaugeMetricFamily("elman_texts_active", "Texts that are being written.", engine.active)
-        tokens = CounterMetricFamily("elman_tokens", "Tokens that were read and written.", labels=["kind"])
+        yield GaugeMetricFamily("elman_texts_active", "Texts that are being generated.", engine.active)
+        tokens = CounterMetricFamily("elman_tokens", "Tokens that were read and generated.", labels=["kind"])
         tokens.add_metric(["prompt"], engine.tokens_read)
-        tokens.add_metric(["completion"], engine.tokens_written)
+        tokens.add_metric(["completion"], engine.tokens_generated)
         yield tokens
         yield CounterMetricFamily("elman_turns", "Turns of the engine.", engine.turns)
 
@@ -36,11 +35,11 @@ class _EngineFigures(Collector):
 class Monitor:
     def __init__(self, engine: Engine) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_EngineFigures(engine))
+        self.registry.register(_EngineMetrics(engine))
         ProcessCollector(registry=self.registry)
         self.requests = Counter("elman_requests", "Requests.", ["route", "status"], registry=self.registry)
         self.seconds = Histogram(
-            "elman_request_seconds", "Time of a request.", ["route"], buckets=SECONDS, registry=self.registry
+            "elman_request_seconds", "Duration of a request.", ["route"], buckets=SECONDS, registry=self.registry
         )
         self._first = Histogram(
             "elman_first_token_seconds", "Time to the first token.", buckets=SECONDS, registry=self.registry
@@ -49,27 +48,28 @@ class Monitor:
     def first_token(self, seconds: float) -> None:
         self._first.observe(seconds)
 
-    async def metrics(self, request: Request) -> Response:
+    async def metrics(self) -> Response:
+        """Metrics for Prometheus."""
         return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
 
-    def watch(self, app: ASGIApp) -> ASGIApp:
-        async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+    def middleware(self, app: ASGIApp) -> ASGIApp:
+        async def measured(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
                 await app(scope, receive, send)
                 return
-            status, began = 500, time.monotonic()
+            status, start = 500, time.monotonic()
 
-            async def send_and_see(message: Message) -> None:
+            async def send_and_record(message: Message) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start":
                     status = message["status"]
                 await send(message)
 
             try:
-                await app(scope, receive, send_and_see)
+                await app(scope, receive, send_and_record)
             finally:
                 route = getattr(scope.get("endpoint"), "__name__", "other")
                 self.requests.labels(route, str(status)).inc()
-                self.seconds.labels(route).observe(time.monotonic() - began)
+                self.seconds.labels(route).observe(time.monotonic() - start)
 
-        return watched
+        return measured

@@ -1,4 +1,4 @@
-"""The runs that were named, and no others: each by its name, its model loaded when it is wanted and when it changes."""
+"""The served runs by name; a model is loaded when it is first used, and again when its file changes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from elman.errors import RunError
 from elman.models.language_run import config_of, vocabulary_of
 from elman.models.loading import MODELS, load_predictor
 from elman.models.sequence_run import terms_of
-from elman.serve.events import in_training
-from elman.serve.problems import ApiError
+from elman.serve.errors import ApiError
+from elman.serve.metrics_stream import is_training
 from elman.serve.stepper import Stepper
 from elman.training.metrics import UNITS
 from elman.training.run import Run
@@ -26,7 +26,7 @@ from elman.training.run import Run
 if TYPE_CHECKING:
     from elman.models import LanguageModel
 
-RECENT = 1.0  # seconds
+RECHECK_SECONDS = 1.0  # between two looks at the file of a model
 
 
 class Loaded(NamedTuple):
@@ -34,7 +34,7 @@ class Loaded(NamedTuple):
     stepper: Stepper | None  # of a language model
 
 
-class Served:
+class ServedRun:
     """A run with a name."""
 
     def __init__(self, name: str, path: Path) -> None:
@@ -42,15 +42,15 @@ class Served:
         self.run = Run(path)
         self.task = str(self.run.config.get("task"))
         if self.task not in MODELS:
-            raise RunError(f"{path}", expected=f"a run to {', '.join(MODELS)}", got=repr(self.task))
+            raise RunError(f"{path}", expected=f"a run with a task of {', '.join(MODELS)}", got=repr(self.task))
         self.vocabulary = None
         if self.task == "lm":
-            config_of(self.run)  # raises where it is damaged
+            config_of(self.run)  # raises if it is damaged
             self.vocabulary = vocabulary_of(self.run)
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
         self._stamp: tuple[int, ...] = ()
-        self._looked = float("-inf")
+        self._checked = float("-inf")
 
     @property
     def file(self) -> Path:
@@ -66,11 +66,11 @@ class Served:
 
     @property
     def recent(self) -> Loaded | None:
-        """The model, if the file was looked at a moment ago: a look at it lets other threads have Python."""
-        return self._loaded if time.monotonic() - self._looked < RECENT else None
+        """The model, if its file was checked a moment ago: checking it releases the GIL to other threads."""
+        return self._loaded if time.monotonic() - self._checked < RECHECK_SECONDS else None
 
     def load(self) -> Loaded:
-        """The model as it is now: a run in training writes a better one from time to time."""
+        """The current model: a run in training saves a new one from time to time."""
         with self._lock:
             found = self.file.stat()
             stamp = found.st_ino, found.st_size, found.st_mtime_ns
@@ -78,11 +78,11 @@ class Served:
                 model = load_predictor(self.path)
                 stepper = Stepper(model.writer) if self.task == "lm" else None
                 self._loaded, self._stamp = Loaded(model, stepper), stamp
-            self._looked = time.monotonic()
+            self._checked = time.monotonic()
             return self._loaded
 
-    def facts(self) -> dict[str, Any]:
-        """What config.json says that a page may want to show."""
+    def summary(self) -> dict[str, Any]:
+        """What the page shows of config.json."""
         config, corpus = self.run.config, self.run.config.get("corpus")
         return {
             "name": self.name,
@@ -100,7 +100,7 @@ class Served:
 
     @cached_property
     def inputs(self) -> dict[str, Any] | None:
-        """What a model of whole sequences takes: char, byte or word strings, lists, numbers, a vector or a label."""
+        """What predict takes: strings of char, byte or word tokens, lists, numbers, a vector or a label."""
         if self.task == "lm":
             return None
         found = terms_of(self.run).inputs
@@ -112,20 +112,20 @@ class Served:
 
 class Registry:
     def __init__(self, paths: Iterable[Path] = ()) -> None:
-        self._runs: dict[str, Served] = {}
+        self._runs: dict[str, ServedRun] = {}
         for path in paths:
             served = self.add(path)
             if served.ready:
-                served.load()  # now: a damaged one is refused before anybody waits for it
+                served.load()  # a damaged model is refused at the start
 
-    def __iter__(self) -> Iterator[Served]:
+    def __iter__(self) -> Iterator[ServedRun]:
         return iter(list(self._runs.values()))
 
     def __len__(self) -> int:
         return len(self._runs)
 
-    def add(self, path: Path) -> Served:
-        """Under the name of its folder, or NAME-2, NAME-3 … where that is taken."""
+    def add(self, path: Path) -> ServedRun:
+        """Serve a run under the name of its folder, or NAME-2, NAME-3 … if that is taken."""
         path = Path(os.path.abspath(path))
         name, number = path.name, 1
         while name in self._runs:
@@ -133,41 +133,41 @@ class Registry:
             name = f"{path.name}-{number}"
         if not name:
             raise RunError(f"{path} has no name")
-        served = self._runs[name] = Served(name, path)
+        served = self._runs[name] = ServedRun(name, path)
         return served
 
-    def get(self, name: str | None) -> Served:
-        """The run of this name; the first one where none is named."""
+    def get(self, name: str | None) -> ServedRun:
+        """The run with this name; the first one if the name is None."""
         if name is None and self._runs:
             return next(iter(self._runs.values()))
         if name not in self._runs:
-            known = f"Runs are {', '.join(list(self._runs)[:20])}" if self._runs else "None is served"
-            what = "No run is named" if name is None else f"There is no run {name[:100]!r}"
-            raise ApiError(404, f"{what}. {known}.", code="model_not_found", param="model")
+            known = f"The runs are {', '.join(list(self._runs)[:20])}" if self._runs else "No run is served"
+            what = "" if name is None else f"There is no run {name[:100]!r}. "
+            raise ApiError(404, f"{what}{known}.", code="model_not_found", param="model")
         return self._runs[name]
 
     async def model(self, name: str | None) -> Loaded:
-        """The model of a run; what a client cannot have is said in the client's form."""
+        """The model of a run; ApiError if there is none."""
         served = self.get(name)
         recent = served.recent
         return recent if recent is not None else await asyncio.to_thread(self._load, served)
 
-    def _load(self, served: Served) -> Loaded:
+    def _load(self, served: ServedRun) -> Loaded:
         if not served.path.is_dir():
             raise ApiError(404, f"{served.name!r} was deleted", code="model_not_found", param="model")
         if not served.ready:
-            why = "it is still in training" if in_training(served.path) else "its training ended before it had one"
+            why = "it is still in training" if is_training(served.path) else "its training ended before it saved one"
             raise ApiError(409, f"{served.name!r} has no model yet: {why}", code="model_not_ready")
         try:
             return served.load()
         except (RunError, OSError) as error:
-            why = str(error).replace(str(served.path), served.name)  # a client need not know where it is
+            why = str(error).replace(str(served.path), served.name)  # without paths of this machine
             raise ApiError(409, f"{served.name!r} cannot be loaded: {why}", code="model_not_ready") from None
 
     async def language_model(self, name: str | None) -> tuple[LanguageModel, Stepper]:
         served = self.get(name)
         if served.task != "lm":
-            message = f"{served.name!r} is a run to {served.task}: it writes no text. See /v1/elman/predict."
+            message = f"{served.name!r} is a run for {served.task}, not a language model. Use /v1/elman/predict."
             raise ApiError(400, message, code="wrong_task", param="model")
         model, stepper = await self.model(name)
         assert stepper is not None

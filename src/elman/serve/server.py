@@ -1,4 +1,4 @@
-"""Uvicorn around the service: it listens where it was told, and stops when asked to, after what it has begun."""
+"""Uvicorn with the service: it listens on an address, and shuts down after the requests that it has started."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from elman.serve.connections import QUEUE, AcceptErrors, Connection, bounds
 from elman.serve.limits import Limits
 
 CANCEL_SECONDS = 5  # from the end of all connections to the end of their requests
-SWITCH = 0.0005  # seconds that a thread may keep the others from Python: the engine waits for nothing longer
+SWITCH = 0.0005  # seconds after which a thread gives the GIL to another: shortens the waits of the engine
 
 
 def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> socket.socket:
-    """A socket at this address; port 0 takes a free one. A client that takes nothing for 2 max_seconds is cut off."""
+    """A socket at this address; port 0 takes a free one. A client that reads nothing for 2 max_seconds is cut off."""
     if not 0 <= port < 65536:
         raise RangeError("--port", expected="0 to 65535", got=port)
     try:
@@ -35,7 +35,7 @@ def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> soc
     try:
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it; a close would wait for such a client for good
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by connections; close() would wait forever
             milliseconds = max(1, int(min(2000 * max_seconds, 2**31 - 1)))
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         listener.bind(address)
@@ -43,7 +43,7 @@ def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> soc
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            do = "Choose another with --port; 0 takes any that is free."
+            do = "Choose another with --port; 0 takes a free one."
             raise ArgumentError(f"Port {port} of {host} is in use", do=do) from None
         raise ArgumentError(f"--host {host} --port {port}", got=error.strerror) from None
     return listener
@@ -58,7 +58,7 @@ def url(listener: socket.socket) -> str:
 class Server(uvicorn.Server):
     def __init__(self, service: Service, grace: float | None = None) -> None:
         """`grace`: seconds that requests have to end when the server shuts down; max_seconds by default."""
-        limits, self.ending = service.limits, service.ending
+        limits, self.closing = service.limits, service.closing
         self.grace = limits.max_seconds if grace is None else grace
 
         class Bounded(Connection):
@@ -70,10 +70,10 @@ class Server(uvicorn.Server):
                 service,
                 lifespan="on",
                 ws="none",
-                # h11 bounds the headers of a request: httptools, where it is installed, takes any amount
+                # h11 bounds the headers of a request: httptools accepts any size
                 http=Bounded,
-                backlog=Bounded.at_once,  # asyncio accepts so many in a turn
-                log_level="error",  # its warnings are about clients, who could fill a disk with them
+                backlog=Bounded.at_once,  # asyncio accepts this many in one turn of the event loop
+                log_level="error",  # its warnings are about clients, which could fill a disk with them
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
@@ -86,21 +86,21 @@ class Server(uvicorn.Server):
         asyncio.get_running_loop().set_exception_handler(AcceptErrors())
         await super().startup(sockets)
         for listener in sockets or ():
-            listener.listen(QUEUE)  # asyncio has set it to the backlog, where a burst of clients would wait for seconds
+            listener.listen(QUEUE)  # asyncio has set it to backlog: a burst of clients would wait for seconds
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal lets requests end, the second does not; neither is an error."""
+        """After the first signal requests are finished, after the second they are not; neither is an error."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.ending.set()
+        self.closing.set()
         self.connection_class.closing = True
-        # a client that does not read its answer must not hold up the end, and is no error of ours
+        # a client that does not read its response must not delay the shutdown, and is not an error
         timer = asyncio.get_running_loop().call_later(self.grace, self._abort_connections)
         await super().shutdown(sockets)
         timer.cancel()
-        if self.force_exit:  # clients are cut off; trainings are stopped even then, which uvicorn would skip
+        if self.force_exit:  # trainings are stopped even then, which uvicorn would skip
             self._abort_connections()
             if self.server_state.tasks:
                 await asyncio.wait(self.server_state.tasks, timeout=5)
@@ -112,7 +112,7 @@ class Server(uvicorn.Server):
 
 
 def serve(service: Service, listener: socket.socket) -> None:
-    """Until a signal comes."""
+    """Serve until a signal arrives."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
@@ -123,7 +123,7 @@ def serve(service: Service, listener: socket.socket) -> None:
 
 @contextmanager
 def serving(service: Service, listener: socket.socket) -> Iterator[str]:
-    """The same beside other work, for as long as the context lasts; gives the address."""
+    """Serve in a thread as long as the context lasts; yields the address."""
     server = Server(service, grace=3)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="elman-serve", daemon=True)
     thread.start()

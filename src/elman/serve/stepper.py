@@ -1,7 +1,7 @@
-"""Any number of texts of one model, side by side: prompts are read, tokens are written, each as if it were alone.
+"""One model and any number of texts: read their prompts and generate their tokens, each text as if it were alone.
 
-Compiled products give a row the same bits whatever stands beside it. Where nothing is compiled, rows are computed one
-by one, which keeps that true.
+Compiled products give a row the same bits whatever rows are beside it. Without compiled kernels rows are computed one
+by one, which gives the same guarantee.
 """
 
 from __future__ import annotations
@@ -13,24 +13,27 @@ import numpy as np
 from elman.maths.arrays import Array
 from elman.models.sampling import Sampling, Writer
 from elman.network import DecoderState, check_ids
-from elman.serve.transcript import names
+from elman.serve.detokenizer import token_names
 
 
 class Stepper:
-    """A model with its weights packed once."""
+    """A model whose weights are packed once."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer, self.network, self.parameters = writer, writer.network, writer.parameters
-        self.vocabulary, self.names = writer.vocabulary, names(writer.vocabulary)
+        self.vocabulary, self.names = writer.vocabulary, token_names(writer.vocabulary)
         self.decoder = writer.decoder()
-        self.zero_state = self.network.stack.zero_state(1, self.parameters.buffer.dtype)  # which nobody writes to
+        self.zero_state = self.network.stack.zero_state(1, self.parameters.buffer.dtype)  # shared: never written to
 
     @property
     def compiled(self) -> bool:
         return self.decoder.sampler is not None
 
     def read(self, texts: Sequence[Array], state: Array) -> Array:
-        """All states (L, P, T+1, B, H) from (L, P, B, H) on, T that of the longest text: past its end a row's stays."""
+        """All states (L, P, T+1, B, H), starting with `state` (L, P, B, H); T is the length of the longest text.
+
+        Past the end of its text the state of a row stays the same.
+        """
         if not self.compiled and len(texts) > 1:
             alone = [self.read([text], state[:, :, [i]]) for i, text in enumerate(texts)]
             T = max(map(len, texts))
@@ -45,14 +48,14 @@ class Stepper:
         return np.stack([layer.s for layer in trace.traces])
 
     def logits(self, h: Array) -> Array:
-        """o of states of the top layer, (…, H) to (…, Y)."""
+        """Logits (…, Y) of states h (…, H) of the top layer."""
         output = self.decoder.packed.output
         if self.compiled:
             return output.forward(h)
         o = np.concatenate([output.forward(row[np.newaxis]) for row in h.reshape(-1, h.shape[-1])])
         return o.reshape(*h.shape[:-1], -1)
 
-    def write(self, o: Array, state: Array, uniforms: Array, how: Sequence[Sampling]) -> tuple[Array, Array]:
-        """n tokens for each of B texts, (n, B), and the state (L, P, B, H) after them; o (B, Y) becomes theirs too."""
-        tokens, after = self.decoder.write(o, DecoderState(state), uniforms, how)
+    def generate(self, o: Array, state: Array, uniforms: Array, sampling: Sequence[Sampling]) -> tuple[Array, Array]:
+        """Tokens (n, B) for uniforms (n, B), and the state (L, P, B, H) after them; o (B, Y) is updated in place."""
+        tokens, after = self.decoder.write(o, DecoderState(state), uniforms, sampling)
         return tokens, after.state

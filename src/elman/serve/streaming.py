@@ -1,4 +1,4 @@
-"""Work for a client that may go away, and events that are sent to it as they come."""
+"""Work that stops when the client disconnects, and server-sent events."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from starlette.types import Receive, Scope, Send
 R = TypeVar("R")
 
 
-async def while_there(receive: Receive, work: Coroutine[Any, Any, R], seconds: float | None = None) -> R | None:
-    """The result of the work; None, and it is given up, where the client goes away or so much time passes before."""
-    gone, working = asyncio.create_task(_gone(receive)), asyncio.create_task(work)
+async def until_disconnect(receive: Receive, work: Coroutine[Any, Any, R], seconds: float | None = None) -> R | None:
+    """The result of the work; None, and the work is cancelled, if the client disconnects or the time is up before."""
+    disconnect, working = asyncio.create_task(_disconnect(receive)), asyncio.create_task(work)
     try:
-        await asyncio.wait({gone, working}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({disconnect, working}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return working.result() if working.done() else None
     finally:
-        gone.cancel()
+        disconnect.cancel()
         working.cancel()
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-class Events(Response):
-    """Server-sent events: two tasks a client and no timer a chunk, because many come at once."""
+class EventStream(Response):
+    """Server-sent events with two tasks for each client and no timer for each chunk, because there can be many."""
 
     media_type = "text/event-stream"
 
@@ -39,7 +39,7 @@ class Events(Response):
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await while_there(receive, self._send(send), self.seconds)
+        await until_disconnect(receive, self._send(send), self.seconds)
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

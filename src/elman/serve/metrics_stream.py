@@ -1,7 +1,7 @@
-"""The rows of metrics.jsonl as events: those that are there, then new ones as they are written.
+"""The rows of metrics.jsonl as server-sent events: those that exist, then new ones as they are written.
 
-Event `rows` is a list of rows; `reset` says that the file was cut or replaced: forget all rows, they come again;
-`state` says whether somebody is training the run, after the first rows and whenever it changes.
+Event `rows` is a list of rows; `reset` says that the file was truncated or replaced and all rows come again; `state`
+says whether a process is training the run, after the first rows and whenever it changes.
 """
 
 from __future__ import annotations
@@ -18,51 +18,51 @@ from typing import Any
 from sse_starlette import ServerSentEvent
 
 from elman.files import open_regular
-from elman.serve.plain import dumps
+from elman.serve.json_response import dumps
 
 if sys.platform != "win32":
     import fcntl
 
-EVERY = 0.25  # seconds from one look at the file to the next
-QUIET = 8  # looks without a row, after which it is asked whether somebody still trains
-TOGETHER = 500  # rows in an event
-PIECE = 1 << 18  # bytes that are read at a time: the file of a long run is large, and many may follow it
+POLL_SECONDS = 0.25  # between two reads of the file
+QUIET_POLLS = 8  # polls without a row, after which the lock of the run is checked
+MAX_ROWS = 500  # in an event
+CHUNK = 1 << 18  # bytes that are read at a time: the file of a long run is large, and many clients may follow it
 
 
-class Follower:
-    """Reads what was added to a file since the last time, a piece at a time."""
+class MetricsFollower:
+    """Reads what was added to a file since the last call, one chunk at a time."""
 
-    more = False  # whether there is another piece already
+    more = False  # whether another chunk is available
 
     def __init__(self, path: Path) -> None:
         self.path, self._at, self._file_number = path, 0, 0
 
     def events(self) -> list[tuple[str, str]]:
-        """Kinds of events and their JSON, of whole lines only: the last may be half-written."""
-        told: list[tuple[str, str]] = []
+        """Kinds of events and their JSON, of complete lines only."""
+        events: list[tuple[str, str]] = []
         self.more = False
         try:
             with open_regular(self.path) as file:
                 found = os.fstat(file.fileno())
                 if self._at and (found.st_size < self._at or found.st_ino != self._file_number):
                     self._at = 0
-                    told.append(("reset", "{}"))
+                    events.append(("reset", "{}"))
                 self._file_number = found.st_ino
                 file.seek(self._at)
-                new = file.read(PIECE)
+                new = file.read(CHUNK)
         except OSError:
-            return told  # not there yet
+            return events  # it does not exist yet
         end = new.rfind(b"\n") + 1
-        if not end and len(new) == PIECE:  # no row is as long: it is passed over
-            end = PIECE
+        if not end and len(new) == CHUNK:  # longer than any row: skipped
+            end = CHUNK
         self._at += end
         self.more = end > 0 and self._at < found.st_size
         rows = list(filter(None, map(_row, new[:end].splitlines())))
-        return [*told, *(("rows", f"[{','.join(rows[i : i + TOGETHER])}]") for i in range(0, len(rows), TOGETHER))]
+        return [*events, *(("rows", f"[{','.join(rows[i : i + MAX_ROWS])}]") for i in range(0, len(rows), MAX_ROWS))]
 
 
 def _row(line: bytes) -> str:
-    """A row as JSON, "" if the line is none: a file may hold anything, and NaN is no JSON."""
+    """A row as JSON, "" if the line is not one: the file can contain anything, and NaN is not JSON."""
     try:
         row = json.loads(line)
         return dumps({name: _cell(name, value) for name, value in row.items()}) if isinstance(row, dict) else ""
@@ -71,12 +71,12 @@ def _row(line: bytes) -> str:
 
 
 def _cell(name: str, value: Any) -> Any:
-    """null where a column holds what it should not: a page that expects a number cannot show a text."""
+    """None if the type is wrong: a page that expects a number cannot show a text."""
     kinds = str if name == "sample" else dict if name == "gradient_norms" else int | float
     return value if isinstance(value, kinds) and not isinstance(value, bool) else None
 
 
-def in_training(path: Path) -> bool:
+def is_training(path: Path) -> bool:
     """Whether a process holds the lock of the run."""
     if sys.platform == "win32":
         return False
@@ -94,12 +94,12 @@ def in_training(path: Path) -> bool:
 
 
 async def follow(
-    path: Path, ending: threading.Event, reading: asyncio.Semaphore
+    path: Path, closing: threading.Event, reading: asyncio.Semaphore
 ) -> AsyncGenerator[ServerSentEvent, None]:
-    """All events of a run until the service ends; if it does already, those until now. Clients read by turns."""
-    follower, training, quiet = Follower(path / "metrics.jsonl"), None, 0
+    """All events of a run until `closing` is set; if it is set, those until now. `reading` bounds concurrent reads."""
+    follower, training, quiet = MetricsFollower(path / "metrics.jsonl"), None, 0
     while True:
-        last = ending.is_set()
+        last = closing.is_set()
         async with reading:
             new = await asyncio.to_thread(follower.events)
         for kind, value in new:
@@ -107,12 +107,12 @@ async def follow(
         if follower.more:
             continue
         quiet = 0 if new and training else quiet + 1
-        if training is None or quiet >= QUIET or last:
+        if training is None or quiet >= QUIET_POLLS or last:
             quiet = 0
-            now = in_training(path)
+            now = is_training(path)
             if now != training:
                 training = now
                 yield ServerSentEvent(dumps({"training": now}), event="state", sep="\n")
         if last:
             return
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(POLL_SECONDS)

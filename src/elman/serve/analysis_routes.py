@@ -1,0 +1,161 @@
+"""Analyses of a model while it reads a text, as JSON: gradient flow, spectra, units, and every equation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from starlette.responses import Response
+
+from elman.errors import DataError, VocabularyError
+from elman.look.flow import GradientFlow, flow_of, memory_horizon
+from elman.look.flow_verdict import verdicts
+from elman.look.spectra import Spectrum, jacobian_spectra, lyapunov_exponents, saturation, spectrum
+from elman.look.steps import steps_data
+from elman.look.traces import trace
+from elman.look.units import rank_units, read_text
+from elman.maths.arrays import Array
+from elman.models import LanguageModel
+from elman.serve.errors import invalid, unknown_token
+from elman.serve.json_response import JsonResponse, to_jsonable
+from elman.serve.limits import Limits
+from elman.serve.registry import Registry
+from elman.serve.schemas import FlowRequest, ReadRequest, StepsRequest, TextRequest, UnitsRequest
+from elman.serve.worker import Worker
+
+EXPONENTS, JACOBIANS = 32, 6
+
+
+class AnalysisRoutes:
+    def __init__(self, registry: Registry, limits: Limits, worker: Worker) -> None:
+        self.registry, self.limits, self.worker = registry, limits, worker
+
+    async def flow(self, body: FlowRequest) -> Response:
+        """How gradients flow back through a text."""
+        model = await self._model(body)
+        return await self._respond("text", lambda: _flow(model, body.text, body.steps))
+
+    async def spectra(self, body: FlowRequest) -> Response:
+        """Spectra, Lyapunov exponents and saturation along a text."""
+        model = await self._model(body)
+        return await self._respond("text", lambda: _spectra(model, body.text, body.steps))
+
+    async def units(self, body: UnitsRequest) -> Response:
+        """Units that track a readable feature of a text."""
+        model = await self._model(body)
+        return await self._respond("text", lambda: _units(model, body.text, body.count))
+
+    async def read(self, body: ReadRequest) -> Response:
+        """A text token by token: surprise, alternatives and the activation of a unit."""
+        model = await self._model(body)
+        stack = model.network_.stack
+        if body.layer >= stack.layers or (body.unit is not None and body.unit >= stack.hidden):
+            raise invalid("unit", f"a unit of the {stack.layers} × {stack.hidden} units of the network")
+        return await self._respond("text", lambda: _read(model, body))
+
+    async def steps(self, body: StepsRequest) -> Response:
+        """Every equation of a short text with its numbers; without a model those of a small random network."""
+        model = None if body.model is None else (await self.registry.language_model(body.model))[0]
+        return await self._respond("input", lambda: steps_data(body.input, body.target, model=model, shown=body.shown))
+
+    async def _model(self, body: TextRequest) -> LanguageModel:
+        if len(body.text) > self.limits.max_prompt:
+            raise invalid("text", f"at most {self.limits.max_prompt} characters")
+        return (await self.registry.language_model(body.model))[0]
+
+    async def _respond(self, param: str, analyze: Callable[[], dict[str, Any]]) -> Response:
+        try:
+            # serialized in the worker as well: it can be long
+            response: Response = await self.worker.run(lambda: JsonResponse(to_jsonable(analyze())))
+            return response
+        except VocabularyError as error:
+            raise unknown_token(param, error) from None
+
+
+def _ids(model: LanguageModel, text: str) -> Array:
+    """At least two token ids; unknown words are <unk>."""
+    vocabulary = model.vocabulary_
+    ids: Array = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error").astype(np.int64)
+    if len(ids) < 2:
+        raise DataError("text", expected="at least two tokens: the second is the first that can be predicted")
+    return ids
+
+
+def _flow(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
+    """‖∂L[t]/∂h[k]‖ for every t and k, what is left at each lag, and a verdict."""
+    ids = _ids(model, text)[: steps + 1]
+    found = flow_of(trace(model.network_, model.parameters_, ids[:-1]), ids[1:])
+    names = model.vocabulary_.tokens
+    return {
+        "tokens": [names[i] for i in ids],
+        "losses": found.losses,
+        "layers": [_flow_layer(found, layer) for layer in range(found.layers)],
+        "verdicts": verdicts(found, reach=model.config_.training.k2),
+    }
+
+
+def _flow_layer(found: GradientFlow, layer: int) -> dict[str, Any]:
+    activation, recurrent = found.factors(layer)
+    return {
+        "map": _rounded(found.d_h[layer]),  # (T, T+1); null where L[t] does not depend on h[k]
+        "by_lag": found.by_lag(layer),
+        "activation": activation,
+        "recurrent": recurrent,
+        "horizon": memory_horizon(found, layer),
+    }
+
+
+def _spectra(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
+    """Of W_hh, of some step Jacobians, the Lyapunov exponents, and the saturation of the activation."""
+    layers = []
+    for layer in trace(model.network_, model.parameters_, _ids(model, text)[:steps]).layers:
+        jacobians = jacobian_spectra(layer, count=JACOBIANS)
+        layers.append(
+            {
+                "W_hh": _spectrum(spectrum(layer.p["W_hh"])),
+                "jacobians": {"steps": jacobians.steps, **_spectrum(jacobians.spectra)},
+                "lyapunov": lyapunov_exponents(layer, count=min(EXPONENTS, model.network_.stack.hidden)),
+                "saturation": saturation(layer.h, activation=layer.cell.activation),
+            }
+        )
+    return {"layers": layers}
+
+
+def _spectrum(found: Spectrum) -> dict[str, Any]:
+    pairs = np.stack([found.eigenvalues.real, found.eigenvalues.imag], axis=-1)  # (…, H, 2)
+    return {"radius": found.radius, "singular": _rounded(found.singular), "eigenvalues": _rounded(pairs)}
+
+
+def _units(model: LanguageModel, text: str, count: int) -> dict[str, Any]:
+    """For each readable feature of the text the units that track it best."""
+    ranking = rank_units(read_text(model, text, alternatives=1))
+    features = [
+        {"feature": name, "measure": measure, "units": ranking.best(name, count)} for name, measure, _ in ranking.told()
+    ]
+    return {
+        "features": features,
+        "left_out": ranking.left_out,
+        "fitted": ranking.fitted,
+        "judged": ranking.judged,
+    }
+
+
+def _read(model: LanguageModel, request: ReadRequest) -> dict[str, Any]:
+    """Every token of a text with its surprise, the alternatives and, if requested, the activation of a unit."""
+    reading = read_text(model, request.text, alternatives=request.alternatives)
+    return {
+        "tokens": reading.tokens,
+        "surprise": _rounded(reading.surprise),
+        "alternatives": reading.alternatives,
+        "probabilities": _rounded(reading.probabilities),
+        "activation": None if request.unit is None else _rounded(reading.h[request.layer, :, request.unit]),
+    }
+
+
+def _rounded(values: Array) -> Array:
+    """To five digits, which are enough for a figure."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = np.floor(np.log10(np.abs(values, dtype=np.float64)))
+    scale = 10.0 ** (4 - np.clip(np.where(np.isfinite(digits), digits, 0), -300, 300))
+    return np.asarray(np.round(values * scale) / scale)

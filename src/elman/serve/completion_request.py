@@ -1,0 +1,109 @@
+"""From a completion request to the jobs of the engine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from elman.models.sampling import Sampling
+from elman.serve.detokenizer import Detokenizer
+from elman.serve.errors import ApiError, invalid
+from elman.serve.limits import Limits
+from elman.serve.schemas import CompletionRequest
+from elman.serve.sequence_job import Delta, LogprobOptions, SequenceJob
+from elman.serve.stepper import Stepper
+
+MAX_LOGPROBS = 1 << 19  # numbers in a response: about 14 MB
+
+
+class CompletionParams:
+    """A request after the checks that need the limits of the service or several fields."""
+
+    def __init__(self, request: CompletionRequest, limits: Limits) -> None:
+        self.request, self.limits = request, limits
+        self.prompts = _prompts(request.prompt)
+        if len(self.prompts) * request.n > limits.max_sequences:
+            message = f"{len(self.prompts)} prompts × n = {request.n}: expected at most {limits.max_sequences} texts"
+            raise ApiError(400, message, code="too_many_texts", param="n")
+        if request.max_tokens > limits.max_tokens:
+            raise invalid("max_tokens", f"at most {limits.max_tokens}")
+        if request.best_of not in (None, request.n):
+            raise invalid("best_of", "n: Elman does not choose among texts", code="unsupported_value")
+        if request.stream_options is not None and not request.stream:
+            raise invalid("stream_options", "stream: true beside it")
+        if request.unit is not None and request.logprobs is None:
+            raise invalid("unit", "logprobs beside it: activations are returned with them")
+        self.include_usage = request.stream_options is not None and request.stream_options.include_usage
+        self.seed = random.getrandbits(62) if request.seed is None else request.seed
+        self.stop = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
+        self.sampling = Sampling(request.temperature, request.top_k, request.top_p)
+        self.logprobs: LogprobOptions | None = None
+        if request.logprobs is not None:
+            unit = None if request.unit is None else (request.layer, request.unit)
+            self.logprobs = LogprobOptions(request.logprobs, request.echo, unit)
+
+    def encode(self, prompt: str | list[int], stepper: Stepper) -> tuple[Any, str]:
+        """The token ids of a prompt, and its text for an echo."""
+        vocabulary, unknown = stepper.vocabulary, self.request.unknown
+        if isinstance(prompt, str):
+            if len(prompt) > 8 * self.limits.max_prompt:  # too long in any vocabulary: do not even encode it
+                raise self._too_long()
+            if unknown == "replace" and vocabulary.kind == "char":
+                raise invalid("unknown", "error or skip: a vocabulary of characters has no <unk>")
+            ids = vocabulary.encode(prompt, unknown=unknown)
+            text = prompt
+        else:
+            if not all(0 <= i < len(vocabulary) for i in prompt):
+                raise invalid("prompt", f"token ids from 0 to {len(vocabulary) - 1}")
+            ids, text = np.array(prompt, np.int64), vocabulary.decode(prompt)
+        if len(ids) > self.limits.max_prompt:
+            raise self._too_long()
+        return ids, text
+
+    def _too_long(self) -> ApiError:
+        return invalid("prompt", f"at most {self.limits.max_prompt} tokens", code="context_length_exceeded")
+
+    def count_logprobs(self, prompt: int) -> int:
+        """Log-probabilities in the response for a prompt with this number of tokens, at most."""
+        if self.logprobs is None:
+            return 0
+        tokens = (prompt if self.request.echo else 0) + self.request.max_tokens
+        return self.request.n * tokens * (1 + self.logprobs.top)
+
+    def new_job(
+        self, ids: Any, index: int, stepper: Stepper, on_delta: Callable[[Delta], None], deadline: float
+    ) -> SequenceJob:
+        """Text `index` of those that the seed gives; it starts exactly as LanguageModel.sample starts it."""
+        rng = np.random.default_rng([self.seed, index])
+        initial: list[int] = []
+        logprobs = self.logprobs
+        if not len(ids):
+            first, initial = stepper.writer.prompt("", rng)
+            ids = np.array(first)
+            logprobs = replace(logprobs, prompt=False) if logprobs is not None else None  # the client gave no prompt
+        if logprobs is not None and logprobs.unit is not None:
+            (layer, unit), stack = logprobs.unit, stepper.network.stack
+            if layer >= stack.layers or unit >= stack.hidden:
+                raise invalid("unit", f"a unit of the {stack.layers} × {stack.hidden} units of the network")
+        detokenizer = Detokenizer(stepper.vocabulary, self.stop)
+        max_tokens = self.request.max_tokens
+        return SequenceJob(
+            stepper, ids, initial, self.sampling, rng, max_tokens, detokenizer, on_delta, logprobs, deadline
+        )
+
+
+def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> list[str | list[int]]:
+    if isinstance(prompt, str):
+        return [prompt]
+    if isinstance(prompt[0], int):
+        return [prompt]
+    return list(prompt)
+
+
+def too_many_logprobs() -> ApiError:
+    message = f"texts × tokens × (1 + logprobs): expected at most {MAX_LOGPROBS:,} in a request"
+    return ApiError(400, message, code="too_many_logprobs", param="logprobs")

@@ -1,0 +1,77 @@
+"""From tokens to text as it may be shown: what could be the beginning of a stop text is held back."""
+
+from __future__ import annotations
+
+import codecs
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from elman.data import Vocabulary
+
+
+class Part(NamedTuple):
+    """What tokens add to a text."""
+
+    text: str
+    infos: list[Any]  # one for each token that is now shown
+    tokens: int  # tokens that were used: those after a stop text are not
+    stopped: bool
+
+
+class Detokenizer:
+    """One text as it grows."""
+
+    def __init__(self, vocabulary: Vocabulary, stop: Iterable[str] = ()) -> None:
+        self._decode, self.stop = token_decoder(vocabulary), tuple(stop)
+        self._held: list[tuple[str, Any]] = []  # tokens that are not shown yet
+
+    def feed(self, tokens: list[int], infos: list[Any] | None = None) -> Part:
+        pieces = self._decode(tokens)
+        infos = [None] * len(pieces) if infos is None else infos
+        if not self.stop:
+            return Part("".join(pieces), infos, len(pieces), False)
+        before = len(self._held)
+        self._held += zip(pieces, infos, strict=True)
+        held = "".join(piece for piece, _ in self._held)
+        ends = list(accumulate(len(piece) for piece, _ in self._held))
+        found = [(at + len(stop), at) for stop in self.stop if (at := held.find(stop)) >= 0]
+        if found:
+            end, at = min(found)  # the stop text that is complete first
+            _, infos = self._release(bisect_left([0, *ends[:-1]], at))  # all tokens that begin before it
+            return Part(held[:at], infos, bisect_left(ends, end) + 1 - before, True)
+        safe = len(held) - max(_overlap(held, stop) for stop in self.stop)
+        text, infos = self._release(bisect_right(ends, safe))
+        return Part(text, infos, len(pieces), False)
+
+    def end(self) -> Part:
+        """The text that is still held back. An incomplete character of a byte model is left out."""
+        text, infos = self._release(len(self._held))
+        return Part(text, infos, 0, False)
+
+    def _release(self, count: int) -> tuple[str, list[Any]]:
+        released, self._held = self._held[:count], self._held[count:]
+        return "".join(piece for piece, _ in released), [info for _, info in released]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of the text that is a beginning of the stop text."""
+    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)
+
+
+def token_decoder(vocabulary: Vocabulary) -> Callable[[Iterable[int]], list[str]]:
+    """A function from token ids to their texts; a character of a byte model comes with its last byte."""
+    if vocabulary.kind == "byte":
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        single = [bytes([i]) for i in range(256)]
+        return lambda tokens: [decode(single[i]) for i in tokens]
+    table = vocabulary.tokens
+    return lambda tokens: [table[i] for i in tokens]
+
+
+def token_names(vocabulary: Vocabulary) -> tuple[str, ...]:
+    """The names of tokens in log-probabilities: their texts; bytes outside of ASCII as OpenAI writes them."""
+    if vocabulary.kind == "byte":
+        return tuple(chr(i) if i < 128 else f"bytes:\\x{i:02x}" for i in range(256))
+    return vocabulary.tokens

@@ -1,0 +1,113 @@
+"""POST /v1/elman/predict: one form for every task other than language modeling.
+
+    {"model": "names", "inputs": ["Rossi", "Schmidt"]}
+    {"object": "prediction", "model": "names", "task": "classify", "outputs": [
+        {"output": "Italian", "probabilities": {"German": 0.1, "Italian": 0.9}}, …]}
+
+An input is what the model was trained on: a text, a list of tokens, a list of numbers or of rows of numbers; for
+generate a label or a list of numbers. An output is a class, a list of tags, a number or numbers, or a text or tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from starlette.responses import Response
+
+from elman.models.generator_sample import limit_of
+from elman.serve.errors import ApiError, invalid
+from elman.serve.json_response import JsonResponse, dumps, to_jsonable
+from elman.serve.limits import Limits
+from elman.serve.registry import Registry
+from elman.serve.schemas import PredictRequest
+from elman.serve.worker import Worker
+
+MAX_STEPS = 1 << 17  # of all sequences of a request; steps of outputs count once for each candidate of the beam
+MAX_BYTES = 16 << 20  # of a response
+PROBABILITY_BYTES = 24  # of a probability in JSON
+
+
+class PredictRoute:
+    def __init__(self, registry: Registry, limits: Limits, worker: Worker) -> None:
+        self.registry, self.limits, self.worker = registry, limits, worker
+
+    async def predict(self, body: PredictRequest) -> Response:
+        """Classify, tag, regress, generate or translate."""
+        self._check_inputs(body.inputs)
+        served = self.registry.get(body.model)
+        if served.task == "lm":
+            message = f"{served.name!r} is a language model. Use /v1/completions."
+            raise ApiError(400, message, code="wrong_task", param="model")
+        model = (await self.registry.model(body.model)).model
+        if served.task in ("generate", "translate"):
+            body = body.model_copy(update={"limit": min(body.limit, limit_of(model.symbols_))})
+        _check_size(model, served.task, body)
+
+        def render() -> Response:
+            outputs = to_jsonable(_predict(model, served.task, body))
+            return JsonResponse({"object": "prediction", "model": served.name, "task": served.task, "outputs": outputs})
+
+        try:
+            response: Response = await self.worker.run(render)
+        except (ValueError, TypeError, OverflowError) as error:  # Elman's own errors are ValueErrors too
+            raise ApiError(400, f"inputs: {error}", code="invalid_value", param="inputs") from None
+        return response
+
+    def _check_inputs(self, inputs: list[Any]) -> None:
+        kinds = {_kind(value) for value in inputs}
+        if len(kinds) != 1 or None in kinds:
+            raise invalid(
+                "inputs", "inputs of one kind: texts, lists of tokens, numbers, lists of numbers, or lists of rows"
+            )
+        if any(len(value) > self.limits.max_prompt for value in inputs if isinstance(value, str | list)):
+            raise invalid("inputs", f"sequences of at most {self.limits.max_prompt} steps")
+
+
+def _predict(model: Any, task: str, request: PredictRequest) -> list[dict[str, Any]]:
+    if task in ("classify", "tag"):
+        names = [str(name) for name in model.classes_.tolist()]
+        rows = []
+        for y_hat in model.predict_proba(request.inputs):
+            best = model.classes_[np.argmax(y_hat, axis=-1)].tolist()
+            probabilities = [dict(zip(names, row, strict=True)) for row in np.atleast_2d(y_hat).tolist()]
+            rows.append({"output": best, "probabilities": probabilities if task == "tag" else probabilities[0]})
+        return rows
+    if task == "regress":
+        outputs = model.predict(request.inputs).tolist()
+    elif task == "generate" and request.temperature is not None:
+        sampling = {"temperature": request.temperature, "seed": request.seed, "limit": request.limit}
+        outputs = model.sample(request.inputs, **sampling)
+    else:
+        outputs = model.predict(request.inputs, beam=request.beam, limit=request.limit)
+    return [{"output": output, "probabilities": None} for output in outputs]
+
+
+def _check_size(model: Any, task: str, request: PredictRequest) -> None:
+    """Before any work: the response to a short request could fill the memory."""
+    inputs = request.inputs
+    steps = sum(len(value) if isinstance(value, str | list) else 1 for value in inputs)
+    size = 0
+    if task in ("classify", "tag"):
+        row = sum(len(dumps(str(name))) + PROBABILITY_BYTES for name in model.classes_.tolist())
+        size = row * (steps if task == "tag" else len(inputs))
+    elif task in ("generate", "translate"):
+        steps += len(inputs) * request.limit * request.beam
+        size = len(inputs) * request.limit * max(map(len, model.symbols_.tokens))
+    for what, got, most in (("steps of all sequences", steps, MAX_STEPS), ("bytes of the response", size, MAX_BYTES)):
+        if got > most:
+            do = "Send fewer or shorter inputs, or ask for a smaller limit or beam."
+            message = f"inputs: expected at most {most:,} {what}, got about {got:,}. {do}"
+            raise ApiError(413, message, code="response_too_large", param="inputs")
+
+
+def _kind(value: Any) -> str | None:
+    if isinstance(value, str):
+        return "text"
+    if not isinstance(value, list):
+        return "number"
+    if isinstance(value[0], str):
+        return "tokens"
+    if not isinstance(value[0], list):
+        return "numbers"
+    return f"rows of {len(value[0])}" if len({len(item) for item in value}) == 1 else None

@@ -1,0 +1,122 @@
+"""One text to generate: its prompt, its sampling settings, how far it is, and the log-probabilities of its tokens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from elman.maths.arrays import Array
+from elman.maths.loss import surprise
+from elman.models.sampling import Sampling
+from elman.serve.detokenizer import Detokenizer, Part
+from elman.serve.stepper import Stepper
+
+FinishReason = Literal["length", "stop", "timeout", "error"]
+
+
+class TokenInfo(NamedTuple):
+    """A token with the model's prediction of it."""
+
+    token: int
+    logprob: float | None  # None for the first token, which nothing predicts
+    top: list[tuple[int, float]]  # the likeliest tokens with their log-probabilities
+    activation: float | None  # of a unit, after the token
+
+
+class Delta(NamedTuple):
+    """What is new. The tokens of a prompt come as infos without text: the client has the text."""
+
+    text: str = ""
+    infos: Sequence[TokenInfo] = ()
+    tokens: int = 0
+    finish: FinishReason | None = None
+
+
+@dataclass(frozen=True)
+class LogprobOptions:
+    """What is returned with each token."""
+
+    top: int = 0  # number of likeliest tokens
+    prompt: bool = False  # for the tokens of the prompt too
+    unit: tuple[int, int] | None = None  # layer and unit whose activation is returned
+
+
+@dataclass(eq=False)
+class SequenceJob:
+    stepper: Stepper
+    prompt: Array  # token ids to read first, at least one
+    initial: list[int]  # those of them that count as generated
+    sampling: Sampling
+    rng: np.random.Generator
+    max_tokens: int
+    detokenizer: Detokenizer
+    on_delta: Callable[[Delta], None]
+    logprobs: LogprobOptions | None = None
+    deadline: float = float("inf")  # of time.monotonic
+    tokens_read: int = 0  # of the prompt
+    tokens_generated: int = 0
+    cancelled: bool = False
+    o: Array | None = None  # logits (Y,) after what was read
+
+    def __post_init__(self) -> None:
+        self.state = self.stepper.zero_state  # (L, P, 1, H), while the prompt is read
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() > self.deadline
+
+    def advance_prompt(self, s: Array, count: int) -> Delta:
+        """Take the states (L, P, T+1, H) of the next `count` tokens of the prompt; later ones are padding."""
+        ids, before = self.prompt[self.tokens_read : self.tokens_read + count], self.o
+        self.tokens_read += count
+        self.state = s[:, :, [count]]
+        complete, infos = self.tokens_read == len(self.prompt), []
+        if self.logprobs is not None and self.logprobs.prompt:
+            o = self.stepper.logits(s[-1, 0, 1 : count + 1])  # (count, Y)
+            self.o, infos = o[-1], self.token_infos(ids, before, o, s[:, 0])
+        elif complete:
+            self.o = self.stepper.logits(s[-1, 0, [count]])[0]
+        if not complete:
+            return Delta(infos=infos)
+        first = [TokenInfo(token, None, [], None) for token in self.initial] if self.logprobs is not None else None
+        delta = self.append(self.initial, first)
+        return delta._replace(infos=[*infos, *delta.infos])
+
+    def token_infos(self, ids: Array, before: Array | None, o: Array, h: Array) -> list[TokenInfo]:
+        """Of tokens that follow the logits `before`; reading them gave logits o (n, Y) and states h (L, n+1, H)."""
+        assert self.logprobs is not None
+        top, unit = min(self.logprobs.top, o.shape[1]), self.logprobs.unit
+        first = np.zeros_like(o[:1]) if before is None else before[np.newaxis]
+        o = np.concatenate([first, o[:-1]]).astype(np.float64)  # (n, Y), from which each token was sampled
+        likeliest = np.argsort(-o, axis=1, kind="stable")[:, :top]  # (n, top)
+        tokens = np.column_stack([ids.astype(np.int64), likeliest])  # (n, 1+top)
+        logprobs = (-surprise(o[:, np.newaxis], tokens)).tolist()
+        active = [None] * len(ids) if unit is None else h[unit[0], 1 : len(ids) + 1, unit[1]].tolist()
+        infos = [
+            TokenInfo(token, own, list(zip(others, other_logprobs, strict=True)), activation)
+            for (token, *others), (own, *other_logprobs), activation in zip(
+                tokens.tolist(), logprobs, active, strict=True
+            )
+        ]
+        if before is None:
+            infos[0] = infos[0]._replace(logprob=None, top=[])
+        return infos
+
+    def append(self, tokens: list[int], infos: list[TokenInfo] | None) -> Delta:
+        """Add generated tokens, as many as are still wanted."""
+        left = self.max_tokens - self.tokens_generated
+        part = self.detokenizer.feed(tokens[:left], infos[:left] if infos is not None else None)
+        self.tokens_generated += part.tokens
+        if part.stopped:
+            return self._delta(part, "stop")
+        if self.tokens_generated < self.max_tokens:
+            return self._delta(part, None)
+        rest = self.detokenizer.end()
+        return self._delta(Part(part.text + rest.text, part.infos + rest.infos, part.tokens, False), "length")
+
+    def _delta(self, part: Part, finish: FinishReason | None) -> Delta:
+        return Delta(part.text, part.infos if self.logprobs is not None else (), part.tokens, finish)

@@ -1,0 +1,44 @@
+"""Long computations beside the event loop: one at a time, a short queue, and an error when the queue is full."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from elman.serve.errors import busy, timed_out
+
+CONCURRENT, QUEUED = 1, 8
+
+
+class Worker:
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.pending = seconds, 0
+        self._slots = asyncio.Semaphore(CONCURRENT)
+
+    async def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of function(*args), computed in a thread; ApiError 429 or 408 where that takes too long."""
+        if self.pending >= QUEUED:
+            raise busy(f"{QUEUED} computations are pending already. Try again in a moment.")
+        self.pending += 1
+        running: asyncio.Task[Any] | None = None
+        try:
+            async with asyncio.timeout(self.seconds):
+                await self._slots.acquire()
+                running = asyncio.create_task(run_in_threadpool(function, *args))
+                running.add_done_callback(self._release)
+                return await asyncio.shield(running)
+        except TimeoutError:
+            raise timed_out(self.seconds) from None
+        finally:
+            if running is None:
+                self.pending -= 1
+
+    def _release(self, ended: asyncio.Task[Any]) -> None:
+        """A thread cannot be stopped: its slot is free when it ends, even if the client has gone long before."""
+        self._slots.release()
+        self.pending -= 1
+        if not ended.cancelled():
+            ended.exception()  # marks it as seen, or asyncio would log it
