@@ -150,7 +150,7 @@ def test_a_character_that_the_model_does_not_know_is_said(open_page, open_server
     page.fill("#prompt", "日本")
     page.press("#prompt", "Control+Enter")
     page.wait_for_selector("#write-said.wrong")
-    assert page.inner_text("#write-said").lower() == "the model does not know '日', '本'. leave that out."
+    assert page.inner_text("#write-said").lower() == "the model does not know '日', '本'. remove it from the text."
 
 
 def test_a_run_of_another_task_predicts(visit, open_server):

@@ -42,7 +42,7 @@ MAX_SECONDS = 600.0  # after which a training is stopped, whatever its options
 STOP_SECONDS = 10.0  # for a training to save and end, after which it is killed
 FILES = 6  # of a run at most: three checkpoints while one is written, the model twice while it is replaced, metrics
 MIN_FILE = 1 << 20  # bytes
-NO_MESSAGE = "It ended without a message, probably out of memory. Choose a smaller hidden, batch or window."
+NO_MESSAGE = "It ended without a message, probably out of memory. Choose a smaller hidden, batch_size or window."
 DEFAULTS = {"hidden": 128, "seconds": 60, "sample_every": 200, "validate_every": 100}
 
 
