@@ -23,10 +23,13 @@ import numpy as np
 
 from elman import maths
 from elman.errors import ShapeError
-from elman.maths import Array
+from elman.maths import Array, optimizers
+from elman.maths.cells import CELLS, Cell
+from elman.maths.recurrence import cell_backward, cell_forward
 
 T, X, H, Y = 6, 4, 4, 4
 GAINS, SPANS, REACHES, SIZES = (0.5, 1.0, 1.5), (10, 50), (1, 2, 4, 8, 16), (8, 32, 64, 128)
+HIDDEN = 32
 TEXT = "the cat sat on the mat. the dog sat on the log. a hen met ten men. "
 
 
@@ -96,6 +99,15 @@ def relative(wrong: Array, right: Array) -> float:
     return float(np.linalg.norm(wrong - right) / np.linalg.norm(right))
 
 
+def relative_norm(wrong: Array, right: Array) -> float:
+    return float(np.linalg.norm(wrong) / np.linalg.norm(right))
+
+
+def entropy_of(p: Array, q: Array) -> float:
+    """The cross-entropy - Σ p log q."""
+    return float(-(p * np.log(q)).sum())
+
+
 def entropy(ids: Array) -> float:
     share = np.bincount(ids.ravel()) / ids.size
     return float(-(share * np.log(share, where=share > 0, out=np.zeros_like(share))).sum())
@@ -106,7 +118,14 @@ def below() -> dict[str, float]:
     n = Trial()
     d = n.right._asdict() | n.out._asdict()
     forward_mode = maths.rtrl(n.out.d_h, n.x, n.h, n.W_xh, n.W_hh)
+    with_sums = relative(double_sum(n), n.right.d_W_hh)
+    y_hat, weights = maths.softmax(np.array([0.2, 0.5, 1.0])), np.array([1.0, -2.0, 0.5])
+    by_matrix = weights @ (np.diag(y_hat) - np.outer(y_hat, y_hat))
     return {
+        "double-sum": with_sums,
+        "jacobian": relative(maths.softmax_backward(weights, y_hat), by_matrix),
+        "gru": GatedTrial("gru").right(),
+        "lstm": GatedTrial("lstm").right(),
         "right": max(n.error(d["d_" + name], name) for name in n.p),
         "rtrl": max(relative(getattr(forward_mode, name), d[name]) for name in ("d_W_xh", "d_W_hh", "d_b_h", "d_h0")),
     }
@@ -129,10 +148,22 @@ def note_000() -> dict[str, float]:
     n.x[2] += 1.0  # moves h[3], and nothing before it
     moved = float(np.abs(n.forward()[0][2] - past).max())
     n.x[2] -= 1.0
+    logits = np.array([0.2, 0.5, 1.0])
+    ones = maths.cross_entropy(np.ones_like(n.o), n.y)[1] * 0  # ∂1/∂o = 0: nothing passes a constant
+    constant = maths.output_backward(ones, n.h[1:], n.W_hy)
+    p, q = np.array([0.5, 0.25, 0.25]), np.array([0.8, 0.1, 0.1])
     return {
         "000-minus": n.error(-n.right.d_W_hh, "W_hh"),
         "000-softmax-minus": float(-n.y_hat[0].sum()),
-        "000-n": float(maths.softmax(np.array([0.2, 0.5, 1.0]))[: len("ca")].sum()),
+        "000-n": float((np.exp(logits) / np.exp(logits[: len("ca")]).sum()).sum()),
+        "000-g2": relative_norm(constant.d_W_hy, n.out.d_W_hy),
+        "000-g2-loss": T * math.log(Y),
+        "000-entries": float((n.W_hy * n.h[1, 0, 0]).size),
+        "000-distance": entropy_of(p, p),
+        "000-distance-pq": entropy_of(p, q),
+        "000-distance-qp": entropy_of(q, p),
+        "000-logits": float(n.o.size),
+        "000-logits-right": float(n.y.size),
         "000-dropped-p": dropped,
         "000-dropped-p-right": n.L,
         "000-dropped-p-error": n.error(d_dropped, "o"),
@@ -190,8 +221,8 @@ def text_ids() -> Array:
     return np.array([letters.index(letter) for letter in TEXT])
 
 
-def train(rule: str, *, hidden: int = 32, steps: int = 300, rate: float = 0.1) -> tuple[float, Array]:
-    """Loss per letter and states after training on TEXT: right, hidden weights frozen, or by note 001's rules.
+def train(rule: str, *, hidden: int = HIDDEN, steps: int = 300, rate: float = 0.1) -> tuple[float, Array]:
+    """Loss per letter and states after training on TEXT: by the rule named.
 
     The rate is small enough that the first two come to the same three digits on every CPU.
     """
@@ -208,7 +239,7 @@ def train(rule: str, *, hidden: int = 32, steps: int = 300, rate: float = 0.1) -
         if step == steps:
             break
         out = maths.output_backward(d_o, h[1:], W_hy)
-        if rule == "right":
+        if rule in ("right", "no biases"):
             d = maths.rnn_backward(out.d_h, x, h, W_xh, W_hh)
         elif rule == "001":
             d_o_001 = maths.softmax(o).sum(axis=0, keepdims=True) / len(x)  # WRONG: no - y, and a sum over t
@@ -216,10 +247,12 @@ def train(rule: str, *, hidden: int = 32, steps: int = 300, rate: float = 0.1) -
             # its two terms without recursion are a reach of two steps
             d = maths.truncated_backward(np.repeat(d_h_001, len(x), axis=0), x, h, W_xh, W_hh, k1=1, k2=2)
         if rule != "frozen":
-            for weight, d_weight in zip((W_xh, W_hh, b_h), d[:3], strict=True):
-                weight -= rate * d_weight
+            W_xh -= rate * d.d_W_xh
+            W_hh -= rate * d.d_W_hh
         W_hy -= rate * out.d_W_hy
-        b_y -= rate * out.d_b_y
+        if rule != "no biases":
+            b_y -= rate * out.d_b_y
+            b_h -= rate * d.d_b_h if rule != "frozen" else 0
     return loss, h[1:]
 
 
@@ -231,6 +264,9 @@ def note_002() -> dict[str, float]:
         "002-products": float(np.dot(n.d_o[0, 0], n.h[1, 0]).size),
         "002-products-right": float(np.outer(n.h[1, 0], n.d_o[0, 0]).size),
         "002-last": relative(sent_back, n.d_h[3]),
+        "002-own-loss": relative(n.d_h[1], n.out.d_h[1]),
+        "002-one-step": n.error(maths.output_backward(n.d_o[-1], n.h[-1], n.W_hy).d_W_hy, "W_hy"),
+        "002-layers": jacobian_norms(0.5, "tanh", 50)[-1],
         "002-clip": clip["clip-vanishes-first-clipped"] / clip["clip-vanishes-first"],
     }
 
@@ -253,8 +289,13 @@ def note_003() -> dict[str, float]:
         "003-alias-right": float(n.y_hat[0].sum()),
         "003-s": n.error(n.right.d_W_hh + (s[0] - n.h[0]).T @ n.d_a[0], "W_hh"),
         "003-recursion": n.error(one_step.d_W_xh, "W_xh"),
-        "003-biases": math.log(len(set(TEXT))),
-        "003-biases-right": entropy(text_ids()[1:]),
+        "003-biases": train("no biases")[0],
+        "003-biases-right": train("right")[0],
+        "003-biases-uniform": math.log(len(set(TEXT))),
+        "003-z": len(set(TEXT)),
+        "003-z-right": HIDDEN,
+        "003-W": float(np.linalg.norm(numeric(n.loss, n.p["W_hh"]))),
+        "003-W-error": n.error(np.zeros((H, H)), "W_hh"),
     }
 
 
@@ -267,7 +308,17 @@ def note_004() -> dict[str, float]:
     first_dropped = n.out.d_h.copy()
     first_dropped[0] = 0  # WRONG: L_{t+1} for t = 1..T
     totals = maths.rtrl(n.d_h, n.x, n.h, n.W_xh, n.W_hh)  # WRONG: each total d_h times each total ∂h_k/∂W
+    h_T = n.h[-1].copy()
+    moved = {}
+    for name in ("W_hy", "W_hh"):
+        n.p[name] += 0.001
+        moved[name] = float(np.abs(n.forward()[0][-1] - h_T).max())
+        n.p[name] -= 0.001
+    d_y_hat = -np.eye(Y)[n.y] / n.y_hat  # ∂L/∂y_hat
     return {
+        "004-depends": moved["W_hy"],
+        "004-depends-W_hh": moved["W_hh"],
+        "004-softmax": relative(n.d_o, d_y_hat),
         "004-x": n.error(n.backward(n.out.d_h, x=late).d_W_xh, "W_xh"),
         "004-product": relative(product, right),
         "004-product-norm": float(np.linalg.norm(product, 2)),
@@ -372,6 +423,129 @@ def cost(steps: int = 20) -> dict[int, float]:
     return found
 
 
+class GatedTrial:
+    """A GRU or an LSTM with random weights, and the error of its gradients where its backward pass is edited."""
+
+    def __init__(self, name: str) -> None:
+        rng = np.random.default_rng(0)
+        self.name, self.cell = name, CELLS[name]()
+        shapes = self.cell.shapes(X, H)
+        self.p = {key: rng.standard_normal(shape) * 0.6 for key, shape in shapes.items()}
+        self.x, self.s0 = rng.standard_normal((T, 2, X)), rng.standard_normal((self.cell.parts, 2, H)) * 0.6
+        self.d_h_direct = rng.standard_normal((T, 2, H))
+        self.trace = cell_forward(self.cell, self.x, self.s0, self.p)
+
+    def loss(self) -> float:
+        return float((cell_forward(self.cell, self.x, self.s0, self.p).s[0, 1:] * self.d_h_direct).sum())
+
+    def edited(self, *edits: tuple[str, str]) -> Cell:
+        """The cell with texts of its file replaced."""
+        module = sys.modules[type(self.cell).__module__]
+        text = Path(str(module.__file__)).read_text("utf-8")
+        for old, new in edits:
+            assert text.count(old) == 1, old
+            text = text.replace(old, new)
+        namespace: dict[str, object] = {"__name__": "edited"}
+        exec(text, namespace)
+        cell: Cell = namespace[type(self.cell).__name__]()  # type: ignore[operator]
+        return cell
+
+    def gradients(self, cell: Cell) -> dict[str, Array]:
+        d = cell_backward(cell, self.d_h_direct, self.trace, self.x, self.p)
+        return d.d_p | {"s0": d.d_s0}
+
+    def error(self, *edits: tuple[str, str], of: str = "W_hh") -> float:
+        return relative(self.gradients(self.edited(*edits))[of], numeric(self.loss, self.p[of]))
+
+    def right(self) -> float:
+        d = self.gradients(self.cell)
+        arrays = self.p | {"s0": self.s0}
+        return max(relative(d[name], numeric(self.loss, array)) for name, array in arrays.items())
+
+
+def gates() -> dict[str, float]:
+    """The classic mistakes in the backward passes of a GRU and an LSTM: the error of d_W_hh."""
+    gru, lstm = GatedTrial("gru"), GatedTrial("lstm")
+    # reset before the product: (r ⊙ h) @ W_hn instead of r ⊙ (h @ W_hn + b_hn)
+    W_hr, W_hz, W_hn = np.split(gru.p["W_hh"], 3, axis=1)
+    h, a_x = gru.s0[0], gru.x @ gru.p["W_xh"] + gru.p["b_h"]
+    for t in range(T):
+        x_r, x_z, x_n = np.split(a_x[t], 3, axis=1)
+        r, z = (maths.ACTIVATIONS["sigmoid"].function(a) for a in (x_r + h @ W_hr, x_z + h @ W_hz))
+        h = (1 - z) * np.tanh(x_n + (r * h) @ W_hn + gru.p["b_hn"]) + z * h
+    f, steps = np.array([0.73, 0.95, 0.99]), 50
+    return {
+        "lstm-second-path": lstm.error(("d_c = d_c_next + o", "d_c = o")),
+        "lstm-forget": lstm.error(("d_c_before = f * d_c", "d_c_before = d_c")),
+        "lstm-pre-activation": lstm.error(("f * (1 - f) * c * d_c", "sigmoid(f) * (1 - sigmoid(f)) * c * d_c")),
+        "lstm-tanh-c": lstm.error(("(1 - tanh_c * tanh_c)", "(1 - c_next * c_next)")),
+        "lstm-c-next": lstm.error(("f * (1 - f) * c * d_c", "f * (1 - f) * c_next * d_c")),
+        "lstm-g": lstm.error(("(1 - g * g) * i * d_c", "g * (1 - g) * i * d_c")),
+        "gru-carry": gru.error(("d_h_before = z * d_h", "d_h_before = 0 * d_h")),
+        "gru-recurrent": gru.error(("[d_a_r, d_a_z, d_q]", "[d_a_r, d_a_z, d_a_n]")),
+        "gru-reset": gru.error(("r * (1 - r) * q * d_a_n", "r * (1 - r) * h * d_a_n")),
+        "gru-update": gru.error(("(h - n) * d_h", "(n - h) * d_h")),
+        "gru-before": relative(h, gru.trace.s[0, -1]),
+        **{f"forget-{value:g}": float(value**steps) for value in f},
+    }
+
+
+def chain() -> dict[str, float]:
+    """The scalar example: L = (y - 1)², y = tanh(u), u = w · x, at w = 0.5 and x = 2."""
+    w, x = 0.5, 2.0
+    y = math.tanh(w * x)
+    d_y, y_u = 2 * (y - 1), 1 - y * y
+
+    def loss(w: float) -> float:
+        return (math.tanh(w * x) - 1) ** 2
+
+    slope = (loss(w + 1e-6) - loss(w - 1e-6)) / 2e-6
+    return {"chain-y": y, "chain-d_y": d_y, "chain-slope": y_u, "chain-d_w": d_y * y_u * x, "chain-numeric": slope}
+
+
+def double_sum(n: Trial) -> Array:
+    """d_W_hh as the double sum: every loss, every earlier use of W_hh, and the Jacobians between them."""
+    d_W_hh = np.zeros((H, H))
+    for t in range(T):
+        for k in range(t + 1):
+            d_h = n.out.d_h[t]
+            for j in reversed(range(k + 1, t + 1)):
+                d_h = d_h @ (n.f_prime[j, 0][:, np.newaxis] * n.W_hh.T)
+            d_W_hh += n.h[k].T @ (n.f_prime[k] * d_h)
+    return d_W_hh
+
+
+def information() -> dict[str, float]:
+    """Nats, bits and perplexity, and what a temperature does."""
+    nats, o = 1.25, np.array([0.2, 0.5, 1.0])
+    found = {"bits": nats / math.log(2), "perplexity": math.exp(nats), "uniform": math.log(65)}
+    for tau in (0.5, 1.0, 2.0):
+        y_hat = maths.softmax(o / tau)
+        found |= {f"temperature-{tau}-{i}": float(y_hat[i]) for i in range(3)}
+        found[f"temperature-{tau}-entropy"] = entropy_of(y_hat, y_hat)
+    return found
+
+
+def powers() -> dict[str, float]:
+    """A matrix whose spectral radius says one thing and whose largest singular value another."""
+    W = np.array([[0.5, 4.0], [0.0, 0.5]])
+    norms = {k: float(np.linalg.norm(np.linalg.matrix_power(W, k), 2)) for k in (1, 2, 5, 10, 20)}
+    radius = float(np.abs(np.linalg.eigvals(W)).max())
+    return {"radius": radius, "largest": norms[1]} | {f"power-{k}": norm for k, norm in norms.items()}
+
+
+def first_steps() -> dict[str, float]:
+    """How far each optimizer moves a parameter on its first step, for gradients of three sizes."""
+    found = {}
+    for name, optimizer in optimizers.OPTIMIZERS.items():
+        for g in (0.001, 1.0, 1000.0):
+            p, memory = np.zeros(1), [np.zeros(1) for _ in optimizer.memory]
+            rates = optimizers.Rates(rate=0.1, t=1, momentum=0.9, decay=0.999, epsilon=1e-8, weight_decay=0.0)
+            optimizers.update(name, p, np.array([g]), rates, memory)
+            found[f"step-{name}-{g:g}"] = float(-p[0])
+    return found
+
+
 def kept(steps: int = 20) -> dict[str, float]:
     """The numbers that RTRL carries, as a multiple of the states that BPTT keeps."""
     return {f"rtrl-kept-{size}": (X + size + 1) * size**2 / (steps * size) for size in SIZES}
@@ -383,7 +557,8 @@ def mistakes() -> dict[str, float]:
 
 def numbers() -> dict[str, float]:
     """Every number of the document that does not depend on the machine: id → value."""
-    return mistakes() | vanishing() | clipping() | truncation() | kept()
+    parts = (mistakes, chain, information, vanishing, powers, clipping, first_steps, truncation, kept, gates)
+    return {name: value for part in parts for name, value in part().items()}
 
 
 def shown(value: float) -> str:

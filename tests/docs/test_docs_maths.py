@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from elman.lab.mistakes import MISTAKES
 from elman.look.source import Marked, marked_lines
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -24,11 +25,11 @@ TO_CODE = re.compile(r"\.py#L\d+")
 LINK = re.compile(r"\[`(?P<code>[^`]+)`\]\((?P<path>[^)\s#]+\.py)#L(?P<line>\d+) \"(?P<name>[\w.]+ \w+)\"\)")
 BOUND = re.compile(r"(?P<number>[\d.e-]+)<!-- (?P<id>(?:below|above):[\w.-]+) -->")
 LISTED = {
-    "000": "minus softmax-minus n dropped-p b_o diag x W_xh past",
+    "000": "minus softmax-minus n dropped-p b_o diag x W_xh past g2 entries distance logits",
     "001": "sizes-4 W_xh b_h no-y sum-inside recursion trained",
-    "002": "activation products last clip",
-    "003": "parse alias s recursion biases",
-    "004": "x product sum immediate b_h outer",
+    "002": "activation products last own-loss one-step layers clip",
+    "003": "parse alias s recursion biases z W",
+    "004": "x product sum immediate b_h outer depends softmax",
 }
 
 
@@ -115,6 +116,13 @@ def test_what_the_table_claims(numbers: dict[str, float]) -> None:
     assert n["001-trained-right"] < n["001-frozen"] < 1, "the document says that note 001's rules end above 2"
     assert n["clip-explodes-clipped"] < n["clip-explodes-loss"] < n["clip-explodes-plain"]
     assert n["clip-vanishes-first-clipped"] == n["clip-vanishes-first"]
+
+
+def test_the_lab_s_mistakes_and_the_equations_have_their_place(maths_md: str) -> None:
+    sections = {int(number) for number in re.findall(r"^## (\d+)\. ", maths_md, re.MULTILINE)}
+    assert {mistake.section for mistake in MISTAKES} <= sections
+    box = maths_md.split("## 17. All equations")[1].split("## 18.")[0]
+    assert [int(n) for n in re.findall(r"^ ?\((\d+)\)", box, re.MULTILINE)] == list(range(1, 30))
 
 
 if __name__ == "__main__" and "--fix" in sys.argv:

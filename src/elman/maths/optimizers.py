@@ -44,27 +44,27 @@ class Rates(NamedTuple):
 
 def sgd(p: Array, g: Array, r: Rates) -> None:
     # p ← p - rate · g
-    p -= r.rate * g
+    p -= r.rate * g  # [p]
 
 
 def momentum(p: Array, g: Array, r: Rates, v: Array) -> None:
     # v ← μ v + g,   p ← p - rate · v
     v *= r.momentum
     v += g
-    p -= r.rate * v
+    p -= r.rate * v  # [p]
 
 
 def rmsprop(p: Array, g: Array, r: Rates, s: Array) -> None:
     # s ← ρ s + (1 - ρ) g²,   p ← p - rate · g / (√s + ε)
     s *= r.decay
     s += (1 - r.decay) * g * g
-    p -= r.rate * g / (np.sqrt(s) + r.epsilon)
+    p -= r.rate * g / (np.sqrt(s) + r.epsilon)  # [p]
 
 
 def adagrad(p: Array, g: Array, r: Rates, s: Array) -> None:
     # s ← s + g²,   p ← p - rate · g / (√s + ε)
     s += g * g
-    p -= r.rate * g / (np.sqrt(s) + r.epsilon)
+    p -= r.rate * g / (np.sqrt(s) + r.epsilon)  # [p]
 
 
 def adam(p: Array, g: Array, r: Rates, m: Array, v: Array) -> None:
@@ -74,13 +74,13 @@ def adam(p: Array, g: Array, r: Rates, m: Array, v: Array) -> None:
     v *= r.decay
     v += (1 - r.decay) * g * g
     # p ← p - rate · (m / (1 - β1^t)) / (√(v / (1 - β2^t)) + ε)
-    step = m / (np.sqrt(v / (1 - r.decay**r.t)) + r.epsilon)
-    p -= r.rate / (1 - r.momentum**r.t) * step
+    step = m / (np.sqrt(v / (1 - r.decay**r.t)) + r.epsilon)  # [step]
+    p -= r.rate / (1 - r.momentum**r.t) * step  # [p]
 
 
 def adamw(p: Array, g: Array, r: Rates, m: Array, v: Array) -> None:
     # p ← p - rate · λ p, beside Adam's step instead of inside its gradient
-    p *= 1 - r.rate * r.weight_decay
+    p *= 1 - r.rate * r.weight_decay  # [decay]
     adam(p, g, r, m, v)
 
 
