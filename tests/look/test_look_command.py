@@ -40,14 +40,14 @@ def test_it_prints_a_verdict_for_each_layer_and_writes_the_report_into_the_run(l
     assert (status, err) == (0, "")
     assert re.search(r"^Layer 1: The gradient .*\n?.*^Layer 0: The gradient ", out, re.MULTILINE)
     assert out.endswith("Report, for any browser: run/look.html\n")
-    assert "<title>run: a look inside</title>" in Path("run/look.html").read_text()
+    assert "<title>run: report</title>" in Path("run/look.html").read_text()
 
 
 def test_a_file_and_a_place_for_the_report(look):
     Path("cats.txt").write_text(TEXT * 20)
     status, out, _ = look("run", "--file", "cats.txt", "--out", "report.html")
     assert status == 0
-    assert "The gradient is followed through the first 256 steps of the text." in out
+    assert "Gradients: the first 256 steps of the text." in out
     assert Path("report.html").stat().st_size > 4e6  # Plotly is inside
     assert look("run", "--text", TEXT, "--out", "report.html")[0] == 0  # one's own may be replaced
     assert {path.name for path in Path().iterdir()} == {"run", "cats.txt", "report.html"}  # and nothing is left behind
@@ -100,7 +100,7 @@ def test_what_cannot_be_looked_at_is_said_and_nothing_is_written(look, words, me
 
 
 def test_without_plotly_the_way_to_get_it_is_said(look, monkeypatch):
-    for name in ("theme", "page", "figures", "figures_spectra", "figures_units", "report", "report_more"):
+    for name in ("theme", "page", "figures", "html_report"):
         monkeypatch.delitem(sys.modules, f"elman.look.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     status, out, err = look("run", "--text", TEXT)

@@ -13,7 +13,7 @@ from elman.data import CharVocabulary, WordVocabulary
 from elman.look.units import rank_units, read_text
 
 pytest.importorskip("plotly", reason="no plotly: pip install 'elman[look]'")
-from elman.look.figures_units import best_units, surprise_along_text, unit_along_text, units_along_text
+from elman.look.figures import best_units, surprise_along_text, unit_along_text, units_along_text
 
 TEXT = 'He said "No." She <b>left</b>\n(at 9).\n' * 30
 

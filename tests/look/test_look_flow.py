@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from look_models import drawn_model
 from look_networks import X, random_network, random_text, scaled_orthogonal
 
 from elman import maths
-from elman.errors import DataError, RangeError
+from elman.data import CharVocabulary
+from elman.errors import ArgumentError, DataError, RangeError
 from elman.look import gradient_flow, memory_horizon, trace
+from elman.maths.recurrence import CellTrace, cell_backward
 
 SOFT = (lambda a: a / (1 + np.abs(a)), lambda h: (1 - np.abs(h)) ** 2)  # a pair of one's own
 
@@ -42,6 +45,93 @@ def test_it_equals_one_backward_pass_per_loss(T, activation):
     x, y = random_text(T)
     flow = gradient_flow(network, p, x, y)
     np.testing.assert_allclose(flow.d_h[0], one_backward_a_loss(network, p, x, y), rtol=0, atol=1e-10)
+
+
+def one_pass_per_loss(network, p, x, y):
+    """∂L[t]/∂s[k] of one layer of any cell: the text is cut at k, and d_s0 of the rest is the gradient by s[k]."""
+    cell, weights, seen = network.stack.cell, p.part("layers.0"), trace(network, p, x)
+    (layer,), T = seen.layers, len(x)
+    norms = np.full((cell.parts, T, T + 1), np.nan)
+    for t in range(T):
+        _, d_o = maths.cross_entropy(seen.o[t : t + 1], y[t : t + 1])
+        direct = np.zeros((T, 1, network.stack.hidden))
+        direct[t] = d_o @ p["head.W_hy"].T
+        norms[:, t, t + 1] = 0
+        norms[0, t, t + 1] = np.linalg.norm(direct[t])
+        for k in range(t + 1):
+            cut = CellTrace(layer.s[:, k:, None], tuple(part[k:, None] for part in layer.kept))
+            d_s0 = cell_backward(cell, direct[k:], cut, x[k:, None], weights).d_s0
+            norms[:, t, k] = np.linalg.norm(d_s0[:, 0], axis=1)
+    return norms
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("T", [1, 2, 9])
+def test_in_a_gated_cell_too_it_equals_one_backward_pass_per_loss(cell, T):
+    network, p = random_network(T, cell=cell)
+    x, y = random_text(T)
+    flow = gradient_flow(network, p, x, y)
+    np.testing.assert_allclose(flow.d_s[0], one_pass_per_loss(network, p, x, y), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(flow.norms[0], np.sqrt((flow.d_s[0] ** 2).sum(axis=0)))
+
+
+def test_along_the_cell_state_the_gradient_is_multiplied_by_the_forget_gates_alone():
+    network, p = random_network(cell="lstm")
+    x, y = random_text(8)
+    (layer,), flow = trace(network, p, x).layers, gradient_flow(network, p, x, y)
+    d_o = maths.softmax(trace(network, p, x).o) - np.eye(X)[y]
+    (_, c), gates = layer.s, layer.gates
+    for t in range(8):
+        d_c = gates["o"][t] * (1 - np.tanh(c[t + 1]) ** 2) * (d_o[t] @ p["head.W_hy"].T)
+        for k in range(t, -1, -1):
+            product = np.prod(gates["f"][k : t + 1], axis=0)
+            assert flow.paths["carry"][0, t, k] == pytest.approx(np.linalg.norm(product * d_c), abs=1e-12)
+
+
+def test_directly_the_gradient_of_a_gru_is_multiplied_by_the_update_gates_alone():
+    network, p = random_network(cell="gru")
+    x, y = random_text(8)
+    (layer,), flow = trace(network, p, x).layers, gradient_flow(network, p, x, y)
+    d_h = (maths.softmax(trace(network, p, x).o) - np.eye(X)[y]) @ p["head.W_hy"].T
+    np.testing.assert_array_equal(layer.carry, layer.gates["z"])
+    for k in range(8):
+        product = np.prod(layer.carry[k:], axis=0)
+        assert flow.paths["carry"][0, 7, k] == pytest.approx(np.linalg.norm(product * d_h[7]), abs=1e-12)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_without_its_carry_gate_a_cell_has_only_the_path_through_the_weights(cell):
+    network, p = random_network(cell=cell)
+    H, gate = network.stack.hidden, network.stack.cell.gate_names.index({"gru": "z", "lstm": "f"}[cell])
+    p["layers.0.b_h"][gate * H : (gate + 1) * H] = -1e3
+    flow = gradient_flow(network, p, *random_text(8))
+    np.testing.assert_allclose(flow.paths["recurrent"], flow.norms, atol=1e-12)
+    p["layers.0.W_hh"][:] = 0
+    p["layers.0.b_h"][gate * H : (gate + 1) * H] = 1
+    flow = gradient_flow(network, p, *random_text(8))
+    np.testing.assert_allclose(flow.paths["carry"], flow.norms, atol=1e-12)
+
+
+def test_a_vanilla_cell_has_one_path():
+    flow = gradient_flow(*random_network(), *random_text(4))
+    assert flow.paths == {}
+    assert repr(flow) == "<GradientFlow: 4 losses, 1 layers of rnn>"
+
+
+def test_a_model_and_a_text_are_enough():
+    model = drawn_model(CharVocabulary("helo"), cell="lstm")
+    ids = model.vocabulary_.encode("hello")
+    flow = gradient_flow(model, "hello")
+    by_hand = gradient_flow(model.network_, model.parameters_, ids[:-1], ids[1:])
+    np.testing.assert_array_equal(flow.d_s, by_hand.d_s)
+    np.testing.assert_array_equal(gradient_flow(model, ids, steps=2).d_s, by_hand.d_s[:, :, :2, :3])
+    np.testing.assert_array_equal(trace(model, "hello").o[:4], trace(model.network_, model.parameters_, ids[:-1]).o)
+    with pytest.raises(DataError, match=r"at least two tokens.*got 1"):
+        gradient_flow(model, "h")
+    with pytest.raises(ArgumentError, match="a model and a text, or a network"):
+        gradient_flow(model.network_, "hello")
+    with pytest.raises(ArgumentError, match="a model and a text, or a network"):
+        trace(model, model.parameters_, ids)
 
 
 @given(seed=st.integers(0, 1000), T=st.integers(1, 8), H=st.integers(1, 5), scale=st.floats(0.05, 2))

@@ -14,7 +14,7 @@ from look_models import drawn_model, quoting_model
 
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.errors import DataError
-from elman.look import examine, report_html
+from elman.look import Report, examine, report
 from elman.look.page import Page
 
 NASTY = "</script><script>alert(1)</script><b>bold</b> & \"quoted\" 'so' <!-- \n"
@@ -35,7 +35,7 @@ def seen(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(seen, tmp_path_factory):
     path = tmp_path_factory.mktemp("pages") / "report.html"
-    path.write_text(report_html(seen), encoding="utf-8")
+    path.write_text(Report(seen).html(), encoding="utf-8")
     return path
 
 
@@ -88,7 +88,7 @@ def test_it_says_what_was_found(open_page, page, seen):
     for v in seen.verdicts:
         assert v.words in said
         assert str(v.horizon) in said
-    assert "The first 60 steps of the text are followed" in said
+    assert "Gradients and spectra: the first 60 steps of the text" in said
     assert "∂L[t]/∂h[k-1]  =  ∂L[t]/∂h[k] @ diag(1 − h[k]²) @ W_hh.T" in said
     assert "3 of 3 logged steps were clipped" not in said
     assert "2 of 3 logged steps were clipped" in said  # norms 3, 1.5 and 1, of which 1 is allowed
@@ -122,7 +122,7 @@ def test_a_letter_that_is_pointed_at_shows_how_far_back_it_looks(open_page, page
 def test_no_text_can_break_out_of_the_page(open_page, tmp_path):
     model = drawn_model(CharVocabulary(NASTY))
     path = tmp_path / "nasty.html"
-    path.write_text(report_html(examine(model, model.vocabulary_.encode(NASTY))), encoding="utf-8")
+    path.write_text(Report(examine(model, model.vocabulary_.encode(NASTY))).html(), encoding="utf-8")
     watched = open_page(path.as_uri())
     there = ready(watched)
     assert there.evaluate("document.querySelector('.reach .text').textContent") == NASTY
@@ -139,11 +139,59 @@ def test_no_text_can_break_out_of_the_page(open_page, tmp_path):
 def test_any_model_can_be_looked_at(vocabulary, activation):
     model = drawn_model(vocabulary, activation=activation)
     seen = examine(model, vocabulary.encode("Oh dear, so so dear", unknown="skip"))
-    html = report_html(seen)
-    assert f"How far back does a {seen.token} look?" in html
+    html = Report(seen).html()
+    assert f"How far back does the gradient of one {seen.token} reach?" in html
     assert seen.token == {"byte": "byte", "word": "word"}[vocabulary.kind]
     assert seen.ranking is None  # the text is too short
     assert seen.history is None
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_a_gated_cell_has_its_gates_in_the_report(open_page, tmp_path, cell):
+    model = drawn_model(CharVocabulary(QUOTING), cell=cell, layers=2)
+    found = report(model, QUOTING[:60])
+    assert repr(found).startswith("<Report on model: 59 steps, ")
+    found.save(tmp_path / "report.html")
+    watched = open_page((tmp_path / "report.html").as_uri(), offline=True)
+    there = ready(watched)
+    said = there.inner_text("main")
+    gate = {"gru": "z", "lstm": "f"}[cell]
+    assert "Gates along the text" in said
+    for number, layer in enumerate(found.analysis.layers):
+        assert f"Gate {gate}, a row for each unit, layer {number}" in said
+        assert f"{gate} is {layer.gates[gate].mean():.2f} on average." in said
+    assert found.analysis.verdicts[1].words in said
+    there.evaluate("dispatchEvent(new Event('beforeprint'))")
+    drawn = there.evaluate("[...document.querySelectorAll('.figure')].map(f => f._fullData[0].z?.length)")
+    assert drawn.count(12) == 2  # a row for each unit, in both layers
+    watched.check()
+
+
+def test_in_a_notebook_a_report_shows_itself_and_figures_survive_the_export(tmp_path, open_page):
+    nbformat = pytest.importorskip("nbformat", reason="no nbformat: pip install nbconvert ipykernel")
+    nbconvert = pytest.importorskip("nbconvert", reason="no nbconvert: pip install nbconvert ipykernel")
+    pytest.importorskip("ipykernel", reason="no ipykernel: pip install nbconvert ipykernel")
+    drawn_model(CharVocabulary("helo ")).save(tmp_path / "run")
+    cells = [
+        f"from elman import LanguageModel, look\nmodel = LanguageModel.load({str(tmp_path / 'run')!r})",
+        "look.examine(model, 'hello hello')",
+        "flow = look.gradient_flow(model, 'hello hello')\nlook.flow_by_lag({'gradient': flow.by_lag()})",
+        "look.flow_heatmap(flow.norms[0], 'hello hello')",
+        "look.report(model, 'hello hello')",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbconvert.preprocessors.ExecutePreprocessor(timeout=300).preprocess(notebook)
+    exported, _ = nbconvert.HTMLExporter(embed_images=True, mathjax_url="", require_js_url="").from_notebook_node(
+        notebook
+    )
+    (tmp_path / "notebook.html").write_text(exported, encoding="utf-8")
+    shown = notebook.cells[1].outputs[0]["data"]["text/plain"]
+    assert shown.startswith("<Analysis of run: 10 steps, ")
+    watched = open_page((tmp_path / "notebook.html").as_uri(), offline=True)
+    watched.page.wait_for_function("document.querySelectorAll('.js-plotly-plot .main-svg').length >= 2")
+    frame = watched.page.frame_locator("iframe")
+    frame.locator("h1").wait_for()
+    assert frame.locator("h1").inner_text() == "“hello hello”"
 
 
 @pytest.mark.parametrize("text", ["", "h"])
@@ -156,7 +204,7 @@ def test_two_tokens_are_needed(text):
 def test_two_tokens_are_enough():
     model = drawn_model(CharVocabulary("helo"))
     seen = examine(model, model.vocabulary_.encode("he"))
-    assert "healthy" in report_html(seen)
+    assert "healthy" in Report(seen).html()
 
 
 def test_plain_data_needs_no_plotly_and_figures_name_the_extra():
@@ -194,7 +242,7 @@ def test_a_model_that_explodes_has_a_page_that_a_browser_can_read(open_page, tmp
         seen = examine(model, model.vocabulary_.encode("hello hello".replace(" ", "")))
     assert not np.isfinite(seen.flow.losses).all()
     path = tmp_path / "report.html"
-    path.write_text(report_html(seen), encoding="utf-8")
+    path.write_text(Report(seen).html(), encoding="utf-8")
     for kept in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', path.read_text("utf-8")):
         json.loads(kept, parse_constant=pytest.fail)  # Infinity and NaN, which JSON.parse refuses
     watched = open_page(path.as_uri(), offline=True)
@@ -223,7 +271,7 @@ def test_units_read_the_very_ids(vocabulary, ids):
 def test_words_that_are_known_to_us_alone_speak_for_their_ids():
     model = drawn_model(WordVocabulary(["<unk>", "the", " cat", " sat"]))
     for text, capital in (("the Zebra sat", True), ("the cat sat", False), (None, False)):
-        seen = examine(model, np.array([1, 0, 3]), text=text)  # the second text is another one: not taken
+        seen = examine(model, np.array([1, 0, 3]), words=text)  # the second text is another one: not taken
         assert seen.reading.tokens == ("the", "<unk>", " sat")
         assert seen.reading.features["a capital"][1] == capital
         assert not seen.reading.features["punctuation"].any()  # the marks of <unk> are none

@@ -13,7 +13,9 @@ from elman.look import (
     clipping,
     gradient_history,
     jacobian_spectra,
+    layer_saturation,
     lyapunov_exponents,
+    recurrent_spectra,
     saturation,
     spectrum,
     trace,
@@ -90,6 +92,49 @@ def test_the_jacobians_are_those_of_steps_spread_over_the_text():
     assert jacobian_spectra(one_layer(*random_network(), 2)).steps.tolist() == [0, 1]
     with pytest.raises(RangeError, match="count"):
         jacobian_spectra(layer, count=0)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_the_step_jacobians_of_gated_cells_are_derivatives_of_the_state(cell):
+    """The judge is central differences through one step of the forward pass."""
+    network, p = random_network(cell=cell, H=4)
+    x = random_text(5)[0]
+    (layer,) = trace(network, p, x).layers
+    s, (P, _, H) = layer.s, layer.s.shape
+    for t in range(5):
+        J = layer.jacobian(t)
+        assert J.shape == (P * H, P * H)
+        for i in range(P * H):
+            after = []
+            for nudge in (1e-6, -1e-6):
+                state = s[:, t].copy()
+                state[np.unravel_index(i, (P, H))] += nudge
+                after.append(trace(network, p, x[t : t + 1], state=state[np.newaxis, :, np.newaxis]).layers[0].s[:, 1])
+            np.testing.assert_allclose(J[i], ((after[0] - after[1]) / 2e-6).ravel(), atol=1e-8)
+    exponents = lyapunov_exponents(layer)
+    determinants = [np.linalg.slogdet(layer.jacobian(t))[1] for t in range(5)]
+    assert exponents.sum() == pytest.approx(np.mean(determinants))
+
+
+def test_the_blocks_of_a_gated_cell_have_a_spectrum_each():
+    network, p = random_network(cell="lstm", H=4)
+    layer = one_layer(network, p, 6)
+    found = recurrent_spectra(layer)
+    assert list(found) == ["W_hi", "W_hf", "W_hg", "W_ho"]
+    np.testing.assert_allclose(found["W_hf"].singular, scipy.linalg.svdvals(p["layers.0.W_hh"][:, 4:8]))
+    assert list(recurrent_spectra(one_layer(*random_network(), 3))) == ["W_hh"]
+
+
+def test_saturation_of_a_gated_cell_is_that_of_its_gates():
+    network, p = random_network(cell="lstm", H=4)
+    p["layers.0.b_h"][4:8] = 30  # the forget gates are always open
+    layer = one_layer(network, p, 6)
+    found = layer_saturation(layer)
+    assert list(found) == ["i", "f", "g", "o"]
+    assert found["f"].share == 1
+    assert found["i"].by_step.tolist() == (layer.gates["i"] * (1 - layer.gates["i"]) < 0.025).mean(axis=1).tolist()
+    assert found["g"].share == (1 - layer.gates["g"] ** 2 < 0.1).mean()
+    assert list(layer_saturation(one_layer(*random_network(), 3))) == ["h"]
 
 
 @pytest.mark.parametrize(("activation", "values", "flat"), [

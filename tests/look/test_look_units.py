@@ -15,6 +15,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 from elman import maths
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.errors import DataError, NotFittedError, RangeError, UnknownNameError, VocabularyError
+from elman.look import trace
 from elman.look.units import rank_units, read_text
 from elman.models import LanguageModel
 
@@ -49,6 +50,27 @@ def test_states_are_those_of_the_equations(reading):
         x = h
 
 
+def test_of_an_lstm_the_cell_state_is_ranked_too():
+    """c of one unit counts: it rises at “ and falls at ”, and h, behind a closed output gate, shows nothing of it."""
+    model = drawn_model(CharVocabulary(QUOTING), cell="lstm")
+    p, H, unit = model.parameters_, 12, 7
+    gates = {name: slice(i * H + unit, i * H + unit + 1) for i, name in enumerate("ifgo")}
+    for name, bias in {"i": -9.0, "f": 9.0, "g": 0.0, "o": -1e3}.items():
+        p["layers.0.W_xh"][:, gates[name]] = p["layers.0.W_hh"][:, gates[name]] = 0
+        p["layers.0.b_h"][gates[name]] = bias
+    for mark, sign in (("“", 1), ("”", -1)):
+        token = model.vocabulary_.tokens.index(mark)
+        p["layers.0.W_xh"][token, gates["i"]], p["layers.0.W_xh"][token, gates["g"]] = 18, 9 * sign
+    reading = read_text(model, QUOTING)
+    assert reading.state_names == ("h", "c")
+    assert reading.s.shape == (1, 2, len(QUOTING), H)
+    best = rank_units(reading).best("inside quotation marks", 1)[0]
+    assert (best.unit, best.state, best.rises) == (unit, "c", True)
+    assert best.score > 0.99
+    ids = model.vocabulary_.encode(QUOTING)
+    np.testing.assert_allclose(reading.state("c")[0], trace(model, ids).layers[0].s[1, 1:], atol=1e-10)
+
+
 def test_surprise_and_alternatives_are_the_model_s(reading):
     model = drawn_model(CharVocabulary(QUOTING), layers=2)
     np.testing.assert_allclose(reading.surprise, model.surprise(QUOTING), atol=1e-12)
@@ -70,7 +92,7 @@ def judged(h, v, cut, number):
 @pytest.mark.parametrize("share", [0.5, 0.3])
 @pytest.mark.parametrize("digits", [12, 1])  # rounded, many activations are equal
 def test_scores_are_those_of_scikit_learn(reading, share, digits):
-    reading = replace(reading, h=np.round(reading.h, digits))
+    reading = replace(reading, s=np.round(reading.s, digits))
     ranking = rank_units(reading, share=share)
     cut = ranking.fitted
     assert (cut, cut + ranking.judged) == (round(share * len(QUOTING)), len(QUOTING))
@@ -82,7 +104,7 @@ def test_scores_are_those_of_scikit_learn(reading, share, digits):
         )
         for layer, unit in ((0, 0), (1, 11)):
             expected = judged(reading.h[layer, :, unit], v, cut, number)
-            assert ranking.scores[f, layer, unit] == pytest.approx(expected, abs=1e-9), feature
+            assert ranking.scores[f, layer, 0, unit] == pytest.approx(expected, abs=1e-9), feature
 
 
 def test_what_is_learned_on_the_first_part_is_judged_on_the_second(reading):
@@ -91,10 +113,10 @@ def test_what_is_learned_on_the_first_part_is_judged_on_the_second(reading):
     h = np.zeros((1, len(v), 3))
     cut = len(v) // 2
     h[0, :, 0], h[0, :cut, 1], h[0, cut:, 1] = v, v[:cut], -v[cut:]  # the third never moves
-    ranking = rank_units(replace(reading, h=h))
-    scores = ranking.scores[ranking.features.index("inside a word"), 0]
+    ranking = rank_units(replace(reading, s=h[:, np.newaxis]))
+    scores = ranking.scores[ranking.features.index("inside a word"), 0, 0]
     np.testing.assert_allclose(scores, [1, 0, 0.5])
-    numbers = ranking.scores[ranking.features.index("position in the line"), 0]
+    numbers = ranking.scores[ranking.features.index("position in the line"), 0, 0]
     assert np.isfinite(numbers).all()
     assert numbers[2] <= 0
 
@@ -146,12 +168,12 @@ def test_bad_input_is_refused(reading):
 
 def test_the_best_of_many_units_that_are_noise_is_no_finding(reading):
     h = np.random.default_rng(0).standard_normal((1, len(reading.tokens), 256))
-    ranking = rank_units(replace(reading, h=h))
+    ranking = rank_units(replace(reading, s=h[:, np.newaxis]))
     chance = {"AUC": 0.5, "R²": 0.0}
     excess = [best.score - chance[measure] for _, measure, best in ranking.told()]
     assert abs(np.mean(excess)) < 0.01  # picked by the score that it is then given, the mean is far above
     for f, feature in enumerate(ranking.features):
-        assert ranking.best(feature, 1)[0].unit == int(ranking.chosen_by[f, 0].argmax())
+        assert ranking.best(feature, 1)[0].unit == int(ranking.chosen_by[f, 0, 0].argmax())
 
 
 def test_units_are_chosen_on_the_first_part(reading):
@@ -159,7 +181,7 @@ def test_units_are_chosen_on_the_first_part(reading):
     cut, h = len(v) // 2, np.random.default_rng(0).standard_normal((1, len(v), 2))
     h[0, :cut, 0] += v[:cut]  # this one knows it in the first part
     h[0, cut:, 1] += 9 * v[cut:]  # that one in the second
-    ranking = rank_units(replace(reading, h=h))
+    ranking = rank_units(replace(reading, s=h[:, np.newaxis]))
     first = ranking.best("inside a word")[0]
     assert first.unit == 0
-    assert first.score == ranking.scores[ranking.features.index("inside a word"), 0, 0] < 0.6
+    assert first.score == ranking.scores[ranking.features.index("inside a word"), 0, 0, 0] < 0.6

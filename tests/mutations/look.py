@@ -32,6 +32,11 @@ MUTANTS = [
     ("line_tracer.py", "is not None and now != running", "is not None", "kept before it has run to its end"),
     ("flow_verdict.py", "(left < GONE) | (left > GROWN)", "(left < GONE)", "no explosion"),
     ("flow_verdict.py", "if activation < recurrent else", "if activation > recurrent + 9 else", "the wrong cause"),
+    ("flow_verdict.py", "if carry > recurrent else", "if carry < recurrent else", "the weaker path"),
+    ("flow_verdict.py", "start = 1 if followed > 1 else 0", "start = 0", "the step into the path counts"),
+    ("flow_verdict.py", "before[-len(after) :]", "before[: len(after)]", "lag 1 of other losses"),
+    ("flow.py", "one.d_s[:] = 0", "pass", "the carried part stays on the path through W_hh"),
+    ("flow.py", "sent[layer][0] += through_W_hh", "pass", "the path through W_hh is lost"),
     (
         "flow_verdict.py",
         "reach = min(reach or flow.steps, flow.steps)",

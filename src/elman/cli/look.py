@@ -1,4 +1,4 @@
-"""elman look: see through a model while it reads a text."""
+"""elman look: analyze a model while it reads a text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from elman.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Look:
-    """See through a model while it reads a text: how far back its gradient reaches, and why no further.
+    """Analyze a model while it reads a text: how far back its gradient reaches, and why no further.
 
     Prints the verdict and writes a report, one HTML file that opens offline: the gradient of every loss by every state,
-    spectra, Lyapunov exponents, saturation, surprise, and what single units track.
+    gates, spectra, Lyapunov exponents, saturation, surprise, and what single units track.
 
     For instance:
         elman look runs/pride-and-prejudice --text "It is a truth universally acknowledged"
@@ -41,10 +41,9 @@ class Look:
         if self.text == "":
             raise ArgumentError("--text", expected="at least two characters", got="none")
         from elman.data import corpus_from_text, open_corpus
-        from elman.look.report import place, report_html
-        from elman.look.report_data import examine
+        from elman.look.analysis import examine
+        from elman.look.html_report import Report, place
         from elman.models import LanguageModel
-        from elman.training.storage import write_file
 
         model = LanguageModel.load(self.run_folder)
         out = self._checked_out()
@@ -63,12 +62,12 @@ class Look:
                     **options,
                 )
             said = self.text if model.vocabulary_.kind == "word" else None  # where <unk> stands for words, the words
-            seen = examine(model, corpus.ids, text=said, progress=progress)
-            write_file(out, report_html(seen).encode())
+            seen = examine(model, corpus.ids, words=said, progress=progress)
+            Report(seen).save(out)
         for note in corpus.notes:
             console.print(note, markup=False)
         if seen.unread:
-            console.print(f"The gradient is followed through the first {seen.flow.steps} steps of the text.")
+            console.print(f"Gradients: the first {seen.flow.steps} steps of the text.")
         for verdict in reversed(seen.verdicts):
             layer = f"Layer {verdict.layer}: " if len(seen.verdicts) > 1 else ""
             console.print(f"{layer}{verdict} {place(verdict, seen.tokens)}".rstrip(), markup=False)
@@ -76,7 +75,7 @@ class Look:
         return 0
 
     def _checked_out(self) -> Path:
-        """Where the report goes: refused now, not after the work; nobody else's file is replaced."""
+        """Where the report goes, checked before the work; a file that is no report is never replaced."""
         from elman.look.page_marker import is_page
 
         out = self.out or self.run_folder / "look.html"

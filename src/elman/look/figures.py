@@ -1,4 +1,4 @@
-"""Figures of gradient flow: pure functions from plain data to Plotly figures."""
+"""Figures: functions from plain data to Plotly figures. They need the extra `look`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,56 @@ from typing import Any
 import numpy as np
 
 from elman.look.flow import GONE
-from elman.look.theme import figure, go, level, visible
+from elman.look.history import GradientHistory
+from elman.look.spectra import TANH_GATES, JacobianSpectra, Saturation, Spectrum
+from elman.look.theme import QUIET, figure, go, level, visible
+from elman.look.units import Ranking, Reading, UnitScore
 from elman.maths.arrays import Array
 
 LABELLED = 48  # tokens; a longer axis shows numbers instead
 DECADES = 8  # of ten that the colors tell apart
+MOST_ROWS = 48  # units of a gate in a figure
+MOST_DOTS = 1000  # eigenvalues of Jacobians in a figure
+WIDE = 80  # characters in a row of text
+MOST = 1600  # tokens that a page of text shows
+SHORT = 8  # rows of text beside which a color bar has no room
+FEW = 240  # tokens that rows of units show
+GATE_NAMES = {
+    "i": "input",
+    "f": "forget",
+    "g": "candidate",
+    "o": "output",
+    "r": "reset",
+    "z": "update",
+    "n": "candidate",
+}
+CIRCLE = "#8a6d00"  # the unit circle: seen above the dots, on light and on dark
+LOW_HIGH = [[0, "#d9583b"], [0.5, "rgba(128, 134, 150, 0.06)"], [1, "#3563d9"]]  # nothing in between: on light and dark
 
 
-def flow_heatmap(d_h: Array, tokens: Sequence[str]) -> Any:
-    """‖∂L[t]/∂h[k]‖: (T, T+1), NaN where there is nothing; step t reads tokens[t] and predicts tokens[t+1]."""
+def flow_heatmap(norms: Array, tokens: Sequence[str]) -> Any:
+    """The gradient of every loss by every state as a heat map.
+
+    Parameters
+    ----------
+    norms : ndarray, shape (T, T+1)
+        ‖∂L[t]/∂s[k]‖ of one layer, NaN where L[t] does not depend on s[k].
+    tokens : sequence of str, length T+1
+        Step t reads tokens[t] and predicts tokens[t+1].
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> flow = look.gradient_flow(model, "the cat")
+    >>> look.flow_heatmap(flow.norms[0], "the cat").data[0].z.shape
+    (6, 7)
+    """
+    d_h = norms
     T = len(d_h)
     with np.errstate(divide="ignore"):
         z = np.log10(d_h)
@@ -32,7 +73,7 @@ def flow_heatmap(d_h: Array, tokens: Sequence[str]) -> Any:
         text=[[*read[: t + 2], *[""] * (T - t - 1)] for t in range(T)],
         customdata=norms,
         coloraxis="coloraxis",
-        hovertemplate="‖∂L[%{y}]/∂h[%{x}]‖ = %{customdata:.2e}<br>h[%{x}] is the state after %{text}<extra></extra>",
+        hovertemplate="‖∂L[%{y}]/∂s[%{x}]‖ = %{customdata:.2e}<br>s[%{x}] is the state after %{text}<extra></extra>",
         hoverongaps=False,
     )
     bar = {
@@ -42,7 +83,7 @@ def flow_heatmap(d_h: Array, tokens: Sequence[str]) -> Any:
     }
     return figure(
         [heatmap],
-        x="state h[k]: the further left, the longer ago",
+        x="state s[k]: further left is longer ago",
         y="loss L[t]",
         height=560,
         coloraxis={"cmin": bottom, "cmax": max(top, bottom + 1e-6), "colorbar": bar},
@@ -56,7 +97,27 @@ def flow_heatmap(d_h: Array, tokens: Sequence[str]) -> Any:
 
 
 def flow_by_lag(left: Mapping[str, Array], *, horizons: Mapping[str, int | None] | None = None) -> Any:
-    """How much of the gradient is left at each lag, a curve a layer; a mark where less than 1 % is left."""
+    """How much of the gradient is left at each lag, one curve for each layer or path.
+
+    Parameters
+    ----------
+    left : mapping of str to ndarray, shape (T+1,)
+        Curves by name, from `GradientFlow.by_lag`.
+    horizons : mapping of str to int or None, optional
+        The lag of each curve at which less than 1 % is left: it gets a mark.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> flow = look.gradient_flow(model, "the cat")
+    >>> look.flow_by_lag({"gradient": flow.by_lag()}).data[0].name
+    'gradient'
+    """
     traces = []
     for name, curve in left.items():
         traces.append(
@@ -100,15 +161,34 @@ def flow_by_lag(left: Mapping[str, Array], *, horizons: Mapping[str, int | None]
     )
 
 
-def flow_factors(activation: Array, recurrent: Array, *, slope: str = "diag(1 − h²)") -> Any:
-    """What each step back multiplies the gradient by: the activation's slopes, W_hh, and both.
+def flow_factors(factors: Mapping[str, Array]) -> Any:
+    """What each step back multiplies the gradient by, and their product.
 
     Of a longer text the last half is left out: too few losses reach so far back for a mean.
+
+    Parameters
+    ----------
+    factors : mapping of str to ndarray, shape (T,)
+        Factors by name, from `GradientFlow.factors`.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> flow = look.gradient_flow(model, "the cat")
+    >>> figure = look.flow_factors(dict(zip(("1 − h²", "W_hh"), flow.factors())))
+    >>> [curve.name for curve in figure.data]
+    ['1 − h²', 'W_hh', 'both']
     """
-    shown = max(len(activation) // 2, min(len(activation), LABELLED))
-    activation, recurrent = activation[:shown], recurrent[:shown]
-    both = {slope: activation, "W_hh": recurrent, "both": activation * recurrent}
-    lags = np.arange(1, len(activation) + 1)
+    T = len(next(iter(factors.values())))
+    shown = max(T // 2, min(T, LABELLED))
+    both = {name: values[:shown] for name, values in factors.items()}
+    both["both"] = np.prod(list(both.values()), axis=0)
+    lags = np.arange(1, shown + 1)
     traces = [
         go.Scatter(
             x=lags,
@@ -121,7 +201,7 @@ def flow_factors(activation: Array, recurrent: Array, *, slope: str = "diag(1 �
         for name, factors in both.items()
     ]
     return figure(
-        traces, x="steps back", y="factor a step", levels=[level(1)], y_rangemode="tozero", x_rangemode="tozero"
+        traces, x="steps back", y="factor per step", levels=[level(1)], y_rangemode="tozero", x_rangemode="tozero"
     )
 
 
@@ -152,3 +232,508 @@ def _labels(axis: str, tokens: Sequence[str]) -> dict[str, Any]:
     if len(tokens) > LABELLED:
         return {}
     return {f"{axis}_tickvals": list(range(len(tokens))), f"{axis}_ticktext": list(tokens), f"{axis}_tickangle": 0}
+
+
+def eigenvalue_plane(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: JacobianSpectra | None = None) -> Any:
+    """Eigenvalues in the complex plane with the unit circle: outside of it a direction grows, inside it shrinks.
+
+    Parameters
+    ----------
+    W_hh : Spectrum, or mapping of str to Spectrum
+        Of W_hh, or of the blocks of a gated cell.
+    jacobians : JacobianSpectra, optional
+        Of step Jacobians.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import look
+    >>> look.eigenvalue_plane(look.spectrum([[0.9, 0.0], [0.0, 0.5]])).data[0].name
+    'W_hh'
+    """
+    blocks = {"W_hh": W_hh} if isinstance(W_hh, Spectrum) else W_hh
+    groups = {name: block.eigenvalues for name, block in blocks.items()}
+    if jacobians is not None:
+        dots = jacobians.spectra.eigenvalues.ravel()
+        groups["step Jacobians"] = dots[:: -(-dots.size // MOST_DOTS)]
+    traces = [
+        go.Scatter(
+            x=np.real(values),
+            y=np.imag(values),
+            name=name,
+            mode="markers",
+            zorder=1 if name in blocks else 0,  # the few above the many
+            marker={"size": 7 if name in blocks else 4, "opacity": 0.9 if name in blocks else 0.45},
+            hovertemplate=f"{name}: %{{x:.3f}} %{{y:+.3f}}i<extra></extra>",
+        )
+        for name, values in groups.items()
+    ]
+    far = max(1.0, *(float(np.abs(values).max()) for values in groups.values())) * 1.08
+    circle = {
+        "type": "circle",
+        "x0": -1,
+        "x1": 1,
+        "y0": -1,
+        "y1": 1,
+        "layer": "above",
+        "line": {"width": 2, "color": CIRCLE},
+    }
+    return figure(
+        traces,
+        x="real part",
+        y="imaginary part",
+        height=460,
+        shapes=[circle],
+        x_range=[-far, far],
+        y_range=[-far, far],
+        x_constrain="domain",
+        y_constrain="domain",
+        y_scaleanchor="x",
+    )
+
+
+def singular_values(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: JacobianSpectra | None = None) -> Any:
+    """Singular values, the largest first: of W_hh, and of the step Jacobians their mean and range.
+
+    Parameters
+    ----------
+    W_hh : Spectrum, or mapping of str to Spectrum
+        Of W_hh, or of the blocks of a gated cell.
+    jacobians : JacobianSpectra, optional
+        Of step Jacobians.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import look
+    >>> look.singular_values(look.spectrum([[0.9, 0.0], [0.0, 0.5]])).data[0].y.tolist()
+    [0.9, 0.5]
+    """
+    blocks = {"W_hh": W_hh} if isinstance(W_hh, Spectrum) else W_hh
+    traces = [
+        _line(np.arange(1, block.singular.shape[-1] + 1), block.singular, name, "number %{x}: %{y:.3f}")
+        for name, block in blocks.items()
+    ]
+    if jacobians is not None:
+        values = jacobians.spectra.singular  # (n, P·H)
+        rank = np.arange(1, values.shape[-1] + 1)
+        traces.append(_line(rank, values.mean(axis=0), "step Jacobians, mean", "number %{x}: %{y:.3f}"))
+        for name, edge in (("highest", values.max(axis=0)), ("lowest", values.min(axis=0))):
+            traces.append(
+                go.Scatter(x=rank, y=edge, mode="lines", line={"width": 1, "color": QUIET}, showlegend=False,
+                           hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")
+            )  # fmt: skip
+    return figure(traces, x="number", y="singular value", height=460, levels=[level(1)], y_rangemode="tozero")
+
+
+def lyapunov_spectrum(exponents: Mapping[str, Array]) -> Any:
+    """Lyapunov exponents, the largest first.
+
+    Parameters
+    ----------
+    exponents : mapping of str to ndarray
+        Exponents in nats per step by the name of the layer.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import look
+    >>> look.lyapunov_spectrum({"layer 0": [-0.1, -0.5]}).data[0].name
+    'layer 0'
+    """
+    traces = [
+        go.Scatter(
+            x=np.arange(1, len(values) + 1),
+            y=np.where(np.isfinite(values), values, np.nan),
+            name=name,
+            mode="lines+markers",
+            line={"width": 2},
+            marker={"size": 5},
+            hovertemplate=f"{name}, number %{{x}}: %{{y:.3f}} nats per step<extra></extra>",
+        )
+        for name, values in exponents.items()
+    ]
+    line = level(0, "above: small differences grow; below: they are forgotten")
+    return figure(traces, x="number", y="nats per step", levels=[line], showlegend=len(exponents) > 1)
+
+
+def state_histogram(found: Mapping[str, Saturation]) -> Any:
+    """What values the units, or the gates, take.
+
+    Parameters
+    ----------
+    found : mapping of str to Saturation
+        By name.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import look
+    >>> look.state_histogram({"layer 0": look.saturation(np.zeros((3, 2)))}).data[0].name
+    'layer 0'
+    """
+    traces = []
+    for name, s in found.items():
+        shares = s.counts / max(s.counts.sum(), 1)
+        centres = (s.edges[:-1] + s.edges[1:]) / 2
+        traces.append(
+            go.Bar(
+                x=centres,
+                y=shares,
+                name=name,
+                hovertemplate=f"{name} ≈ %{{x:.2f}}: %{{y:.1%}}<extra></extra>",
+                opacity=0.85,
+            )
+        )
+    return figure(
+        traces, x="value", y="share", y_tickformat=".0%", bargap=0.02, barmode="overlay", showlegend=len(found) > 1
+    )
+
+
+def saturation_along(found: Mapping[str, Saturation], tokens: Sequence[str]) -> Any:
+    """The share of saturated units at each step of a text.
+
+    Parameters
+    ----------
+    found : mapping of str to Saturation
+        By name.
+    tokens : sequence of str
+        What each step reads.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import look
+    >>> look.saturation_along({"layer 0": look.saturation(np.ones((3, 2)))}, "ab").data[0].y.tolist()
+    [1.0, 1.0]
+    """
+    traces = [
+        go.Scatter(
+            x=np.arange(1, len(s.by_step) + 1),
+            y=s.by_step,
+            text=[visible(token) for token in tokens[: len(s.by_step)]],
+            name=name,
+            mode="lines",
+            line={"width": 2},
+            hovertemplate="h[%{x}], after “%{text}”: %{y:.0%} of the units<extra></extra>",
+        )
+        for name, s in found.items()
+    ]
+    return figure(
+        traces, x="step", y="saturated units", y_tickformat=".0%", y_rangemode="tozero", showlegend=len(found) > 1
+    )
+
+
+def gradient_norms(history: GradientHistory, *, clip_norm: float = 0.0) -> Any:
+    """Gradient norms over a training run, of all parameters and of each, with the limit of clipping.
+
+    Parameters
+    ----------
+    history : GradientHistory
+        From `gradient_history`.
+    clip_norm : float
+        The maximum gradient norm; 0 for none.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import look
+    >>> history = look.gradient_history([{"step": 1, "gradient_norm": 2.0}])
+    >>> look.gradient_norms(history).data[0].name
+    'all'
+    """
+    curves = {"all": history.total, **history.parameters}
+    traces = [
+        go.Scatter(
+            x=[step for step, _ in points],
+            y=[norm for _, norm in points],
+            name=name,
+            mode="lines",
+            line={"width": 3 if name == "all" else 1.5},
+            hovertemplate=f"{name}, step %{{x}}: %{{y:.3g}}<extra></extra>",
+        )
+        for name, points in curves.items()
+        if points
+    ]
+    limit = [level(clip_norm, f"clipped above {clip_norm:g}", log=True)] if clip_norm else []
+    return figure(traces, x="step of training", y="gradient norm", height=420, levels=limit, y_type="log", y_dtick=1)
+
+
+def _line(x: Array, y: Array, name: str, hover: str) -> Any:
+    return go.Scatter(
+        x=x, y=y, name=name, mode="lines", line={"width": 3}, hovertemplate=f"{name}, {hover}<extra></extra>"
+    )
+
+
+def unit_along_text(reading: Reading, unit: int, layer: int = 0, *, state: str = "h") -> Any:
+    """A text, each token in the color of a unit's state after it.
+
+    Parameters
+    ----------
+    reading : Reading
+        From `read_text`.
+    unit, layer : int
+        Which unit, from 0.
+    state : str
+        The state part: "h", or "c" of an LSTM.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.unit_along_text(look.read_text(model, "the cat"), 3).data[0].text[0][:3]
+    ['t', 'h', 'e']
+    """
+    h = reading.state(state)[layer, :, unit]
+    words = [f"{state} = {value:+.3f} after “{visible(token)}”" for value, token in zip(h, reading.tokens, strict=True)]
+    far = float(np.abs(h).max()) or 1.0
+    bar = {"title": {"text": f"{state} of unit {unit}"}}
+    return _text(reading.tokens, h, words, {"colorscale": LOW_HIGH, "cmin": -far, "cmax": far, "colorbar": bar})
+
+
+def surprise_along_text(reading: Reading) -> Any:
+    """A text, each token the darker the less the model expected it, with the alternatives under the pointer.
+
+    Parameters
+    ----------
+    reading : Reading
+        From `read_text`.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.surprise_along_text(look.read_text(model, "the cat")).data[0].type
+    'heatmap'
+    """
+    words = []
+    for token, cost, others, chances in zip(
+        reading.tokens, reading.surprise, reading.alternatives, reading.probabilities, strict=True
+    ):
+        listed = "<br>".join(f"{chance:6.1%}  {visible(other)}" for other, chance in zip(others, chances, strict=False))
+        words.append(f"“{visible(token)}”: {cost:.2f} nats<br>expected<br>{listed}" if others else "the first token")
+    bar = {"title": {"text": "nats"}}
+    return _text(reading.tokens, reading.surprise, words, {"cmin": 0, "colorbar": bar})
+
+
+def units_along_text(
+    reading: Reading, units: Sequence[int], layer: int = 0, *, names: Sequence[str] = (), state: str = "h"
+) -> Any:
+    """Some units, one row each, over the first tokens of a text.
+
+    Parameters
+    ----------
+    reading : Reading
+        From `read_text`.
+    units : sequence of int
+        Which units of the layer.
+    layer : int
+        The layer, from 0.
+    names : sequence of str, optional
+        What to call the units.
+    state : str
+        The state part: "h", or "c" of an LSTM.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.units_along_text(look.read_text(model, "the cat"), [1, 5]).data[0].y
+    ('unit 1', 'unit 5')
+    """
+    h = reading.state(state)[layer, :FEW][:, list(units)].T  # (units, T)
+    tokens = [visible(token) for token in reading.tokens[:FEW]]
+    far = float(np.abs(h).max()) or 1.0
+    heatmap = go.Heatmap(
+        z=h.astype(np.float32),
+        y=list(names) or [f"unit {unit}" for unit in units],
+        text=[tokens] * len(h),
+        colorscale=LOW_HIGH,
+        zmin=-far,
+        zmax=far,
+        colorbar={"title": {"text": state}, "outlinewidth": 0, "thickness": 12},
+        hovertemplate=f"%{{y}} after token %{{x}}, “%{{text}}”: {state} = %{{z:.3f}}<extra></extra>",
+    )
+    return figure([heatmap], x="token", y="", height=140 + 24 * len(h), x_showgrid=False, y_autorange="reversed")
+
+
+def best_units(ranking: Ranking) -> Any:
+    """For each feature the unit that tracks it best, with its score on the second part of the text.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        From `rank_units`.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> ranking = look.rank_units(look.read_text(model, "the cat sat on the mat. " * 20))
+    >>> len(look.best_units(ranking).data)
+    2
+    """
+    rows = ranking.told()[::-1]
+    traces = []
+    for measure, name in (("AUC", "AUC, of yes or no: 0.5 is chance"), ("R²", "R², of numbers: 0 is chance")):
+        here = [row for row in rows if row[1] == measure]
+        traces.append(
+            go.Bar(
+                x=[max(best.score, 0.0) for _, _, best in here],
+                y=[feature for feature, _, _ in here],
+                text=[_unit_name(best) for _, _, best in here],
+                orientation="h",
+                name=name,
+                hovertemplate="%{y}: %{text}<extra></extra>",
+                textposition="auto",
+            )
+        )
+    chance = {"type": "line", "x0": 0.5, "x1": 0.5, "yref": "paper", "y0": 0, "y1": 1}
+    return figure(
+        traces,
+        x="score on the second part of the text",
+        y="",
+        height=120 + 30 * len(rows),
+        barmode="overlay",
+        shapes=[{**chance, "line": {"color": QUIET, "dash": "dot"}}],
+        x_range=[0, 1],
+        y_categoryorder="array",
+        y_categoryarray=[feature for feature, _, _ in rows],
+    )
+
+
+def _unit_name(best: UnitScore) -> str:
+    layer = f", layer {best.layer}" if best.layer else ""
+    state = f" ({best.state})" if best.state != "h" else ""
+    return f"unit {best.unit}{state}{layer}, {'higher' if best.rises else 'lower'}: {best.score:.3f}"
+
+
+def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colors: dict[str, Any]) -> Any:
+    """The first tokens in rows, like a page; a line of the text begins a row."""
+    shown = [visible(token) for token in tokens[:MOST]]
+    columns = max(1, WIDE // max(map(len, shown)))
+    places, row, column = [], 0, 0
+    for token in tokens[:MOST]:
+        places.append((row, column))
+        column += 1
+        if column == columns or token == "\n":
+            row, column = row + 1, 0
+    height = places[-1][0] + 1
+    z, letters = np.full((height, columns), np.nan), np.full((height, columns), "", object)
+    hover = letters.copy()
+    for place, value, letter, word in zip(places, values, shown, words, strict=False):
+        z[place], letters[place], hover[place] = value, letter, word
+    heatmap = go.Heatmap(
+        z=z,
+        text=letters.tolist(),
+        customdata=hover.tolist(),
+        texttemplate="%{text}",
+        textfont={"family": "ui-monospace, 'DejaVu Sans Mono', monospace", "size": 12},
+        hovertemplate="%{customdata}<extra></extra>",
+        hoverongaps=False,
+        coloraxis="coloraxis",
+        xgap=0,
+        ygap=2,
+    )
+    layout: dict[str, Any] = {}
+    if height <= SHORT:  # no room for a scale beside the text: it goes below
+        below = {"orientation": "h", "y": 0, "yanchor": "top", "x": 0.5, "len": 0.5, "nticks": 5, "thickness": 10}
+        colors = {
+            **colors,
+            "colorbar": {**colors["colorbar"], **below, "title": {**colors["colorbar"]["title"], "side": "top"}},
+        }
+        layout = {"margin": {"l": 20, "r": 20, "t": 20, "b": 80}}
+    return figure(
+        [heatmap], x="", y="", height=110 + 22 * height, coloraxis=colors,
+        x_visible=False, y_visible=False, y_autorange="reversed", **layout,
+    )  # fmt: skip
+
+
+def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate: str | None = None) -> Any:
+    """The gates of a layer along a text as a heat map.
+
+    Parameters
+    ----------
+    gates : mapping of str to ndarray, shape (T, H)
+        From `LayerTrace.gates`.
+    tokens : sequence of str, length T
+        What each step reads.
+    gate : str, optional
+        One gate: a row for each unit, the most open first. Without it a row for each gate, the mean over all units.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1, cell="lstm").fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> gates = look.trace(model, "the cat").layers[0].gates
+    >>> look.gates_along_text(gates, "the cat").data[0].y
+    ('i: input', 'f: forget', 'o: output')
+    """
+    if gate is None:
+        rows = {name: values.mean(axis=1) for name, values in gates.items() if name not in TANH_GATES}
+        z, names = np.stack(list(rows.values())), [f"{name}: {GATE_NAMES[name]}" for name in rows]
+    else:
+        order = np.argsort(-gates[gate].mean(axis=0), kind="stable")
+        order = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_ROWS)).round().astype(int))]
+        z, names = gates[gate].T[order], [f"unit {unit}" for unit in order]
+    z, shown = z[:, :FEW], [visible(token) for token in tokens[:FEW]]
+    what = "%{y}" if gate is None else f"{gate} of %{{y}}"
+    heatmap = go.Heatmap(
+        z=z.astype(np.float32),
+        y=names,
+        text=[shown] * len(z),
+        coloraxis="coloraxis",
+        hovertemplate=f"{what} at token %{{x}}, “%{{text}}”: %{{z:.3f}}<extra></extra>",
+    )
+    bar = {"title": {"text": "open" if gate is None else gate}, "tickvals": [0, 0.5, 1]}
+    limits = {"cmin": -1, "cmax": 1, "colorbar": bar | {"tickvals": [-1, 0, 1]}} if gate in TANH_GATES else {}
+    return figure(
+        [heatmap],
+        x="token",
+        y="",
+        height=150 + (34 if gate is None else 9) * len(z),
+        coloraxis={"cmin": 0, "cmax": 1, "colorbar": bar} | limits,
+        x_showgrid=False,
+        y_autorange="reversed",
+        **_labels("x", shown),
+    )

@@ -1,122 +1,279 @@
-"""Gradient flow: ‖∂L[t]/∂h[k]‖ of every loss L[t] by every state h[k] that it depends on, and how long it lasts.
+"""Gradient flow: ‖∂L[t]/∂s[k]‖ of every loss L[t] by every state s[k] that it depends on.
 
-L[t] = -log y_hat[t] of the right token alone, in nats; h[k] is the state after k steps, h[0] the initial one. The lag
-of h[k] from L[t] is t+1-k: lag 0 is the state from which o[t] was computed. All losses go back together, lag by lag:
-one row for each, one backward step of the cell for each lag and layer.
+L[t] = -log y_hat[t] of the target alone, in nats; s[k] is the state after k steps, s[0] the initial one: h[k], and in
+an LSTM h[k] and c[k]. The lag of s[k] from L[t] is t+1-k: lag 0 is the state from which o[t] was computed. All losses
+go back together, lag by lag: one row for each, one backward step of the cell for each lag and layer.
 
-In a stack ∂L[t]/∂h[k] of a layer counts every path through the whole stack: along the layer's own time, and up into the
+In a stack ∂L[t]/∂s[k] of a layer counts every path through the whole stack: along the layer's own time, and up into the
 layer above and along its time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import overload
 
 import numpy as np
 
-from elman.look.traces import Trace, trace
+from elman.errors import ArgumentError
+from elman.look.traces import STEPS, Trace, inputs_and_targets, trace
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
+from elman.maths.cells import Cell
 from elman.maths.loss import cross_entropy
+from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, check_ids
 from elman.network.pool import run
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
-GONE = 0.01  # of the gradient at lag 0: less than this is as good as nothing
+GONE = 0.01  # of the gradient at lag 0: with less than this the memory horizon is reached
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GradientFlow:
-    """Norms by layer, loss t and state k; NaN where L[t] does not depend on h[k], which is k > t+1."""
+    """Gradient norms by layer, loss t and state k; NaN where L[t] does not depend on s[k], which is k > t+1.
 
-    d_h: Array  # (layers, T, T+1) ‖∂L[t]/∂h[k]‖
-    d_a: Array  # (layers, T, T+1) ‖that ⊙ f'(h[k])‖, on the product with W_hh; NaN for k = 0, which no step made
-    d_h_back: Array  # (layers, T, T+1) ‖that @ W_hh.T‖: what goes on from h[k] to h[k-1]; NaN for k = 0
-    losses: Array  # (T,) nats
-    activation: ActivationLike
+    Attributes
+    ----------
+    d_s : ndarray, shape (layers, P, T, T+1)
+        ‖∂L[t]/∂s[k]‖ of each state part: of h, and in an LSTM of c.
+    d_a : ndarray, shape (layers, T, T+1)
+        ‖∂L[t]/∂a‖ of the pre-activations of the step that made s[k]; NaN for k = 0, which no step made.
+    d_h_back : ndarray, shape (layers, T, T+1)
+        ‖∂L[t]/∂a @ W_hh.T‖: what goes from s[k] to h[k-1] through W_hh; NaN for k = 0.
+    paths : dict of str to ndarray, shape (layers, T, T+1)
+        In a gated cell ‖∂L[t]/∂s[k]‖ on one path alone. "carry": by the gate that multiplies the state, the forget gate
+        of an LSTM along c, or the update gate of a GRU. "recurrent": through h and W_hh. Empty in a vanilla cell.
+    losses : ndarray, shape (T,)
+        L[t] in nats.
+    cell : Cell
+        The recurrent cell.
+    """
+
+    d_s: Array
+    d_a: Array
+    d_h_back: Array
+    losses: Array
+    cell: Cell
+    paths: dict[str, Array] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<GradientFlow: {self.steps} losses, {self.layers} layers of {self.cell.name}>"
 
     @property
     def steps(self) -> int:
+        """T, the number of losses."""
         return len(self.losses)
 
     @property
     def layers(self) -> int:
-        return len(self.d_h)
+        """The number of layers."""
+        return len(self.d_s)
 
-    def by_lag(self, layer: int = -1) -> Array:
+    @property
+    def activation(self) -> ActivationLike:
+        """The activation of the cell."""
+        return self.cell.activation
+
+    @property
+    def d_h(self) -> Array:
+        """‖∂L[t]/∂h[k]‖, (layers, T, T+1)."""
+        return np.asarray(self.d_s[:, 0])
+
+    @property
+    def norms(self) -> Array:
+        """‖∂L[t]/∂s[k]‖ of the whole state, (layers, T, T+1)."""
+        return self.d_h if self.d_s.shape[1] == 1 else np.linalg.norm(self.d_s, axis=1)
+
+    def by_lag(self, layer: int = -1, *, path: str | None = None) -> Array:
         """How much of the gradient is left at each lag: its mean norm, relative to lag 0 of the same losses.
 
-        NaN where these have no gradient at all, infinity where it outgrows all numbers.
+        Parameters
+        ----------
+        layer : int
+            The layer; -1 is the last.
+        path : str, optional
+            "carry" or "recurrent": on this path alone, in a gated cell.
+
+        Returns
+        -------
+        ndarray, shape (T+1,)
+            NaN where these losses have no gradient at all, infinity where it overflows.
         """
-        first = self.d_h[layer].diagonal(1)
-        left = [self.d_h[layer].diagonal(1 - lag) for lag in range(self.steps + 1)]
-        return _ratio([part.sum() for part in left], [first[-len(part) :].sum() for part in left])  # (T+1,)
+        norms = self.norms[layer] if path is None else self.paths[path][layer]
+        first = self.norms[layer].diagonal(1)
+        left = [norms.diagonal(1 - lag) for lag in range(self.steps + 1)]
+        return _ratio([part.sum() for part in left], [first[-len(part) :].sum() for part in left])
 
     def factors(self, layer: int = -1) -> tuple[Array, Array]:
-        """What the step back from each lag multiplies the mean norm by: f'(h), which is diagonal, and W_hh."""
-        three = (
-            norms[layer, :, 1:] for norms in (self.d_h, self.d_a, self.d_h_back)
-        )  # without h[0]: it goes no further
-        d_h, d_a, back = ([norms.diagonal(-lag).sum() for lag in range(self.steps)] for norms in three)  # (T,)
-        return _ratio(d_a, d_h), _ratio(back, d_a)
+        """What the step back from each lag multiplies the mean norm by, on the path through W_hh.
+
+        Parameters
+        ----------
+        layer : int
+            The layer; -1 is the last.
+
+        Returns
+        -------
+        activation, recurrent : ndarray, shape (T,)
+            The slopes of the activation (in a gated cell of the gates), and W_hh.
+        """
+        three = (norms[layer, :, 1:] for norms in (self.norms, self.d_a, self.d_h_back))  # s[0] goes no further
+        d_s, d_a, back = ([norms.diagonal(-lag).sum() for lag in range(self.steps)] for norms in three)  # (T,)
+        return _ratio(d_a, d_s), _ratio(back, d_a)
 
 
+@overload
+def gradient_flow(
+    model: LanguageModel,
+    text: str | Array,
+    /,
+    *,
+    steps: int = STEPS,
+    state: Array | None = None,
+    progress: Progress | None = None,
+) -> GradientFlow: ...
+@overload
 def gradient_flow(
     network: HeadNetwork,
     p: Parameters,
-    x: Array,  # (T,) ids
-    y: Array,  # (T,) ids
+    x: Array,
+    y: Array,
+    /,
     *,
-    state: Array | None = None,  # (L, P, 1, H); zeros unless given
+    state: Array | None = None,
+    progress: Progress | None = None,
+) -> GradientFlow: ...
+def gradient_flow(
+    model: LanguageModel | HeadNetwork,
+    text: str | Array | Parameters,
+    x: Array | None = None,
+    y: Array | None = None,
+    /,
+    *,
+    steps: int = STEPS,
+    state: Array | None = None,
     progress: Progress | None = None,
 ) -> GradientFlow:
-    """The whole matrix, in float64: T²/2 · H² multiplications for each layer, twice as many between two layers."""
-    check_ids("y", y, network.outputs)
-    return flow_of(trace(network, p, x, state=state), y, progress=progress)
+    """How far back the gradient of every loss reaches: ``(model, text)``, or ``(network, p, x, y)``.
+
+    Takes T²/2 · G·H² multiplications for each layer with G gates, and twice as many in a gated cell.
+
+    Parameters
+    ----------
+    model : LanguageModel or HeadNetwork
+        A fitted model, or a network.
+    text : str, ndarray of ids, or Parameters
+        What a model reads, or the parameters of a network.
+    x, y : ndarray of ids, shape (T,)
+        What a network reads, and its targets.
+    steps : int
+        The most steps of a text that are followed.
+    state : ndarray, shape (L, P, 1, H), optional
+        The initial state; zeros unless given.
+    progress : callable, optional
+        Called with what is being done, how much of it is done, and how much there is.
+
+    Returns
+    -------
+    GradientFlow
+        All norms, in float64.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> flow = look.gradient_flow(model, "the cat sat on")
+    >>> flow.norms.shape, float(flow.by_lag()[0])
+    ((1, 13, 14), 1.0)
+    """
+    if isinstance(model, LanguageModel) and not isinstance(text, Parameters):
+        x, y = inputs_and_targets(model, text, steps)
+        return flow_of(trace(model, x, state=state), y, progress=progress)
+    if not isinstance(model, HeadNetwork) or not isinstance(text, Parameters) or x is None or y is None:
+        raise ArgumentError("gradient_flow", expected="a model and a text, or a network, parameters, ids and targets")
+    check_ids("y", y, model.outputs)
+    return flow_of(trace(model, text, x, state=state), y, progress=progress)
 
 
 def flow_of(text: Trace, y: Array, *, progress: Progress | None = None) -> GradientFlow:
-    """The same for a text that has been read already."""
-    # by the pool, where BLAS has one thread: two that share a busy machine take twenty times as long
+    """The gradient flow of a text that has been read already, with the targets y, (T,)."""
+    # on the pool, where BLAS has one thread: two that share a busy machine take twenty times as long
     return run([partial(_follow, text, y, progress)])[0]
 
 
-@np.errstate(over="ignore", invalid="ignore")  # an explosion is what we are looking for
+@np.errstate(over="ignore", invalid="ignore")  # an explosion is worth seeing
 def _follow(text: Trace, y: Array, progress: Progress | None) -> GradientFlow:
-    T, layers = len(y), len(text.layers)
-    d_h, d_a, d_h_back = (np.full((layers, T, T + 1), np.nan) for _ in range(3))
+    T, layers, cell = len(y), len(text.layers), text.layers[0].cell
+    d_s = np.full((layers, cell.parts, T, T + 1), np.nan)
+    d_a, d_h_back = (np.full((layers, T, T + 1), np.nan) for _ in range(2))
+    paths = {name: np.full((layers, T, T + 1), np.nan) for name in (("carry", "recurrent") if cell.gates > 1 else ())}
     losses, (_, d_o) = text.losses(y), cross_entropy(text.o, y)  # (T,), (T, Y): each row of its own loss alone
-    sent = [np.zeros_like(layer.s[:, 1:]) for layer in text.layers]  # (P, losses, H): what the step after sends back
+    sent = [np.zeros_like(layer.s[:, 1:]) for layer in text.layers]  # (P, losses, H): what the next step sends back
+    alone: dict[tuple[str, int], Array] = {}  # (P, losses, H) by path and layer
     for lag in range(T + 1):
         if progress:
             progress("following the gradient", lag, T)
-        first = max(lag - 1, 0)  # the first loss that reaches so far back: at lag > 0 it has come to h[0]
+        first = max(lag - 1, 0)  # the first loss that reaches so far back: at lag > 0 it has come to s[0]
         all_t, t = np.arange(first, T), np.arange(lag, T)  # all losses that do, and those that go on from here
         # the direct part of d_h[t+1]: d_o[t] @ W_hy.T
         from_above: Array | float = d_o @ text.W_hy.T if lag == 0 else 0.0  # (losses that go on, H)
         for layer in reversed(range(layers)):
             d, of_layer = sent[layer], text.layers[layer]  # (P, losses, H)
+            W_hh = of_layer.p["W_hh"]
             d[0, lag - first :] += from_above
-            d_h[layer, all_t, all_t + 1 - lag] = _norms(d[0])
+            d_s[layer, :, all_t, all_t + 1 - lag] = _norms(d).T
             k = t + 1 - lag
             step = of_layer.back(d[:, lag - first :], k - 1)
+            through_W_hh = step.d_a_h @ W_hh.T  # (losses that go on, H)
             sent[layer] = step.d_s
-            d_a[layer, t, k], d_h_back[layer, t, k] = _norms(step.d_a_h), _norms(step.d_s[0])
+            sent[layer][0] += through_W_hh
+            d_a[layer, t, k], d_h_back[layer, t, k] = _norms(step.d_a_h), _norms(through_W_hh)
+            for name, norms in paths.items():
+                d_path = d.copy() if lag == 0 else alone[name, layer]
+                norms[layer, all_t, all_t + 1 - lag] = np.linalg.norm(_norms(d_path), axis=0)
+                one = of_layer.back(d_path[:, lag - first :], k - 1)
+                if name == "recurrent":
+                    one.d_s[:] = 0
+                    one.d_s[0] = one.d_a_h @ W_hh.T
+                alone[name, layer] = one.d_s
             if layer:  # d_x[t] = d_a_x[t] @ W_xh.T: the layer below made this layer's input
                 from_above = step.d_a_x @ of_layer.p["W_xh"].T
-    return GradientFlow(d_h, d_a, d_h_back, losses, text.layers[-1].cell.activation)
+    return GradientFlow(d_s, d_a, d_h_back, losses, cell, paths)
 
 
 def memory_horizon(flow: GradientFlow, layer: int = -1, *, gone: float = GONE) -> int | None:
-    """Steps back until the gradient falls below 1 % of what it is at lag 0; None if it never does within the text."""
+    """The smallest lag at which less than this share of the gradient is left, or None if the text is too short.
+
+    Parameters
+    ----------
+    flow : GradientFlow
+        From `gradient_flow`.
+    layer : int
+        The layer; -1 is the last.
+    gone : float
+        The share of the gradient at lag 0.
+
+    Returns
+    -------
+    int or None
+        Steps back.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.memory_horizon(look.gradient_flow(model, "the cat sat"), gone=0.999) is None
+    False
+    """
     below = np.flatnonzero(flow.by_lag(layer) < gone)
     return int(below[0]) if len(below) else None
 
 
 def _norms(rows: Array) -> Array:
-    return np.asarray(np.sqrt(np.einsum("th,th->t", rows, rows)))
+    return np.asarray(np.sqrt(np.einsum("...h,...h->...", rows, rows)))
 
 
 def _ratio(part: Sequence[float], whole: Sequence[float]) -> Array:

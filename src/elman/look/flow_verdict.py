@@ -1,4 +1,4 @@
-"""What a gradient flow means, in plain words: it vanishes, is healthy or explodes; after how many steps; and why."""
+"""What a gradient flow means, in words: it vanishes, is healthy or explodes; after how many steps; and why."""
 
 from __future__ import annotations
 
@@ -12,35 +12,92 @@ from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
 
 Kind = Literal["vanishes", "healthy", "explodes", "silent"]
-Factor = Literal["activation", "recurrent"]
+Cause = Literal["activation", "recurrent", "carry"]
 GROWN = 1 / GONE  # times the gradient at lag 0: more than this is an explosion
-STEADY = 0.02  # a factor a step within this of 1 changes little
+STEADY = 0.02  # a factor per step within this of 1 has little effect
 
-SLOPES = {"tanh": "diag(1 − h²)", "sigmoid": "diag(h(1 − h))", "relu": "diag(h > 0)", "identity": "diag(1)"}
+SLOPES = {"tanh": "1 − h²", "sigmoid": "h(1 − h)", "relu": "h > 0", "identity": "1"}
+FLAT = {  # why an activation shrinks a gradient
+    "tanh": "tanh saturation",
+    "sigmoid": "the sigmoid, whose slope is at most 1/4",
+    "relu": "inactive ReLU units",
+}
+CARRIES = {"lstm": ("the forget gates", "along the cell state c, f"), "gru": ("the update gates", "directly, z")}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    layer: int  # from 0
+    """What happens to the gradient of one layer, and why.
+
+    Attributes
+    ----------
+    layer : int
+        From 0.
+    kind : {"vanishes", "healthy", "explodes", "silent"}
+        Silent: there is no gradient.
+    lag : int or None
+        Steps back at which it has vanished or exploded.
+    horizon : int or None
+        Steps back until 1 % is left; None if that does not happen in the text.
+    followed : int
+        Steps back over which it was followed.
+    factor : float
+        What a step back multiplies the norm of the gradient by, on average.
+    activation, recurrent : float
+        In a vanilla cell the two parts of it: the slope of the activation, and W_hh. In a gated cell `recurrent` is the
+        factor of the path through h and W_hh alone, `activation` that of the slopes of the gates on this path.
+    carry : float or None
+        In a gated cell the factor of the other path alone: of the forget gate along c, or of the update gate.
+    cause : {"activation", "recurrent", "carry"} or None
+        The main one.
+    step : int or None
+        k of the state s[k] at which the main cause has most effect, over all losses.
+    words : str
+        All of this in words.
+    """
+
+    layer: int
     kind: Kind
-    lag: int | None  # steps back at which it has vanished or exploded
-    horizon: int | None  # steps back until 1 % is left; None if that never happens in the text
-    followed: int  # steps back over which it was followed
-    factor: float  # that a step back multiplies the gradient's norm by, on average
-    activation: float  # the part of it that is diag(f')
-    recurrent: float  # the part of it that is W_hh
-    responsible: Factor | None
-    step: int | None  # k of the h[k] at which the responsible factor did most, over all losses
-    words: str  # all of this, for people
+    lag: int | None
+    horizon: int | None
+    followed: int
+    factor: float
+    activation: float
+    recurrent: float
+    carry: float | None
+    cause: Cause | None
+    step: int | None
+    words: str
 
     def __str__(self) -> str:
         return self.words
 
 
 def verdict(flow: GradientFlow, layer: int = -1, *, reach: int | None = None) -> Verdict:
-    """Judge one layer. reach: how far back a gradient is wanted, in training k2; unless given, as far as the text goes.
+    """Judge the gradient of one layer.
 
-    Below 1 % of its size at lag 0 within the reach it vanishes, above 100 times it explodes, otherwise it is healthy.
+    Below 1 % of its norm at lag 0 within the reach it vanishes, above 100 times it explodes, otherwise it is healthy.
+
+    Parameters
+    ----------
+    flow : GradientFlow
+        From `gradient_flow`.
+    layer : int
+        The layer; -1 is the last.
+    reach : int, optional
+        How many steps back a gradient is wanted, in training bptt_steps; unless given, as far as the text goes.
+
+    Returns
+    -------
+    Verdict
+        ``str()`` of it is the verdict in words.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.verdict(look.gradient_flow(model, "the cat sat on")).kind
+    'healthy'
     """
     layer %= flow.layers
     reach = min(reach or flow.steps, flow.steps)
@@ -50,26 +107,47 @@ def verdict(flow: GradientFlow, layer: int = -1, *, reach: int | None = None) ->
     kind, lag = _crossing(left)
     followed = lag or reach
     activation, recurrent = (_mean_factor(factors[:followed]) for factors in flow.factors(layer))
+    carry = None
+    if flow.paths:
+        carry, recurrent = (_rate(flow.paths[path][layer], followed) for path in ("carry", "recurrent"))
     factor = float(left[followed] ** (1 / followed)) if np.isfinite(left[followed]) else activation * recurrent
-    responsible: Factor | None = None
-    if kind == "vanishes":
-        responsible = "activation" if activation < recurrent else "recurrent"
-    elif kind == "explodes":
-        responsible = "activation" if activation > recurrent else "recurrent"
-    step = _step(flow, layer, responsible, followed, kind) if responsible else None
+    cause: Cause | None = None
+    if kind in ("vanishes", "explodes"):
+        cause = _cause(kind, activation, recurrent, carry)
+    step = _step(flow, layer, cause, followed, kind) if cause else None
     horizon = memory_horizon(flow, layer)
-    facts = Verdict(layer, kind, lag, horizon, followed, factor, activation, recurrent, responsible, step, "")
+    facts = Verdict(layer, kind, lag, horizon, followed, factor, activation, recurrent, carry, cause, step, "")
     return replace(facts, words=_words(facts, flow, reach))
 
 
 def verdicts(flow: GradientFlow, *, reach: int | None = None) -> list[Verdict]:
-    """One for each layer, from the lowest."""
+    """One verdict for each layer, from the lowest.
+
+    Parameters
+    ----------
+    flow : GradientFlow
+        From `gradient_flow`.
+    reach : int, optional
+        How many steps back a gradient is wanted; unless given, as far as the text goes.
+
+    Returns
+    -------
+    list of Verdict
+        One for each layer.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, layers=2, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> [v.layer for v in look.verdicts(look.gradient_flow(model, "the cat sat on"))]
+    [0, 1]
+    """
     return [verdict(flow, layer, reach=reach) for layer in range(flow.layers)]
 
 
 def slope_name(activation: ActivationLike) -> str:
-    """diag(f') of an activation, written in h."""
-    return SLOPES.get(activation, "diag(f′)") if isinstance(activation, str) else "diag(f′)"
+    """The derivative of an activation, written in terms of h."""
+    return SLOPES.get(activation, "f′") if isinstance(activation, str) else "f′"
 
 
 def _crossing(left: Array) -> tuple[Kind, int | None]:
@@ -81,6 +159,14 @@ def _crossing(left: Array) -> tuple[Kind, int | None]:
     return ("vanishes" if left[lag] < GONE else "explodes"), lag
 
 
+def _cause(kind: Kind, activation: float, recurrent: float, carry: float | None) -> Cause:
+    if carry is not None:  # two paths that add up: the stronger one decides
+        return "carry" if carry > recurrent else "recurrent"
+    smaller: Cause = "activation" if activation < recurrent else "recurrent"
+    larger: Cause = "activation" if activation > recurrent else "recurrent"
+    return smaller if kind == "vanishes" else larger
+
+
 def _mean_factor(factors: Array) -> float:
     """The geometric mean."""
     factors = factors[np.isfinite(factors)]
@@ -88,13 +174,28 @@ def _mean_factor(factors: Array) -> float:
         return float(np.exp(np.log(factors).mean())) if len(factors) else 1.0
 
 
-def _step(flow: GradientFlow, layer: int, responsible: Factor, followed: int, kind: Kind) -> int | None:
-    """The state h[k] at which the factor was smallest, or largest, for the losses up to so many steps away."""
-    before, after = (flow.d_h, flow.d_a) if responsible == "activation" else (flow.d_a, flow.d_h_back)
-    t, k = np.indices(flow.d_h[layer].shape)
+def _rate(norms: Array, followed: int) -> float:
+    """The factor per step of one path, from lag 1 on: the step to lag 1 leads from h into the path."""
+    start = 1 if followed > 1 else 0
+    after, before = norms.diagonal(1 - followed), norms.diagonal(1 - start)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = float((after.sum() / before[-len(after) :].sum()) ** (1 / (followed - start)))
+    return rate if np.isfinite(rate) else 0.0
+
+
+def _step(flow: GradientFlow, layer: int, cause: Cause, followed: int, kind: Kind) -> int | None:
+    """The state s[k] at which the factor is smallest, or largest, for the losses up to so many steps away."""
+    if flow.paths:
+        before = flow.paths[cause][layer]
+        after = np.concatenate([np.full((flow.steps, 1), np.nan), before[:, :-1]], axis=1)
+    elif cause == "activation":
+        before, after = flow.norms[layer], flow.d_a[layer]
+    else:
+        before, after = flow.d_a[layer], flow.d_h_back[layer]
+    t, k = np.indices(before.shape)
     last = max(flow.steps + 1 - followed, 1)  # the last state that as many losses reach as any other
     near = (k >= 1) & (k <= min(last, flow.steps)) & (k <= t + 1) & (t + 1 - k < followed)
-    sums = [np.where(near, norms[layer], 0.0).sum(axis=0)[1:] for norms in (before, after)]  # (T,) for k = 1..T
+    sums = [np.where(near, norms, 0.0).sum(axis=0)[1:] for norms in (before, after)]  # (T,) for k = 1..T
     with np.errstate(invalid="ignore", divide="ignore"):
         factors = sums[1] / sums[0]
     factors[~np.isfinite(factors)] = np.nan
@@ -107,53 +208,66 @@ def _nothing_to_follow(layer: int, flow: GradientFlow) -> Verdict:
     kind: Kind = "silent"
     words = "There is no gradient to follow: every loss of this text is 0, or its gradient on this layer is."
     if not np.isfinite(flow.losses).all():
-        kind, words = "explodes", "The states themselves explode: they outgrow all numbers before the text ends."
-    return Verdict(layer, kind, None, None, flow.steps, np.nan, np.nan, np.nan, None, None, words)
+        kind, words = "explodes", "The states themselves explode: they overflow before the text ends."
+    return Verdict(layer, kind, None, None, flow.steps, np.nan, np.nan, np.nan, None, None, None, words)
 
 
 def _words(v: Verdict, flow: GradientFlow, reach: int) -> str:
-    names = {"activation": slope_name(flow.activation), "recurrent": "the spectrum of W_hh"}
-    factors = {"activation": v.activation, "recurrent": v.recurrent}
-    if v.responsible is None:
+    if v.kind == "healthy":
+        left = flow.by_lag(v.layer)[: reach + 1]
         if v.horizon is None:
-            left = flow.by_lag(v.layer)[: reach + 1]
             last = int(np.flatnonzero(np.isfinite(left))[-1])  # a loss that is exactly 0 tells nothing
-            lasts = f"{_steps(last)} back, as far as this text shows, {_share(left[last])} of it arrives"
+            lasts = f"{_steps(last)} back, as far as this text goes, {_share(left[last])} of it is left"
         else:
-            lasts = f"it lasts for the {_steps(reach)} that are wanted; less than 1 % is left {_steps(v.horizon)} back"
-        both = " and ".join(f"{name} (×{factors[factor]:.2f} a step)" for factor, name in names.items())
-        return f"The gradient is healthy: {lasts}. {_capital(both)} keep it in balance."
+            lasts = f"it lasts for the {_steps(reach)} of training; less than 1 % is left {_steps(v.horizon)} back"
+        return f"The gradient is healthy: {lasts}. {_capital(_both(v, flow))}."
     assert v.lag is not None
     what = {
         "vanishes": f"vanishes: {_steps(v.lag)} back less than 1 % of it is left",
         "explodes": f"explodes: {_steps(v.lag)} back it is more than 100 times as large",
     }[v.kind]
-    other: Factor = "recurrent" if v.responsible == "activation" else "activation"
-    if abs(factors[other] - 1) < STEADY:
-        does = "does little"
+    return f"The gradient {what} (×{v.factor:.2f} per step). Main cause: {_main_cause(v, flow)}. {_other(v, flow)}."
+
+
+def _both(v: Verdict, flow: GradientFlow) -> str:
+    if v.carry is None:
+        slope = f"the slope of the activation, {slope_name(flow.activation)},"
+        return f"{slope} multiplies it by {v.activation:.2f} per step, W_hh by {v.recurrent:.2f}"
+    path = CARRIES[flow.cell.name][1]
+    return f"{path} multiplies it by {v.carry:.2f} per step, the path through h and W_hh by {v.recurrent:.2f}"
+
+
+def _main_cause(v: Verdict, flow: GradientFlow) -> str:
+    does = "shrinks the gradient by" if v.kind == "vanishes" else "multiplies the gradient by"
+    if v.cause == "carry":
+        gates, path = CARRIES[flow.cell.name]
+        return f"{gates}; {path} {does} {v.carry:.2f} per step"
+    if v.cause == "recurrent":
+        path = "W_hh" if v.carry is None else "the path through h and W_hh"
+        return f"the recurrent weights; {path} {does} {v.recurrent:.2f} per step"
+    name = flow.activation if isinstance(flow.activation, str) else ""
+    shrinks = FLAT.get(name, "a flat activation")
+    why = shrinks if v.kind == "vanishes" else "a steep activation"
+    return f"{why}; {slope_name(flow.activation)} {does} {v.activation:.2f} per step"
+
+
+def _other(v: Verdict, flow: GradientFlow) -> str:
+    """What the factor or path that is not the main cause does."""
+    if v.carry is not None:
+        if v.cause == "recurrent":
+            return _capital(f"{CARRIES[flow.cell.name][1]} multiplies it by {v.carry:.2f} per step")
+        return f"The path through h and W_hh multiplies it by {v.recurrent:.2f} per step"
+    slope = f"The slope of the activation, {slope_name(flow.activation)},"
+    name, factor = ("W_hh", v.recurrent) if v.cause == "activation" else (slope, v.activation)
+    if abs(factor - 1) < STEADY:
+        does = "has little effect"
     else:
-        does = "makes up for some of it" if (factors[other] > 1) == (v.kind == "vanishes") else "adds to it"
-    return (
-        f"The gradient {what} (×{v.factor:.2f} a step). "
-        f"Responsible is {names[v.responsible]}, ×{factors[v.responsible]:.2f} a step: {_why(v, flow.activation)}. "
-        f"{_capital(names[other])}, ×{factors[other]:.2f}, {does}."
-    )
-
-
-def _why(v: Verdict, activation: ActivationLike) -> str:
-    if v.responsible == "recurrent":
-        return f"on average it {'shortens' if v.kind == 'vanishes' else 'lengthens'} what passes through it"
-    flat = {
-        "tanh": "the units are away from 0, where tanh is flat",
-        "sigmoid": "a sigmoid is nowhere steeper than 1/4",
-        "relu": "units that are off let nothing pass",
-    }
-    known = flat.get(activation) if isinstance(activation, str) and v.kind == "vanishes" else None
-    return known or f"the activation is too {'flat' if v.kind == 'vanishes' else 'steep'}"
+        does = "compensates for some of it" if (factor > 1) == (v.kind == "vanishes") else "adds to it"
+    return f"{name} (×{factor:.2f} per step) {does}"
 
 
 def _capital(words: str) -> str:
-    return words if words.startswith("diag") else words[0].upper() + words[1:]
+    return words[0].upper() + words[1:]
 
 
 def _steps(count: int) -> str:

@@ -1,8 +1,7 @@
-"""The spectra behind a gradient's fate: of W_hh, of the step Jacobians along a text, and the Lyapunov exponents.
+"""Spectra that decide how a gradient changes: of W_hh, of the step Jacobians along a text, and Lyapunov exponents.
 
-They belong to one layer of a trace. In a stack the exponents of the
-whole are those of its layers together: a layer acts on those above it and never on those below, so the Jacobian of all
-states is block triangular.
+They belong to one layer of a trace. In a stack the exponents of the whole are those of its layers together: a layer
+acts on those above it and never on those below, so the Jacobian of all states is block triangular.
 """
 
 from __future__ import annotations
@@ -19,35 +18,128 @@ from elman.maths.activations import ActivationLike, get_activation
 from elman.maths.arrays import Array
 from elman.network.pool import run
 
-FLAT = 0.1  # of the steepest slope: a unit flatter than this is saturated
+FLAT = 0.1  # of the steepest slope: a unit with a smaller slope is saturated
+TANH_GATES = ("g", "n")  # the candidates; the other gates are sigmoids
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Spectrum:
-    singular: Array  # (…, H) the largest first
-    eigenvalues: Array  # (…, H) complex, the largest first
+    """Singular values and eigenvalues of one matrix, or of several.
+
+    Attributes
+    ----------
+    singular : ndarray, shape (…, H)
+        The largest first.
+    eigenvalues : ndarray of complex, shape (…, H)
+        The largest modulus first.
+    """
+
+    singular: Array
+    eigenvalues: Array
+
+    def __repr__(self) -> str:
+        radius, norm = np.max(self.radius), self.singular.max()
+        return f"<Spectrum: {self.singular.shape[-1]} values, spectral radius {radius:.3g}, norm {norm:.3g}>"
 
     @property
     def radius(self) -> Array:
-        """The modulus of the largest eigenvalue."""
+        """The spectral radius: the modulus of the largest eigenvalue."""
         return np.abs(self.eigenvalues[..., 0])
 
 
 def spectrum(W: Array) -> Spectrum:
-    """Of one square matrix: W_hh, or a step Jacobian."""
+    """Singular values and eigenvalues of a square matrix: W_hh of a vanilla cell, or a step Jacobian.
+
+    Parameters
+    ----------
+    W : array_like, shape (H, H)
+        The matrix.
+
+    Returns
+    -------
+    Spectrum
+        In float64.
+
+    Examples
+    --------
+    >>> spectrum([[0.0, 2.0], [0.5, 0.0]])
+    <Spectrum: 2 values, spectral radius 1, norm 2>
+    """
     W = np.asarray(W, np.float64)
     eigenvalues = np.linalg.eigvals(W).astype(np.complex128)
     return Spectrum(np.linalg.svd(W, compute_uv=False), eigenvalues[np.argsort(-np.abs(eigenvalues), kind="stable")])
 
 
-@dataclass(frozen=True, eq=False)
+def recurrent_spectra(layer: LayerTrace) -> dict[str, Spectrum]:
+    """The spectrum of W_hh, or in a gated cell of each block of it: W_hi, W_hf, W_hg and W_ho of an LSTM.
+
+    Parameters
+    ----------
+    layer : LayerTrace
+        One layer of a trace.
+
+    Returns
+    -------
+    dict of str to Spectrum
+        By the name of the block.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=4, steps=1, cell="gru").fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> list(look.recurrent_spectra(look.trace(model, "the cat").layers[0]))
+    ['W_hr', 'W_hz', 'W_hn']
+    """
+    cell, W_hh = layer.cell, layer.p["W_hh"]
+    if cell.gates == 1:
+        return {"W_hh": spectrum(W_hh)}
+    blocks = np.split(W_hh, cell.gates, axis=1)
+    return {f"W_h{gate}": spectrum(block) for gate, block in zip(cell.gate_names, blocks, strict=True)}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class JacobianSpectra:
-    steps: Array  # (n,) the t of each ∂s[t+1]/∂s[t]
-    spectra: Spectrum  # (n, P·H)
+    """Spectra of some step Jacobians.
+
+    Attributes
+    ----------
+    steps : ndarray, shape (n,)
+        The t of each ∂s[t+1]/∂s[t].
+    spectra : Spectrum
+        Of shape (n, P·H).
+    """
+
+    steps: Array
+    spectra: Spectrum
+
+    def __repr__(self) -> str:
+        return f"<JacobianSpectra: {len(self.steps)} steps, {self.spectra!r}>"
 
 
 def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress | None = None) -> JacobianSpectra:
-    """Of at most so many step Jacobians, spread evenly over the text: an eigenvalue problem each, H³."""
+    """Spectra of step Jacobians spread evenly over the text: one eigenvalue problem each, (P·H)³.
+
+    Parameters
+    ----------
+    layer : LayerTrace
+        One layer of a trace.
+    count : int
+        At most how many.
+    progress : callable, optional
+        Called with what is being done, how much of it is done, and how much there is.
+
+    Returns
+    -------
+    JacobianSpectra
+        The steps and their spectra.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=4, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.jacobian_spectra(look.trace(model, "the cat").layers[0], count=3).steps.tolist()
+    [0, 3, 6]
+    """
     if count < 1:
         raise RangeError("count", expected="1 or more", got=count)
     T = layer.steps
@@ -56,16 +148,37 @@ def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress |
     for number, t in enumerate(steps):
         if progress:
             progress("spectra of the step Jacobians", number, len(steps))
-        found += run([partial(spectrum, layer.jacobian(t))])  # by the pool, where BLAS has one thread
+        found += run([partial(spectrum, layer.jacobian(t))])  # on the pool, where BLAS has one thread
     both = [np.stack([getattr(s, name) for s in found]) for name in ("singular", "eigenvalues")]
     return JacobianSpectra(steps, Spectrum(*both))
 
 
 def lyapunov_exponents(layer: LayerTrace, *, count: int | None = None, progress: Progress | None = None) -> Array:
-    """Nats a step, the largest first: how fast small changes of the state grow (above 0) or die (below 0) on this text.
+    """How fast small changes of the state grow (above 0) or shrink (below 0) along this text, in nats per step.
 
-    `count` orthonormal directions, as many as the state has entries unless given, go through every step's Jacobian;
-    QR makes them orthonormal again, and the diagonal of R says how much each was stretched (Benettin et al. 1980).
+    Orthonormal directions go through the Jacobian of every step; QR makes them orthonormal again, and the diagonal of R
+    says how much each was stretched (Benettin et al. 1980).
+
+    Parameters
+    ----------
+    layer : LayerTrace
+        One layer of a trace.
+    count : int, optional
+        How many, from the largest; as many as the state has entries, P·H, unless given.
+    progress : callable, optional
+        Called with what is being done, how much of it is done, and how much there is.
+
+    Returns
+    -------
+    ndarray, shape (count,)
+        The largest first.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=4, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.lyapunov_exponents(look.trace(model, "the cat").layers[0]).shape
+    (4,)
     """
     size = len(layer.s) * layer.s.shape[2]  # P·H
     count = size if count is None else count
@@ -88,21 +201,83 @@ def _stretch(layer: LayerTrace, size: int, count: int, progress: Progress | None
     return np.sort(total)[::-1]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Saturation:
-    """Where the activation is flat: f'(h) below a tenth of its slope at 0."""
+    """Where an activation is flat: its slope is below a tenth of that at 0.
 
-    share: float  # of all units and steps
-    by_unit: Array  # (H,) share of the steps
-    by_step: Array  # (T,) share of the units
-    edges: Array  # (51,) of the histogram of h
-    counts: Array  # (50,)
+    Attributes
+    ----------
+    share : float
+        Of all units and steps.
+    by_unit : ndarray, shape (H,)
+        Share of the steps.
+    by_step : ndarray, shape (T,)
+        Share of the units.
+    edges, counts : ndarray, shape (51,) and (50,)
+        The histogram of the values.
+    """
+
+    share: float
+    by_unit: Array
+    by_step: Array
+    edges: Array
+    counts: Array
+
+    def __repr__(self) -> str:
+        return f"<Saturation: {self.share:.0%} of {len(self.by_unit)} units × {len(self.by_step)} steps>"
 
 
 def saturation(h: Array, *, activation: ActivationLike = "tanh") -> Saturation:
-    """Of the states h[1] to h[T], which steps have made."""
+    """Which units of a vanilla cell are saturated, in the states h[1] to h[T].
+
+    Parameters
+    ----------
+    h : ndarray, shape (T+1, H)
+        The states; the initial one does not count.
+    activation : str or pair of callables
+        The activation that made them.
+
+    Returns
+    -------
+    Saturation
+        Shares and a histogram.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> saturation(np.array([[0.0, 0.0], [0.5, 0.99]]))
+    <Saturation: 50% of 2 units × 1 steps>
+    """
     f, derivative = get_activation(activation)
     at_zero = float(derivative(f(np.zeros(1)))[0])
     flat = derivative(h[1:]) < FLAT * (at_zero or 1)  # relu is flat at 0, and its other slope is 1
     counts, edges = np.histogram(h[1:][np.isfinite(h[1:])], bins=50)
     return Saturation(float(flat.mean()), flat.mean(axis=0), flat.mean(axis=1), edges, counts)
+
+
+def layer_saturation(layer: LayerTrace) -> dict[str, Saturation]:
+    """Saturation of the activations of one layer: of h in a vanilla cell, of each gate in a gated one.
+
+    Parameters
+    ----------
+    layer : LayerTrace
+        One layer of a trace.
+
+    Returns
+    -------
+    dict of str to Saturation
+        By the name of the gate, or "h".
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=4, steps=1, cell="lstm").fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> list(look.layer_saturation(look.trace(model, "the cat").layers[0]))
+    ['i', 'f', 'g', 'o']
+    """
+    if not layer.gates:
+        return {"h": saturation(layer.h, activation=layer.cell.activation)}
+    return {
+        gate: saturation(np.concatenate([values[:1], values]), activation="tanh" if gate in TANH_GATES else "sigmoid")
+        for gate, values in layer.gates.items()
+    }

@@ -33,6 +33,25 @@ COLORS = {
 }  # fmt: skip
 
 
+class Figure(go.Figure):  # type: ignore[misc]
+    """A figure that stays visible when a notebook is exported: Plotly's script goes into the output, once."""
+
+    def _ipython_display_(self) -> None:
+        import plotly.io as pio
+        from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+
+        notebook = pio.renderers["notebook"]
+        if not _LOADED:
+            notebook.activate()
+            _LOADED.append(True)
+        plain = self.to_dict()
+        bundle = {**pio.renderers["plotly_mimetype"].to_mimebundle(plain), **notebook.to_mimebundle(plain)}
+        display(bundle, raw=True)  # type: ignore[no-untyped-call,unused-ignore]
+
+
+_LOADED: list[bool] = []  # whether this process has shown Plotly's script
+
+
 def template(name: str) -> Any:
     """The template "light" or "dark"."""
     paper, ink, grid, colorway, scale = COLORS[name]
@@ -66,7 +85,7 @@ def figure(
     if levels:
         layout["shapes"] = [*layout.get("shapes", []), *(line["shape"] for line in levels)]
         layout["annotations"] = [line["words"] for line in levels if line["words"]["text"]]
-    return go.Figure(
+    return Figure(
         traces, {"template": template("light"), "height": height, "xaxis": axes["x"], "yaxis": axes["y"], **layout}
     )
 

@@ -1,68 +1,133 @@
-"""One reading of a text in float64, with every state kept: every view of a network starts from it."""
+"""A text read in float64 with every state kept: every analysis of a network starts from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
-from elman.errors import DataError
+from elman.errors import ArgumentError, DataError
 from elman.kernels.reference import ReferenceLayer
 from elman.maths.arrays import Array
 from elman.maths.cells import Cell, StepGradients, Weights
 from elman.maths.layers import output_forward
 from elman.maths.loss import surprise
 from elman.maths.recurrence import CellTrace
+from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, Stack, check_ids
 from elman.network.stack import Packed
 
+STEPS = 256  # of a text that are analyzed unless more are asked for
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class LayerTrace:
-    """One layer: P state parts of H units over T steps."""
+    """One layer of a trace: P state parts of H units over T steps.
+
+    Attributes
+    ----------
+    cell : Cell
+        The recurrent cell.
+    p : mapping of str to ndarray
+        Its parameters.
+    s : ndarray, shape (P, T+1, H)
+        All states; s[:, 0] is the initial one. The first part is h; an LSTM has a second one, c.
+    kept : tuple of ndarray
+        What the cell keeps of each step, (T, H) each: the gates of a GRU or an LSTM come first.
+    """
 
     cell: Cell
     p: Weights
-    s: Array  # (P, T+1, H); s[:, 0] is the initial state
-    kept: tuple[Array, ...]  # (T, …) each, what else the cell keeps of each step
+    s: Array
+    kept: tuple[Array, ...]
+
+    def __repr__(self) -> str:
+        return f"<LayerTrace: {self.cell.name}, {self.steps} steps, {self.s.shape[2]} units>"
 
     @property
     def h(self) -> Array:
-        """(T+1, H), the state part that enters W_hh and leaves the layer."""
+        """The state part that enters W_hh and leaves the layer, (T+1, H)."""
         return np.asarray(self.s[0])
 
     @property
     def steps(self) -> int:
-        """T"""
+        """T, the number of steps."""
         return len(self.s[0]) - 1
 
+    @property
+    def gates(self) -> dict[str, Array]:
+        """The gates by name, (T, H) each; none in a vanilla cell."""
+        return dict(zip(self.cell.kept_names[: self.cell.gates], self.kept, strict=False))
+
+    @property
+    def carry(self) -> Array | None:
+        """The gate that multiplies the state from step to step, (T, H): f of an LSTM, z of a GRU, else None."""
+        return self.gates.get(CARRY_GATES.get(self.cell.name, ""))
+
     def jacobian(self, t: int) -> Array:
-        """∂s[t+1]/∂s[t], (P·H, P·H): entry (i, j) is the derivative of entry j of s[t+1] by entry i of s[t]."""
+        """The step Jacobian ∂s[t+1]/∂s[t], (P·H, P·H): entry (i, j) is that of entry j of s[t+1] by entry i of s[t].
+
+        Parameters
+        ----------
+        t : int
+            The step, from 0.
+        """
         before, after = (self.s[:, i, np.newaxis] for i in (t, t + 1))
         return self.cell.jacobian(before, after, tuple(part[t, np.newaxis] for part in self.kept), self.p)
 
     def back(self, d_s: Array, t: Array) -> StepGradients:
-        """One step back for N gradients: d_s (P, N, H) on the states after steps t (N,), each a step of its own."""
+        """One step back for N gradients, without what goes through W_hh.
+
+        Parameters
+        ----------
+        d_s : ndarray, shape (P, N, H)
+            Gradients on the states after the steps t.
+        t : ndarray, shape (N,)
+            The step of each gradient.
+        """
         kept = tuple(part[t] for part in self.kept)
-        return self.cell.whole_backward(d_s, self.s[:, t], self.s[:, t + 1], kept, self.p)
+        return self.cell.backward(d_s, self.s[:, t], self.s[:, t + 1], kept, self.p)
 
 
-@dataclass(frozen=True, eq=False)
+CARRY_GATES = {"lstm": "f", "gru": "z"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """All in float64, whatever precision the network was trained in."""
+    """A text as a network read it, in float64 whatever precision it was trained in.
+
+    Attributes
+    ----------
+    layers : list of LayerTrace
+        From the lowest.
+    o : ndarray, shape (T, Y)
+        The logits.
+    W_hy : ndarray, shape (H, Y)
+        The output weights.
+    """
 
     layers: list[LayerTrace]
-    o: Array  # (T, Y)
-    W_hy: Array  # (H, Y)
+    o: Array
+    W_hy: Array
+
+    def __repr__(self) -> str:
+        return f"<Trace: {len(self.o)} steps, {len(self.layers)} × {self.layers[0]!r}>"
 
     @property
     def h(self) -> list[Array]:
-        """(T+1, H) for each layer."""
+        """The states h of each layer, (T+1, H)."""
         return [layer.h for layer in self.layers]
 
     def losses(self, y: Array) -> Array:
-        """L[t] of each target, in nats."""
-        return surprise(self.o, y)  # (T,)
+        """The cross-entropy L[t] of each target in nats, (T,).
+
+        Parameters
+        ----------
+        y : ndarray, shape (T,)
+            The ids of the targets.
+        """
+        return surprise(self.o, y)
 
 
 def exact(stack: Stack, p: Parameters) -> tuple[Packed, Parameters]:
@@ -72,13 +137,78 @@ def exact(stack: Stack, p: Parameters) -> tuple[Packed, Parameters]:
     return stack.pack(wide, [ReferenceLayer(stack.cell) for _ in stack.names]), wide
 
 
+def text_ids(model: LanguageModel, text: str | Array) -> Array:
+    """The ids of a text: unknown words become <unk>, another unknown token is an error; ids are checked."""
+    vocabulary = model.writer.vocabulary
+    if isinstance(text, str):
+        ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error")
+    else:
+        ids = np.asarray(text)
+        check_ids("ids", ids, model.writer.network.stack.inputs)
+    return np.asarray(ids, np.int64)
+
+
+def inputs_and_targets(model: LanguageModel, text: str | Array, steps: int = STEPS) -> tuple[Array, Array]:
+    """x and y, (T,) each: every token of a text but the last, and the token after each."""
+    ids = text_ids(model, text)[: steps + 1]
+    if len(ids) < 2:
+        raise DataError(
+            "the text",
+            expected="at least two tokens: the second is the first that can be predicted",
+            got=len(ids) or "none",
+            do="Give it a sentence or two.",
+        )
+    return ids[:-1], ids[1:]
+
+
+@overload
+def trace(model: LanguageModel, text: str | Array, /, *, state: Array | None = None) -> Trace: ...
+@overload
+def trace(network: HeadNetwork, p: Parameters, x: Array, /, *, state: Array | None = None) -> Trace: ...
 @np.errstate(over="ignore", invalid="ignore")  # a state may explode: that is worth seeing
-def trace(network: HeadNetwork, p: Parameters, x: Array, *, state: Array | None = None) -> Trace:
-    """The states and logits of a text x of T ids, read from zeros or from a given state (L, P, 1, H)."""
+def trace(
+    model: LanguageModel | HeadNetwork,
+    text: str | Array | Parameters,
+    x: Array | None = None,
+    /,
+    *,
+    state: Array | None = None,
+) -> Trace:
+    """Read a text and keep every state: ``trace(model, text)``, or ``trace(network, p, x)``.
+
+    Parameters
+    ----------
+    model : LanguageModel or HeadNetwork
+        A fitted model, or a network.
+    text : str, ndarray of ids, or Parameters
+        What a model reads, or the parameters of a network.
+    x : ndarray of ids, shape (T,)
+        What a network reads.
+    state : ndarray, shape (L, P, 1, H), optional
+        The initial state; zeros (or the learned one) unless given.
+
+    Returns
+    -------
+    Trace
+        States and logits in float64.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.trace(model, "the cat").h[0].shape
+    (8, 8)
+    """
+    if isinstance(model, HeadNetwork) and isinstance(text, Parameters) and x is not None:
+        network, p = model, text
+    elif isinstance(model, LanguageModel) and not isinstance(text, Parameters):
+        network, p, x = model.writer.network, model.writer.parameters, text_ids(model, text)
+    else:
+        raise ArgumentError("trace", expected="a model and a text, or a network, parameters and ids")
     if len(x) == 0:
         raise DataError("the text", expected="at least two tokens: the first one is not predicted", got="fewer")
     stack = network.stack
-    check_ids("x", x, stack.inputs)
+    check_ids("x", np.asarray(x), stack.inputs)
     packed, p = exact(stack, p)
     read = stack.forward(packed, p, np.asarray(x, np.int64)[:, np.newaxis], state)
     layers = [_alone(stack.cell, p.part(name), one) for name, one in zip(stack.names, read.traces, strict=True)]

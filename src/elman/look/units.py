@@ -1,13 +1,9 @@
 """What hidden units do along a text, which of them tracks something readable, and what surprised the model.
 
-    reading = read_text(model, text)        every unit's activation, every token's surprise and its alternatives
-    ranking = rank_units(reading)           how well each unit tracks each feature of trackers.py
-    ranking.best("inside quotation marks")  [UnitScore(layer=0, unit=7, score=0.998, rises=True), …]
-
-A score is honest: units are fitted and chosen on the first part of the text, the score is that of the second. A yes or
-no is scored by the AUC, the probability that the unit is higher (or lower, as the first part says) where it is yes than
-where it is no: 0.5 is chance, 1 is perfect. A number is scored by R² of the line that was fitted to the first part:
-0 is no better than the mean, 1 is perfect, and below 0 the line misleads.
+Units are fitted and chosen on the first part of the text, and scored on the second. A yes-or-no feature is scored by
+the AUC, the probability that the unit is higher (or lower, as the first part says) where the feature is present than
+where it is not: 0.5 is chance, 1 is perfect. A number is scored by R² of the line that was fitted to the first part: 0
+is no better than the mean, 1 is perfect, and below 0 the line misleads.
 """
 
 from __future__ import annotations
@@ -20,46 +16,101 @@ import numpy as np
 from elman.data.checks import did_you_mean
 from elman.errors import DataError, RangeError, UnknownNameError
 from elman.kernels import softmax
-from elman.look.trackers import track
+from elman.look.text_features import features_of
+from elman.look.traces import text_ids
 from elman.maths.arrays import Array
 from elman.maths.loss import surprise
 from elman.models import LanguageModel
-from elman.network import check_ids
 
 CHUNK = 4096  # tokens whose probabilities are held at a time
 UNITS_AT_A_TIME = 64  # whose ranks are held at a time
-SEEN = 10  # times that a feature must be, and not be, in each part of the text
+SEEN = 10  # times that a feature must be present, and absent, in each part of the text
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reading:
-    """A text as the model read it, from a state of zeros: T tokens, L layers of H units."""
+    """A text as the model read it, from a state of zeros: T tokens, L layers, P state parts, H units.
+
+    Attributes
+    ----------
+    text : str
+        The text.
+    tokens : tuple of str, length T
+        As the vocabulary names them.
+    s : ndarray, shape (L, P, T, H)
+        The state after each token.
+    state_names : tuple of str, length P
+        "h", and in an LSTM "c".
+    surprise : ndarray, shape (T,)
+        -log probability of each token in nats; NaN for the first.
+    alternatives : tuple of tuple of str, (T, k)
+        The tokens that the model found likeliest in its place.
+    probabilities : ndarray, shape (T, k)
+        Theirs; NaN for the first.
+    features : dict of str to ndarray, shape (T,)
+        The readable features of the text by name.
+    numbers : frozenset of str
+        The features that are numbers; the others are yes or no.
+    """
 
     text: str
-    tokens: tuple[str, ...]  # (T,) as the vocabulary names them
-    h: Array  # (L, T, H) the state after each token
-    surprise: Array  # (T,) -log probability of each token in nats; NaN for the first
-    alternatives: tuple[tuple[str, ...], ...]  # (T, k) the tokens that the model found likeliest in its place
-    probabilities: Array  # (T, k) theirs; NaN for the first
-    features: dict[str, Array]  # (T,) the readable features of the text, by name
-    numbers: frozenset[str]  # the features that are numbers; the others are yes or no
+    tokens: tuple[str, ...]
+    s: Array
+    state_names: tuple[str, ...]
+    surprise: Array
+    alternatives: tuple[tuple[str, ...], ...]
+    probabilities: Array
+    features: dict[str, Array]
+    numbers: frozenset[str]
+
+    def __repr__(self) -> str:
+        L, _, T, H = self.s.shape
+        mean = f", {np.nanmean(self.surprise):.2f} nats per token" if T > 1 else ""
+        return f"<Reading: {T} tokens, {L} × {H} units{mean}>"
+
+    @property
+    def h(self) -> Array:
+        """The state h after each token, (L, T, H)."""
+        return np.asarray(self.s[:, 0])
+
+    def state(self, name: str) -> Array:
+        """A state part by name, (L, T, H): "h", or "c" of an LSTM."""
+        return np.asarray(self.s[:, self.state_names.index(name)])
 
 
 def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5) -> Reading:
-    """Let the model read a text, or the ids of one. An unknown word is read as <unk>; another token is an error."""
+    """Let the model read a text, and keep its states, its surprise and what it expected.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        A fitted model.
+    text : str or ndarray of ids
+        An unknown word is read as <unk>; another unknown token is an error.
+    alternatives : int
+        How many of the likeliest tokens are kept at each place.
+
+    Returns
+    -------
+    Reading
+        Everything by token.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.read_text(model, "the cat").h.shape
+    (1, 7, 8)
+    """
     network, p, vocabulary = model.writer.network, model.writer.parameters, model.writer.vocabulary
     if not isinstance(alternatives, int) or alternatives < 1:
         raise RangeError("alternatives", expected="1 or more", got=alternatives)
     if not len(text):
         raise DataError("the text is empty", do="Give it at least one character.")
-    if isinstance(text, str):
-        ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error").astype(np.int64)
-    else:
-        ids = np.asarray(text, np.int64)
-        check_ids("ids", ids, network.stack.inputs)
+    ids = text_ids(model, text)
     packed = network.pack(p)
     read = network.stack.forward(packed.stacks[0], p, ids[:, np.newaxis])
-    h = np.stack([states.s[0, 1:, 0] for states in read.traces])  # (L, T, H)
+    s = np.stack([states.s[:, 1:, 0] for states in read.traces])  # (L, P, T, H)
     k = min(alternatives, len(vocabulary))
     cost, best, chances = np.full(len(ids), np.nan), np.zeros((len(ids), k), np.int64), np.full((len(ids), k), np.nan)
     for start in range(0, len(ids) - 1, CHUNK):
@@ -72,80 +123,165 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
         chances[there] = np.take_along_axis(y_hat, best[there], axis=1)
     names = vocabulary.tokens
     considered = [() if np.isnan(p[0]) else tuple(names[i] for i in row) for row, p in zip(best, chances, strict=True)]
-    tracked = track(text, vocabulary)
+    features = features_of(text, vocabulary)
     return Reading(
         text if isinstance(text, str) else vocabulary.decode(ids),
         tuple(names[i] for i in ids),
-        h,
+        s,
+        network.stack.cell.state_names,
         cost,
         tuple(considered),
         chances,
-        {tracker.name: values for tracker, values in tracked.items()},
-        frozenset(tracker.name for tracker in tracked if tracker.number),
+        {feature.name: values for feature, values in features.items()},
+        frozenset(feature.name for feature in features if feature.number),
     )
 
 
 class UnitScore(NamedTuple):
+    """How well one unit tracks one feature.
+
+    Attributes
+    ----------
+    layer, unit : int
+        Which unit, from 0.
+    score : float
+        AUC or R², on the second part of the text.
+    rises : bool
+        Whether the unit is higher where the feature is; otherwise it is lower.
+    state : str
+        The state part: "h", or "c" of an LSTM.
+    """
+
     layer: int
     unit: int
     score: float
-    rises: bool  # the unit is higher where the feature is; otherwise lower
+    rises: bool
+    state: str = "h"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
-    """How well each unit tracks each feature: F features, L layers of H units."""
+    """How well each unit tracks each feature: F features, L layers, P state parts, H units.
 
-    features: tuple[str, ...]  # (F,)
-    measures: tuple[str, ...]  # (F,) "AUC" or "R²"
-    scores: Array  # (F, L, H) on the second part of the text
-    chosen_by: Array  # (F, L, H) on the first part: the best of many on the second would be so by luck
-    rises: Array  # (F, L, H) the direction, from the first part
-    left_out: tuple[str, ...]  # features that the text shows too seldom, or always
-    fitted: int  # tokens of the first part
-    judged: int  # tokens of the second
+    Attributes
+    ----------
+    features : tuple of str, length F
+        The features that the text shows often enough.
+    measures : tuple of str, length F
+        "AUC" or "R²".
+    scores : ndarray, shape (F, L, P, H)
+        On the second part of the text.
+    chosen_by : ndarray, shape (F, L, P, H)
+        On the first part, by which units are chosen: the best of many on the second part would be so by luck.
+    rises : ndarray of bool, shape (F, L, P, H)
+        The direction, from the first part.
+    state_names : tuple of str, length P
+        "h", and in an LSTM "c".
+    left_out : tuple of str
+        Features that the text shows too seldom, or always.
+    fitted, judged : int
+        Tokens of the first and of the second part.
+    """
+
+    features: tuple[str, ...]
+    measures: tuple[str, ...]
+    scores: Array
+    chosen_by: Array
+    rises: Array
+    state_names: tuple[str, ...]
+    left_out: tuple[str, ...]
+    fitted: int
+    judged: int
+
+    def __repr__(self) -> str:
+        feature, measure, best = self.told()[0]
+        unit = f"{best.state} of unit {best.unit}, layer {best.layer}"
+        return f"<Ranking: {len(self.features)} features; best: {feature} by {unit}, {measure} {best.score:.2f}>"
 
     def best(self, feature: str, count: int = 5) -> list[UnitScore]:
-        """The units that track it best on the first part of the text, the best first; the scores are of the second."""
+        """The units that track a feature best on the first part of the text, with their scores on the second.
+
+        Parameters
+        ----------
+        feature : str
+            One of `features`.
+        count : int
+            How many.
+
+        Returns
+        -------
+        list of UnitScore
+            The best first.
+        """
         if feature not in self.features:
             hint = did_you_mean(feature, self.features) or None
             raise UnknownNameError("feature", expected=f"one of {', '.join(self.features)}", got=repr(feature), do=hint)
         every = (self.scores, self.chosen_by, self.rises)
-        scores, chosen_by, rises = (a[self.features.index(feature)].ravel() for a in every)
-        H = self.scores.shape[2]
-        order = np.argsort(-chosen_by, kind="stable")[:count]
-        return [UnitScore(int(i) // H, int(i) % H, float(scores[i]), bool(rises[i])) for i in order]
+        scores, chosen_by, rises = (a[self.features.index(feature)] for a in every)  # (L, P, H)
+        found = []
+        for i in np.argsort(-chosen_by, axis=None, kind="stable")[:count]:
+            layer, part, unit = (int(index) for index in np.unravel_index(i, scores.shape))
+            place = layer, part, unit
+            found.append(UnitScore(layer, unit, float(scores[place]), bool(rises[place]), self.state_names[part]))
+        return found
 
     def told(self) -> list[tuple[str, str, UnitScore]]:
-        """Each feature with its measure and its best unit, those that are told best first.
+        """Each feature with its measure and its best unit, the best-tracked feature first.
 
-        To compare them, chance is 0 for both: an AUC counts as 2 · AUC - 1, R² as it is.
+        To compare them, chance is 0 for both measures: an AUC counts as 2 · AUC - 1, R² as it is.
+
+        Returns
+        -------
+        list of (str, str, UnitScore)
+            Feature, measure, best unit.
         """
         rows = [(f, m, self.best(f, 1)[0]) for f, m in zip(self.features, self.measures, strict=True)]
         return sorted(rows, key=lambda row: -(2 * row[2].score - 1 if row[1] == "AUC" else row[2].score))
 
 
 def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
-    """Score every unit for every feature: fitted on this share of the text, judged on the rest."""
+    """Score every unit for every readable feature: fitted on the first part of the text, judged on the rest.
+
+    Parameters
+    ----------
+    reading : Reading
+        From `read_text`; some thousand characters are enough.
+    share : float
+        The first part, as a share of the text.
+
+    Returns
+    -------
+    Ranking
+        Scores of h, and in an LSTM of c too.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> ranking = look.rank_units(look.read_text(model, "the cat sat on the mat. " * 20))
+    >>> "inside a word" in ranking.features
+    True
+    """
     if not 0 < share < 1:
         raise RangeError("share", expected="between 0 and 1", got=share)
-    L, T, H = reading.h.shape
+    L, P, T, H = reading.s.shape
     cut = round(T * share)
     shown = [name for name, v in reading.features.items() if min(_seen(v[:cut]), _seen(v[cut:])) >= SEEN]
     if not shown:
         raise DataError(
             "the text is too short to rank units",
-            expected=f"a feature that is there and not there {SEEN} times in each part",
+            expected=f"a feature that is present and absent {SEEN} times in each part",
             got=f"{T} tokens",
             do="Take some thousand characters.",
         )
     values = np.stack([reading.features[name] for name in shown]).astype(np.float64)  # (F, T)
     yes_no = np.array([name not in reading.numbers for name in shown])  # (F,)
-    units = np.concatenate(list(reading.h), axis=1)  # (T, L·H)
-    scores, rises = np.empty((2, len(shown), L * H)), np.empty((len(shown), L * H), bool)  # of both parts
-    for start in range(0, L * H, UNITS_AT_A_TIME):
+    units = reading.s.swapaxes(2, 3).reshape(L * P * H, T)
+    N = len(units)
+    scores, rises = np.empty((2, len(shown), N)), np.empty((len(shown), N), bool)  # of both parts
+    for start in range(0, N, UNITS_AT_A_TIME):
         some = slice(start, start + UNITS_AT_A_TIME)
-        narrow = np.ascontiguousarray(units[:, some].T)  # (U, T)
+        narrow = units[some]  # (U, T)
         h = narrow.astype(np.float64)
         slope, shift = _line(h[:, :cut], values[:, :cut])
         rises[:, some] = slope > 0
@@ -155,12 +291,12 @@ def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
             of_part[yes_no, some] = np.where(rises[yes_no, some], auc, 1 - auc)
     measures = tuple("AUC" if yes else "R²" for yes in yes_no)
     left_out = tuple(name for name in reading.features if name not in shown)
-    chosen_by, judged, up = (a.reshape(len(shown), L, H) for a in (*scores, rises))
-    return Ranking(tuple(shown), measures, judged, chosen_by, up, left_out, cut, T - cut)
+    chosen_by, judged, up = (a.reshape(len(shown), L, P, H) for a in (*scores, rises))
+    return Ranking(tuple(shown), measures, judged, chosen_by, up, reading.state_names, left_out, cut, T - cut)
 
 
 def _seen(values: Array) -> int:
-    """How often it is there, or not there, whichever is less: a number is there where it is above its least."""
+    """How often it is present, or absent, whichever is less: a number is present where it is above its minimum."""
     there = int(np.count_nonzero(values > values.min())) if len(values) else 0
     return min(there, len(values) - there)
 

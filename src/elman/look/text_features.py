@@ -1,7 +1,7 @@
-"""Readable features of a text: what a hidden unit might be keeping track of, as one value a character.
+"""Readable features of a text that a hidden unit might keep track of: one value per character.
 
 The value at a character is what is known once it has been read: inside quotation marks from the opening mark on, up to
-the closing one. Two features look one character ahead, for a model that predicts does so too.
+the closing one. Two features look one character ahead, because a model that predicts does so too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from elman.data.words import words_of
 from elman.maths.arrays import Array
 
 VOWELS = frozenset("aeiouyAEIOUY")
-UNKNOWN = " word"  # what stands in a text for <unk>, whose marks are none of the text
+UNKNOWN = " word"  # stands for <unk>, whose own characters are not part of the text
 OPENING, CLOSING = "“«„", "”»"
 
 
@@ -32,7 +32,7 @@ class Characters:
         self.index = np.arange(len(codes))  # (C,)
 
     def are(self, test: Callable[[str], bool]) -> Array:
-        """Of each character, whether the test holds: each different one is tested once."""
+        """Whether the test holds for each character; each different character is tested once."""
         return np.array([test(c) for c in self._different], bool)[self._kinds]
 
     def last(self, mark: Array) -> Array:
@@ -62,7 +62,7 @@ class Characters:
 
     @cached_property
     def blank_line(self) -> Array:
-        """What ends a paragraph, and with it a quotation that is left open."""
+        """The end of a paragraph, which also ends a quotation that was left open."""
         return self.line_break & before(self.line_break)
 
     @cached_property
@@ -83,32 +83,32 @@ def after(mark: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Tracker:
+class Feature:
     """A feature: yes or no, or a number."""
 
     name: str
     values: Callable[[Characters], Array]  # one for each character
     number: bool = False
-    words: Literal["last", "any"] | None = None  # which character speaks for a word; None: no feature of words
+    words: Literal["last", "any"] | None = None  # which character of a word gives its value; None: not for words
 
 
-TRACKERS = (
-    Tracker("inside quotation marks", lambda c: c.paired('"') | c.between(OPENING, CLOSING), words="last"),
-    Tracker("inside parentheses", lambda c: c.between("([", ")]"), words="last"),
-    Tracker("inside underscores", lambda c: c.paired("_"), words="last"),
-    Tracker("at the start of a line", lambda c: c.line_break, words="last"),
-    Tracker("after the end of a sentence", lambda c: c.last(c.sentence_end) > c.last(c.letter), words="last"),
-    Tracker("punctuation", lambda c: c.are(lambda s: not s.isalnum() and not s.isspace()), words="last"),
-    Tracker("a digit", lambda c: c.are(str.isdigit), words="any"),
-    Tracker("a capital", lambda c: c.are(str.isupper), words="any"),
-    Tracker("after a capital", lambda c: before(c.are(str.isupper))),
-    Tracker("a vowel", lambda c: c.are(VOWELS.__contains__)),
-    Tracker("inside a word", lambda c: c.letter),
-    Tracker("a space comes next", lambda c: after(c.are(" ".__eq__))),
-    Tracker("a line break comes next", lambda c: after(c.line_break), words="last"),
-    Tracker("position in the line", lambda c: c.since(c.line_break), number=True, words="last"),
-    Tracker("letters of the word so far", lambda c: c.since(~c.letter), number=True, words="last"),
-    Tracker(
+FEATURES = (
+    Feature("inside quotation marks", lambda c: c.paired('"') | c.between(OPENING, CLOSING), words="last"),
+    Feature("inside parentheses", lambda c: c.between("([", ")]"), words="last"),
+    Feature("inside underscores", lambda c: c.paired("_"), words="last"),
+    Feature("at the start of a line", lambda c: c.line_break, words="last"),
+    Feature("after the end of a sentence", lambda c: c.last(c.sentence_end) > c.last(c.letter), words="last"),
+    Feature("punctuation", lambda c: c.are(lambda s: not s.isalnum() and not s.isspace()), words="last"),
+    Feature("a digit", lambda c: c.are(str.isdigit), words="any"),
+    Feature("a capital", lambda c: c.are(str.isupper), words="any"),
+    Feature("after a capital", lambda c: before(c.are(str.isupper))),
+    Feature("a vowel", lambda c: c.are(VOWELS.__contains__)),
+    Feature("inside a word", lambda c: c.letter),
+    Feature("a space comes next", lambda c: after(c.are(" ".__eq__))),
+    Feature("a line break comes next", lambda c: after(c.line_break), words="last"),
+    Feature("position in the line", lambda c: c.since(c.line_break), number=True, words="last"),
+    Feature("letters of the word so far", lambda c: c.since(~c.letter), number=True, words="last"),
+    Feature(
         "words of the sentence so far",
         lambda c: c.count_since(c.letter & ~before(c.letter), c.sentence_end),
         number=True,
@@ -117,16 +117,16 @@ TRACKERS = (
 )
 
 
-def track(text: str | Array, vocabulary: Vocabulary) -> dict[Tracker, Array]:
+def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Array]:
     """The features of a text, or of ids, that make sense for this vocabulary, each with one value a token."""
     text, tokens = _cut(text, vocabulary)
     characters = Characters(text)
     if vocabulary.kind == "word":
         ends = np.cumsum([len(word) for word in tokens])  # (T,)
         starts = np.append(0, ends[:-1])
-        values = {t: t.values(characters) for t in TRACKERS if t.words is not None}
+        values = {t: t.values(characters) for t in FEATURES if t.words is not None}
         return {t: np.maximum.reduceat(v, starts) if t.words == "any" else v[ends - 1] for t, v in values.items()}
-    found = {t: t.values(characters) for t in TRACKERS}
+    found = {t: t.values(characters) for t in FEATURES}
     if vocabulary.kind == "byte":  # each byte of a character has its value
         sizes = [len(token) for token in tokens]
         return {t: np.repeat(v, sizes) for t, v in found.items()}

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
-from elman.look.trackers import TRACKERS, track
+from elman.look.text_features import FEATURES, features_of
 
 TEXTS = st.text(st.sampled_from('ab Cé1"“”()[]._,\n!'), min_size=1, max_size=60)
 
 
 def values(text, name, vocabulary=None):
-    tracked = track(text, vocabulary or CharVocabulary(text))
-    return {tracker.name: v for tracker, v in tracked.items()}[name]
+    found = features_of(text, vocabulary or CharVocabulary(text))
+    return {feature.name: v for feature, v in found.items()}[name]
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), [
@@ -76,10 +76,10 @@ def test_features_are_those_of_a_reader(text):
 @given(TEXTS)
 def test_every_byte_of_a_character_has_its_value(text):
     sizes = [len(c.encode()) for c in text]
-    for (tracker, chars), bytes_ in zip(
-        track(text, CharVocabulary(text)).items(), track(text, ByteVocabulary()).values(), strict=True
+    for (feature, chars), bytes_ in zip(
+        features_of(text, CharVocabulary(text)).items(), features_of(text, ByteVocabulary()).values(), strict=True
     ):
-        np.testing.assert_array_equal(np.repeat(chars, sizes), bytes_, tracker.name)
+        np.testing.assert_array_equal(np.repeat(chars, sizes), bytes_, feature.name)
 
 
 def test_words_have_the_value_of_their_last_character_or_of_any():
@@ -89,8 +89,8 @@ def test_words_have_the_value_of_their_last_character_or_of_any():
     assert values(text, "a digit", vocabulary).tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 0]
     assert values(text, "inside quotation marks", vocabulary).tolist() == [0, 0, 1, 1, 1, 1, 1, 1, 0]
     assert values(text, "letters of the word so far", vocabulary).tolist() == [3, 4, 0, 2, 2, 0, 0, 3, 0]
-    assert "a vowel" not in {tracker.name for tracker in track(text, vocabulary)}
+    assert "a vowel" not in {feature.name for feature in features_of(text, vocabulary)}
 
 
 def test_names_are_different():
-    assert len({tracker.name for tracker in TRACKERS}) == len(TRACKERS)
+    assert len({feature.name for feature in FEATURES}) == len(FEATURES)

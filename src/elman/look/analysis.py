@@ -1,0 +1,211 @@
+"""A model and a text, analyzed in every way: plain data, from which the report is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from elman.data import Vocabulary
+from elman.data.words import words_of
+from elman.errors import DataError
+from elman.look.flow import GradientFlow, Progress, flow_of
+from elman.look.flow_verdict import Verdict, verdicts
+from elman.look.gradient_clipping import ClippedSteps, Clipping, clipped_steps, clipping
+from elman.look.history import GradientHistory, gradient_history
+from elman.look.spectra import (
+    JacobianSpectra,
+    Saturation,
+    Spectrum,
+    jacobian_spectra,
+    layer_saturation,
+    lyapunov_exponents,
+    recurrent_spectra,
+)
+from elman.look.traces import STEPS, inputs_and_targets, text_ids, trace
+from elman.look.units import Ranking, Reading, rank_units, read_text
+from elman.maths.arrays import Array
+from elman.models import LanguageModel
+
+EXPONENTS = 64  # of each layer, the largest ones
+READ_TOKENS = 100_000  # of a text, in which units are ranked …
+READ_STATES = 25_600_000  # … fewer, where a network has so many units that there are more states than this
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerAnalysis:
+    """One layer along a text.
+
+    Attributes
+    ----------
+    recurrent : dict of str to Spectrum
+        Of W_hh, or of the blocks of a gated cell.
+    jacobians : JacobianSpectra
+        Of some step Jacobians.
+    lyapunov : ndarray
+        The largest Lyapunov exponents, nats per step.
+    saturation : dict of str to Saturation
+        Of h, or of each gate.
+    gates : dict of str to ndarray, shape (T, H)
+        The gates by name; empty in a vanilla cell.
+    """
+
+    recurrent: dict[str, Spectrum]
+    jacobians: JacobianSpectra
+    lyapunov: Array
+    saturation: dict[str, Saturation]
+    gates: dict[str, Array]
+
+    def __repr__(self) -> str:
+        return f"<LayerAnalysis: {', '.join(self.recurrent)}, largest Lyapunov exponent {self.lyapunov[0]:+.2f}>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Analysis:
+    """A model along a text: what `examine` returns, and what a report shows.
+
+    Attributes
+    ----------
+    name : str
+        Of the run.
+    facts : dict of str to str
+        What the model is.
+    tokens : tuple of str, length T+1
+        Of the text: step t reads tokens[t] and predicts tokens[t+1].
+    token : str
+        What one is called: letter, byte or word.
+    unread : int
+        Tokens of the text after these.
+    flow : GradientFlow
+        How far back gradients reach.
+    verdicts : list of Verdict
+        One for each layer, from the lowest.
+    layers : list of LayerAnalysis
+        Spectra, exponents, saturation and gates of each layer.
+    clipping : Clipping
+        What gradient clipping does to this text.
+    history, clipped : GradientHistory and ClippedSteps, or None
+        Of the training run, if there is one.
+    reading : Reading
+        The whole text, or its beginning, with surprise and states.
+    ranking : Ranking or None
+        What units track; None for a text that is too short.
+    """
+
+    name: str
+    facts: dict[str, str]
+    tokens: tuple[str, ...]
+    token: str
+    unread: int
+    flow: GradientFlow
+    verdicts: list[Verdict]
+    layers: list[LayerAnalysis]
+    clipping: Clipping
+    history: GradientHistory | None
+    clipped: ClippedSteps | None
+    reading: Reading
+    ranking: Ranking | None
+
+    def __repr__(self) -> str:
+        verdict = self.verdicts[-1]
+        horizon = "beyond this text" if verdict.horizon is None else f"{verdict.horizon} steps"
+        loss = f"{float(self.flow.losses.mean()):.2f} nats per token"
+        return f"<Analysis of {self.name}: {self.flow.steps} steps, {loss}, gradient {verdict.kind}, horizon {horizon}>"
+
+
+def examine(
+    model: LanguageModel,
+    text: str | Array,
+    *,
+    words: str | None = None,
+    steps: int = STEPS,
+    progress: Progress | None = None,
+) -> Analysis:
+    """Analyze how a model reads a text: gradient flow, spectra, gates, saturation, units and surprise.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        A fitted model.
+    text : str or ndarray of ids
+        What it reads, from a state of zeros. An unknown word is read as <unk>.
+    words : str, optional
+        The text that ids stand for, where they do not say it: those of unknown words.
+    steps : int
+        The most steps that are analyzed; units and surprise are those of the whole text.
+    progress : callable, optional
+        Called with what is being done, how much of it is done, and how much there is.
+
+    Returns
+    -------
+    Analysis
+        Plain data.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.examine(model, "the cat sat on the mat").flow.steps
+    21
+    """
+    writer = model.writer
+    network, p, config = writer.network, writer.parameters, model.config_
+    ids = text_ids(model, text)
+    x, y = inputs_and_targets(model, ids, steps)
+    used = np.append(x, y[-1])
+    states = trace(network, p, x)
+    flow = flow_of(states, y, progress=progress)
+    layers = [
+        LayerAnalysis(
+            recurrent_spectra(layer),
+            jacobian_spectra(layer, progress=progress),
+            lyapunov_exponents(layer, count=min(EXPONENTS, network.stack.hidden), progress=progress),
+            layer_saturation(layer),
+            layer.gates,
+        )
+        for layer in states.layers
+    ]
+    if progress:
+        progress("ranking units", 0, 1)
+    per_token = network.stack.layers * network.stack.cell.parts * network.stack.hidden
+    most = min(READ_TOKENS, READ_STATES // per_token)
+    said = text if isinstance(text, str) else words
+    reading = read_text(model, _to_read(writer.vocabulary, ids, said, most))
+    try:
+        ranking = rank_units(reading)
+    except DataError:
+        ranking = None
+    if progress:
+        progress("ranking units", 1, 1)
+    window, clip = config.training.window, config.training.clip_norm
+    rows = model.run_.metrics() if model.run_ else None
+    kind = network.stack.cell.name if network.stack.cell.gates > 1 else config.network.activation
+    return Analysis(
+        name=model.run_.path.resolve().name if model.run_ else "model",
+        facts={
+            "network": f"{network.stack.layers} × {network.stack.hidden} {kind} units",
+            "parameters": f"{p.buffer.size:,}",
+            "tokens": f"{len(writer.vocabulary)} {config.data.tokens} tokens",
+            "BPTT steps in training": f"{config.training.k2}",
+        },
+        tokens=tuple(writer.vocabulary.tokens[i] for i in used),
+        token={"char": "letter", "byte": "byte", "word": "word"}[writer.vocabulary.kind],
+        unread=len(ids) - len(used),
+        flow=flow,
+        verdicts=verdicts(flow, reach=config.training.k2),
+        layers=layers,
+        clipping=clipping(network, p, x[:window], y[:window], clip_norm=clip),
+        history=None if rows is None else gradient_history(rows),
+        clipped=None if rows is None else clipped_steps(rows, clip_norm=clip),
+        reading=reading,
+        ranking=ranking,
+    )
+
+
+def _to_read(vocabulary: Vocabulary, ids: Array, text: str | None, most: int) -> str | Array:
+    """The first ids; or the words that they are the ids of, which say more than <unk>."""
+    if text is not None and vocabulary.kind == "word":
+        words = [word for some in words_of([text]) for word in some]
+        if np.array_equal(vocabulary.encode(text, unknown="replace"), ids):
+            return "".join(words[:most])
+    return ids[:most]

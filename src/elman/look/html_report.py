@@ -1,0 +1,391 @@
+"""The report of an analysis: one HTML file that opens offline, light and dark, and shows itself in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from elman.look.analysis import Analysis, examine
+from elman.look.figures import (
+    best_units,
+    eigenvalue_plane,
+    flow_by_lag,
+    flow_factors,
+    flow_heatmap,
+    gates_along_text,
+    gradient_norms,
+    lyapunov_spectrum,
+    saturation_along,
+    singular_values,
+    state_histogram,
+    surprise_along_text,
+    unit_along_text,
+)
+from elman.look.flow import Progress
+from elman.look.flow_verdict import Verdict, slope_name
+from elman.look.page import Page, card, formula, layer_name, pair, tiles
+from elman.look.theme import visible
+from elman.look.traces import CARRY_GATES, STEPS
+from elman.maths.arrays import Array
+from elman.models import LanguageModel
+from elman.training.storage import write_file
+
+EXCERPT = 60  # characters of the text in the title
+GOOD = 0.2  # of the way from chance to perfect: a unit below it tracks nothing
+JACOBIANS = {  # of a step, by cell
+    "gru": "∂h[t+1]/∂h[t]  =  diag(z) + (what goes through the gates and W_hh)",
+    "lstm": "∂c[t+1]/∂c[t]  =  diag(f)        the path through h adds what goes through the gates and W_hh",
+}
+PATHS = {"gru": ("directly, by z", "through W_hh"), "lstm": ("along c, by f", "through h and W_hh")}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Report:
+    """A report on a model and a text; in a notebook it shows itself.
+
+    Attributes
+    ----------
+    analysis : Analysis
+        What it shows.
+    """
+
+    analysis: Analysis
+
+    def __repr__(self) -> str:
+        return repr(self.analysis).replace("<Analysis of", "<Report on", 1)
+
+    def _repr_html_(self) -> str:
+        page = escape(self.html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:820px;border:0" title="report"></iframe>'
+
+    def html(self) -> str:
+        """The whole page, a file that needs nothing else."""
+        seen = self.analysis
+        page = Page(f"{seen.name}: report")
+        parts: tuple[Callable[[Page, Analysis], None], ...]
+        parts = (_head, _verdicts, _reach, _flow, _gates, _spectra, _states, _surprise, _units, _training)
+        for part in parts:
+            part(page, seen)
+        page.add(
+            "<footer>Made by Elman. Everything is in this file: it opens without a network and sends nothing.</footer>"
+        )
+        return page.html()
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
+        write_file(Path(path), self.html().encode())
+
+
+def report(model: LanguageModel, text: str | Array, *, steps: int = STEPS, progress: Progress | None = None) -> Report:
+    """Analyze how a model reads a text, as a page: in a notebook it shows itself, ``save(path)`` writes it.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        A fitted model.
+    text : str or ndarray of ids
+        What it reads.
+    steps : int
+        The most steps that are analyzed; units and surprise are those of the whole text.
+    progress : callable, optional
+        Called with what is being done, how much of it is done, and how much there is.
+
+    Returns
+    -------
+    Report
+        With the analysis in it.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel, look
+    >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
+    >>> look.report(model, "the cat sat on").html().startswith("<!DOCTYPE html>")
+    True
+    """
+    return Report(examine(model, text, steps=steps, progress=progress))
+
+
+def _head(page: Page, seen: Analysis) -> None:
+    text = "".join(seen.tokens).strip()
+    start = text if len(text) <= EXCERPT else text[:EXCERPT].rsplit(" ", 1)[0] + " …"
+    facts = "".join(f"<li>{escape(name)}: {escape(fact)}</li>" for name, fact in seen.facts.items())
+    page.add(
+        f'<header><div><p class="eyebrow">Report on {escape(seen.name)}</p><h1>“{escape(start)}”</h1>'
+        f'<ul class="facts">{facts}</ul></div><button class="theme" type="button">Dark</button></header>'
+    )
+    if seen.unread:
+        page.add(
+            f'<p class="note">Gradients and spectra: the first {seen.flow.steps} steps of the text; {seen.unread:,} '
+            "tokens follow.</p>"
+        )
+
+
+def _verdicts(page: Page, seen: Analysis) -> None:
+    for v in reversed(seen.verdicts):
+        horizon = "–" if v.horizon is None else str(v.horizon)
+        unit = "steps: the memory horizon" if v.horizon is not None else "the 1 % mark is never reached in this text"
+        name = f" · {layer_name(v.layer)}" if len(seen.verdicts) > 1 else ""
+        where = f'<p class="note">{escape(place(v, seen.tokens))}</p>' if v.step else ""
+        page.add(card(
+            f'<div><div class="number">{horizon}</div><div class="unit">{unit}</div></div>'
+            f'<div><span class="badge">{v.kind}{name}</span><p>{escape(v.words)}</p>{where}</div>', f"verdict {v.kind}"
+        ))  # fmt: skip
+    v, layer = seen.verdicts[-1], seen.layers[-1]
+    more = f" ({layer_name(v.layer)})" * (len(seen.verdicts) > 1)
+    if v.carry is None:
+        factors = {
+            f"per step: the slope of the activation, {slope_name(seen.flow.activation)}{more}": f"×{v.activation:.2f}",
+            f"per step: W_hh{more}": f"×{v.recurrent:.2f}",
+        }
+    else:
+        carry, through = PATHS[seen.flow.cell.name]
+        factors = {
+            f"per step on the path {carry}{more}": f"×{v.carry:.2f}",
+            f"per step on the path {through}{more}": f"×{v.recurrent:.2f}",
+        }
+    saturated = float(np.mean([found.share for found in layer.saturation.values()]))
+    what = "gates" if seen.flow.cell.gates > 1 else "units"
+    page.add(tiles({
+        f"per step: the factor of the gradient's norm{more}": f"×{v.factor:.2f}",
+        **factors,
+        f"nats per step: the largest Lyapunov exponent{more}": f"{float(layer.lyapunov[0]):+.2f}",
+        f"of the {what} are saturated{more}": f"{100 * saturated:.0f} %",
+        "nats per token: the loss on this text": f"{float(seen.flow.losses.mean()):.2f}",
+    }))  # fmt: skip
+
+
+def place(v: Verdict, tokens: tuple[str, ...]) -> str:
+    """Where in the text the main cause has most effect, in words."""
+    if v.step is None:
+        return ""
+    before = "".join(tokens[max(v.step - 12, 0) : v.step])
+    return f"The effect is largest at step {v.step}, after “{'…' * (v.step > 12)}{visible(before)}”."
+
+
+def _reach(page: Page, seen: Analysis) -> None:
+    """The text, in which each letter shows how far back its loss reaches."""
+    norms = np.nan_to_num(seen.flow.norms[-1], posinf=np.finfo(np.float64).max)
+    most = np.maximum(norms.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    rows = (1000 * (norms / most)).round(1)  # divided first: 1000 times the largest number would overflow
+    name = page.data({
+        "reach": [row[: t + 2].tolist() for t, row in enumerate(rows)],
+        "losses": [round(float(loss), 4) for loss in seen.flow.losses],
+    })  # fmt: skip
+    letters = "".join(f'<span data-token="{escape(visible(token))}">{escape(token)}</span>' for token in seen.tokens)
+    last = len(seen.tokens) - 1
+    page.add(f"<h2>How far back does the gradient of one {seen.token} reach?</h2>")
+    page.add(
+        f"<p>Point at a {seen.token}, or move the slider. The stronger the color of an earlier {seen.token}, the "
+        "more of the gradient arrives there.</p>"
+    )
+    page.add(
+        f'<div class="card reach" data-from="{name}"><div class="text">{letters}</div>'
+        f'<input type="range" min="1" max="{last}" value="{max(last * 2 // 3, 1)}" aria-label="{seen.token}">'
+        "<output></output></div>"
+    )
+
+
+def _flow(page: Page, seen: Analysis) -> None:
+    flow, cell = seen.flow, seen.flow.cell
+    page.add("<h2>Gradient flow</h2>")
+    if cell.gates == 1:
+        slope = slope_name(flow.activation)
+        page.add(
+            "<p>A loss can teach the network about an earlier step only if its gradient reaches that step. One step "
+            "back in time multiplies it by two factors: the slopes of the units, and the recurrent weights.</p>"
+        )
+        page.add(formula(f"∂L[t]/∂h[k-1]  =  ∂L[t]/∂h[k] @ diag({slope.replace('h', 'h[k]')}) @ W_hh.T"))
+    else:
+        carry, through = PATHS[cell.name]
+        page.add(
+            "<p>A loss can teach the network about an earlier step only if its gradient reaches that step. In a gated "
+            f"cell it has two paths back: {carry}, and {through}.</p>"
+        )
+        page.add(formula(BACK[cell.name]))
+    if flow.layers > 1:
+        page.add("<p>A lower layer also gets gradients from the layer above it.</p>")
+    state = "s" if cell.parts > 1 else "h"
+    for layer in reversed(range(flow.layers)):
+        title = f"The norm of ∂L[t]/∂{state}[k]" + f", {layer_name(layer)}" * (flow.layers > 1)
+        note = "A row is a loss. The state just before it is at the right end of the row; further left is longer ago."
+        if cell.parts > 1:
+            note += " s is h and c together."
+        page.add(page.figure(flow_heatmap(flow.norms[layer], seen.tokens), title, note))
+    names = {layer_name(v.layer) if flow.layers > 1 else "gradient": v for v in reversed(seen.verdicts)}
+    left = {name: flow.by_lag(v.layer) for name, v in names.items()}
+    curves = page.figure(
+        flow_by_lag(left, horizons={name: v.horizon for name, v in names.items()}),
+        "How much is left",
+        "The mean over all losses, relative to lag 0. Less than 1 % hardly teaches anything.",
+    )
+    more = f", {layer_name(flow.layers - 1)}" * (flow.layers > 1)
+    if cell.gates == 1:
+        activation, recurrent = flow.factors(-1)
+        factors = page.figure(
+            flow_factors({slope_name(flow.activation): activation, "W_hh": recurrent}),
+            "The two factors" + more,
+            f"{slope_name(flow.activation)} and W_hh, at each step back.",
+        )
+    else:
+        paths = dict(zip(PATHS[cell.name], ("carry", "recurrent"), strict=True))
+        factors = page.figure(
+            flow_by_lag({"all paths": flow.by_lag(-1), **{n: flow.by_lag(-1, path=p) for n, p in paths.items()}}),
+            "The two paths" + more,
+            "The gradient on each path alone; the others mix both.",
+        )
+    page.add(pair(curves, factors))
+    page.add(_clipping(seen))
+
+
+BACK = {  # one step back in time, by cell
+    "gru": "∂L[t]/∂h[k-1]  =  ∂L[t]/∂h[k] ⊙ z  +  ∂L[t]/∂a_h @ W_hh.T",
+    "lstm": "∂L[t]/∂c[k-1]  =  ∂L[t]/∂c[k] ⊙ f\n∂L[t]/∂h[k-1]  =  ∂L[t]/∂a @ W_hh.T",
+}
+
+
+def _clipping(seen: Analysis) -> str:
+    c, done = seen.clipping, seen.clipped
+    if not c.clip_norm:
+        return card("<h3>Gradient clipping</h3><p>This run does not clip gradients.</p>")
+    does = f"multiplies it by {c.scale:.2f}" if c.scale < 1 else "leaves it unchanged"
+    words = [
+        f"The gradient of the first window of this text has norm {c.norm:.2f}; the maximum is {c.clip_norm:g}, so "
+        f"clipping {does}."
+    ]
+    if done is not None and done.steps:
+        to = f", to {done.scale:.2f} of their norm on average" if done.clipped else ""
+        words.append(
+            f"In training, where a gradient is the mean over a batch, {done.clipped} of {done.steps} logged "
+            f"steps were clipped{to}."
+        )
+    words.append("Clipping scales all lags alike: it limits explosions, and does not help against vanishing.")
+    return card(f"<h3>Gradient clipping</h3><p>{' '.join(words)}</p>")
+
+
+def _gates(page: Page, seen: Analysis) -> None:
+    """The gates along the text, as heat maps."""
+    cell = seen.flow.cell
+    if cell.gates == 1:
+        return
+    carry = CARRY_GATES[cell.name]
+    page.add("<h2>Gates along the text</h2>")
+    page.add(
+        f"<p>A gate at 1 is open, at 0 closed. Where {carry} stays near 1, the state and its gradient are kept; "
+        "where it closes, the network forgets.</p>"
+    )
+    for number, layer in reversed(list(enumerate(seen.layers))):
+        more = f", {layer_name(number)}" * (len(seen.layers) > 1)
+        mean = float(layer.gates[carry].mean())
+        page.add(
+            page.figure(
+                gates_along_text(layer.gates, seen.tokens),
+                "Mean over all units" + more,
+                f"{carry} is {mean:.2f} on average.",
+            )
+        )
+        title = f"Gate {carry}, a row for each unit" + more
+        page.add(
+            page.figure(gates_along_text(layer.gates, seen.tokens, gate=carry), title, "The most open units first.")
+        )
+
+
+def _spectra(page: Page, seen: Analysis) -> None:
+    cell, several = seen.flow.cell, len(seen.layers) > 1
+    page.add("<h2>Spectra</h2>")
+    page.add(
+        "<p>A step Jacobian says how a small change of one state changes the next. Along a direction with a "
+        "singular value below 1 a change shrinks, above 1 it grows. Thin lines: the highest and the lowest of "
+        "all steps.</p>"
+    )
+    slope = slope_name(seen.flow.activation).replace("h", "h[t+1]")
+    page.add(formula(JACOBIANS.get(cell.name, f"∂h[t+1]/∂h[t]  =  W_hh @ diag({slope})")))
+    for number, layer in reversed(list(enumerate(seen.layers))):
+        blocks, steps = layer.recurrent, layer.jacobians.spectra
+        more = f", {layer_name(number)}" * several
+        radii = ", ".join(f"{float(block.radius):.2f} for {name}" for name, block in blocks.items())
+        norms = ", ".join(f"{block.singular[0]:.2f} for {name}" for name, block in blocks.items())
+        radius_note = f"The largest modulus is {radii}, {_of_steps(steps.radius)}. The circle has radius 1."
+        norm_note = f"The largest is {norms}, {_of_steps(steps.singular[:, 0])}."
+        page.add(
+            pair(
+                page.figure(eigenvalue_plane(blocks, layer.jacobians), "Eigenvalues" + more, radius_note),
+                page.figure(singular_values(blocks, layer.jacobians), "Singular values" + more, norm_note),
+            )
+        )
+    exponents = {layer_name(number): layer.lyapunov for number, layer in enumerate(seen.layers)}
+    top = max(float(values[0]) for values in exponents.values())
+    note = (
+        f"The largest is {top:+.3f} nats per step: two states that differ a little "
+        f"{'converge' if top < 0 else 'diverge'}, ×{np.exp(top):.2f} per step."
+    )
+    page.add(page.figure(lyapunov_spectrum(exponents), "Lyapunov exponents on this text", note))
+
+
+def _of_steps(values: Array) -> str:
+    return f"{values.mean():.2f} for a step Jacobian on average, {values.max():.2f} at most"
+
+
+def _states(page: Page, seen: Analysis) -> None:
+    gated = seen.flow.cell.gates > 1
+    found = {
+        (layer_name(number) if name == "h" else f"{name}, {layer_name(number)}"): saturation
+        for number, layer in enumerate(seen.layers)
+        for name, saturation in layer.saturation.items()
+    }
+    what = "gate" if gated else "unit"
+    page.add(f"<h2>{'Gates and saturation' if gated else 'States and saturation'}</h2>")
+    page.add(
+        f"<p>A {what} whose slope is below a tenth of the slope at 0 is saturated: it keeps its value, and lets hardly "
+        "any gradient through.</p>"
+    )
+    histogram = page.figure(state_histogram(found), f"Values of the {what}s")
+    page.add(pair(histogram, page.figure(saturation_along(found, seen.tokens), f"Saturated {what}s along the text")))
+
+
+def _surprise(page: Page, seen: Analysis) -> None:
+    page.add("<h2>Surprise</h2>")
+    page.add(
+        f"<p>The stronger the color, the less the model expected the {seen.token}. Point at one to see what it "
+        "expected instead.</p>"
+    )
+    page.add(page.figure(surprise_along_text(seen.reading), wide=True))
+
+
+def _units(page: Page, seen: Analysis) -> None:
+    reading, ranking = seen.reading, seen.ranking
+    page.add("<h2>Units</h2>")
+    if ranking is None:
+        page.add("<p>The text is too short to rank units: some thousand characters are enough.</p>")
+        return
+    page.add(
+        f"<p>Which unit tracks what. Each was fitted and chosen on the first {ranking.fitted:,} tokens of the text "
+        f"and scored on the {ranking.judged:,} after them.</p>"
+    )
+    page.add(page.figure(best_units(ranking), "The best unit for each feature"))
+    feature, measure, best = ranking.told()[0]
+    if (2 * best.score - 1 if measure == "AUC" else best.score) > GOOD:
+        title = f"Unit {best.unit}" + f" of {layer_name(best.layer)}" * (len(seen.layers) > 1)
+        title += f", {best.state}" * (len(reading.state_names) > 1)
+        score = f"{escape(feature)}: {measure} {best.score:.3f}."
+        note = f"{score} Each {seen.token} has the color of the unit's state after it."
+        fig = unit_along_text(reading, best.unit, best.layer, state=best.state)
+        fig.update_layout(meta={"diverging": True})  # around 0 it takes the color of the page
+        page.add(page.figure(fig, title, note, wide=True))
+
+
+def _training(page: Page, seen: Analysis) -> None:
+    if seen.history is None or not seen.history.total:
+        return
+    page.add("<h2>The training run</h2>")
+    note = "Before clipping." + " This run did not record them by parameter." * (not seen.history.parameters)
+    page.add(page.figure(gradient_norms(seen.history, clip_norm=seen.clipping.clip_norm), "Gradient norms", note))
