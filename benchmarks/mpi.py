@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from elman.config import TrainingConfig
+from elman.kernels.threads import set_threads
 from elman.models.language_task import LanguageTask
 from elman.network import language_network
-from elman.network.pool import set_threads
 from elman.training import Event, Started, Stepped, Trainer
 from elman.training.distributed import join, world
 from elman.training.mpi_launch import cores

@@ -12,9 +12,10 @@ import pytest
 from kernels_tools import FLOATS, ROOT, assert_close, output_of, same_bits
 
 from elman.kernels import layers, recurrence, reference
+from elman.kernels.threads import set_threads
 from elman.maths.cells import make_cell
 from elman.maths.truncation import Truncation
-from elman.network import Batch, Draw, Dropout, HeadNetwork, Stack, pool, stack
+from elman.network import Batch, Draw, Dropout, HeadNetwork, Stack, stack
 from elman.network import network as network_module
 
 ENGINES = {
@@ -26,7 +27,7 @@ ENGINES = {
 @pytest.fixture(autouse=True)
 def default_threads():
     yield
-    pool.set_threads(None)
+    set_threads(None)
 
 
 @pytest.fixture
@@ -170,7 +171,7 @@ def test_the_same_bits_for_any_number_of_threads(dtype, truncation, masked, engi
     window = Window(T=6, B=133, H=49, V=31, dtype=dtype, masked=masked)
     results = []
     for threads in (1, 2, 3, 8, 8):
-        pool.set_threads(threads)
+        set_threads(threads)
         results.append(window.run(truncation=truncation))
     assert all(same_bits(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
 
@@ -192,7 +193,7 @@ def test_networks_that_train_at_once_do_as_they_do_alone(engine):
     engine("compiled")
     alone = [train(seed) for seed in range(4)]
     assert alone[0][0][-1] < alone[0][0][0], "it learns"
-    pool.set_threads(3)
+    set_threads(3)
     together = [None] * 8
     begin = threading.Barrier(8)
 
@@ -214,7 +215,8 @@ import json, os, signal
 import numpy as np
 from threadpoolctl import threadpool_info
 from elman.kernels import KERNELS
-from elman.network import Batch, language_network, pool
+from elman.kernels import threads as pool
+from elman.network import Batch, language_network
 assert KERNELS == "compiled"
 pool.set_threads(3)
 def bits():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kernels_tools import FLOATS, Guard, same_bits
 
 from elman.kernels import optimizers
+from elman.kernels.threads import set_threads
 from elman.maths import optimizers as exact
 from elman.maths.optimizers import OPTIMIZERS, Rates
 
@@ -126,3 +127,22 @@ def test_numbers_that_are_not_compiled_take_the_way_of_maths():
     p, g = np.ones(3, np.float16), np.ones(3, np.float16)
     optimizers.update("sgd", p, g, Rates(0.5, 1, 0.9, 0.9, 1e-8, 0.0), [])
     assert (p == 0.5).all()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_large_buffer_gives_the_same_bits_with_any_number_of_threads(name, monkeypatch):
+    whole = steps(optimizers.update, name, np.float32)
+    monkeypatch.setattr(optimizers, "CHUNK", 100)  # 11 chunks, the last one shorter
+    g = np.random.default_rng(1).standard_normal(1003).astype(np.float32)
+    found = []
+    for count in (1, 3):
+        set_threads(count)
+        clipped, total = g.copy(), g.copy()
+        norm = optimizers.clip_by_norm(clipped, 0.5)
+        optimizers.add_up(total, [g, clipped])
+        found.append([np.array(norm), clipped, total, *steps(optimizers.update, name, np.float32)])
+    set_threads(None)
+    assert all(same_bits(a, b) for a, b in zip(*found, strict=True))
+    assert all(same_bits(a, b) for a, b in zip(found[0][3:], whole, strict=True))
+    np.testing.assert_allclose(np.linalg.norm(found[0][1]), 0.5, rtol=1e-5)
+    np.testing.assert_allclose(found[0][2], g + g + found[0][1], rtol=1e-6)

@@ -26,11 +26,11 @@ from elman import (
     load_model,
 )
 from elman.errors import CheckpointError, ElmanError, NotFiniteError, RunError, ShapeError, VocabularyError
+from elman.kernels.threads import set_threads
 from elman.models import sequence_run, sequence_task
 from elman.models.decoding import Decoder, beam_search
 from elman.models.generator_sample import UNKNOWN
 from elman.network import DecoderState
-from elman.network.pool import set_threads
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.events import Stepped
 from elman.training.run import Run

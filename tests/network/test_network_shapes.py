@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
+from elman.kernels.threads import set_threads
 from elman.maths.gradient_check import gradcheck
 from elman.network import Batch, Draw, Dropout, EncoderDecoder, HeadNetwork, Stack
 from elman.network.network import DecoderState
-from elman.network.pool import set_threads
 from elman.network.stack import NO_MASKS
 
 X, H, Y = 3, 4, 3

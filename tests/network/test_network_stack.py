@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from elman.kernels.threads import set_threads
 from elman.maths.gradient_check import gradcheck
 from elman.maths.truncation import Truncation
 from elman.network import Batch, Draw, Dropout, HeadNetwork, Parameters, Stack, language_network
-from elman.network.pool import set_threads
 
 V, H = 5, 3
 ONE_HOT = np.eye(V)

@@ -89,7 +89,7 @@ class LastWords:
 
     def __call__(self, event: Event) -> None:
         self.events += 1
-        from elman.network.pool import thread_count
+        from elman.kernels.threads import thread_count
 
         if isinstance(event, Started) and event.run is not None:
             self.saved = event.step

@@ -62,10 +62,10 @@ class Sweep:
         return Sweep(fixed=fixed, data=usual.data, network=usual.network, training=usual.training)
 
     def run(self) -> int:
+        from elman.kernels.threads import set_threads
         from elman.models.sweep import Sweep as Trials
         from elman.models.sweep_space import space
         from elman.models.sweep_study import optuna
-        from elman.network.pool import set_threads
         from elman.training.distributed import world
         from elman.training.signals import stop_on_signals
 

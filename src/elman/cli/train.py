@@ -85,7 +85,7 @@ class Train:
         return Train(data=config.data, network=config.network, training=config.training)
 
     def run(self) -> int:
-        from elman.network.pool import set_threads
+        from elman.kernels.threads import set_threads
         from elman.training.distributed import world
 
         shared = None if os.environ.get("ELMAN_THREADS") else world().threads  # with the other ranks of the machine

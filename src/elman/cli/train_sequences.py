@@ -86,7 +86,7 @@ class TrainSequences:
         return {name.replace("-", "_") for name, tasks in MEANS.items() if self.task not in tasks} | WINDOWS
 
     def run(self) -> int:
-        from elman.network.pool import set_threads
+        from elman.kernels.threads import set_threads
         from elman.training.distributed import world
 
         shared = None if os.environ.get("ELMAN_THREADS") else world().threads  # with the other ranks of the machine

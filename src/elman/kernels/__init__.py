@@ -13,7 +13,7 @@ from elman.maths.optimizers import Rates
 KERNELS = os.environ.get("ELMAN_KERNELS") or "compiled"
 
 if KERNELS == "reference":
-    from elman.kernels.reference import compiled_for, make_layer, make_output
+    from elman.kernels.reference import add_up, compiled_for, make_layer, make_output
     from elman.maths.dropout import dropout_mask
     from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
     from elman.maths.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
@@ -30,7 +30,7 @@ elif KERNELS == "compiled":
         output_forward,
     )
     from elman.kernels.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
-    from elman.kernels.optimizers import clip_by_norm, clip_by_value, update
+    from elman.kernels.optimizers import add_up, clip_by_norm, clip_by_value, update
     from elman.kernels.pooling import max_backward, max_forward, mean_backward, mean_forward
     from elman.kernels.recurrence import cell_backward, cell_forward, compiled_for, make_layer
 else:
@@ -43,6 +43,7 @@ __all__ = [
     "Rates",
     "ReferenceOutput",
     "Workspace",
+    "add_up",
     "cell_backward",
     "cell_forward",
     "clip_by_norm",

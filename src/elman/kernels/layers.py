@@ -15,6 +15,8 @@ from elman.kernels.steps import column_sums, cross_entropy_rows, fill_rows
 from elman.maths import layers
 from elman.maths.arrays import Array
 
+BLOCK = 1 << 18  # logits, 1 MB in float32
+
 
 @kernel
 def _output(h, W_hy, b_y, o, packed, edge):
@@ -32,12 +34,18 @@ def _logits(h, packed, b_y, o, edge):
 
 @kernel
 def _logits_and_loss(h, packed, b_y, o, edge, y, weights, scale, d_b_y):
-    """The loss; o becomes d_o."""
-    fill_rows(b_y, o)
-    add_product(h.reshape(-1), 0, h.shape[0], packed, h.shape[1], o.shape[1], o.reshape(-1), 0, edge)
-    loss = cross_entropy_rows(o, y, weights, scale)
+    """The loss; o becomes d_o. Logits of a large vocabulary are computed by blocks of rows that stay in the cache."""
+    (rows, H), Y = h.shape, o.shape[1]
+    block = max(BLOCK // Y, 28)
+    loss = 0.0
     d_b_y[:] = 0
-    column_sums(o, d_b_y)
+    for start in range(0, rows, block):
+        stop = min(start + block, rows)
+        part = o[start:stop]
+        fill_rows(b_y, part)
+        add_product(h.reshape(-1), start * H, stop - start, packed, H, Y, part.reshape(-1), 0, edge)
+        loss += cross_entropy_rows(part, y[start:stop], weights[start:stop], scale)
+        column_sums(part, d_b_y)
     return loss
 
 

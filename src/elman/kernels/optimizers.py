@@ -1,15 +1,36 @@
-"""Clipping and the optimizers, compiled: one pass over the flat buffer, the equations of maths/optimizers.py."""
+"""Clipping and the optimizers, compiled: one pass over the flat buffer, the equations of maths/optimizers.py.
+
+A large buffer is divided among the threads. Chunks have a fixed size, and their sums are added in a fixed order:
+results do not depend on the number of threads.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from elman.kernels.compile import FLOATS, kernel
+from elman.kernels.threads import run
 from elman.maths import optimizers as reference
 from elman.maths.arrays import Array
 from elman.maths.optimizers import OPTIMIZERS, Rates, clip_by_value
+
+CHUNK = 1 << 18  # numbers; a smaller buffer is not worth a second thread
+
+
+def _chunks(size: int) -> Iterator[slice]:
+    return (slice(start, min(start + CHUNK, size)) for start in range(0, max(size, 1), CHUNK))
+
+
+def _in_chunks(function: Callable[..., Any], arrays: Sequence[Array], *numbers: Any) -> list[Any]:
+    """The results of a kernel on each chunk of flat arrays of the same size, in the order of the chunks."""
+    if arrays[0].size <= CHUNK:
+        return [function(*arrays, *numbers)]
+    return run([partial(function, *(a[part] for a in arrays), *numbers) for part in _chunks(arrays[0].size)])
 
 
 @kernel
@@ -38,11 +59,23 @@ def _scale(g, factor):
 
 
 def clip_by_norm(g: Array, limit: float) -> float:
-    norm = math.sqrt(_square(g))
+    norm = math.sqrt(sum(_in_chunks(_square, [g])))
     # g ← g · limit / ‖g‖
     if norm > limit:
-        _scale(g, g.dtype.type(limit / norm))
+        _in_chunks(_scale, [g], g.dtype.type(limit / norm))
     return norm
+
+
+@kernel
+def _add(total, part):
+    for i in range(total.size):
+        total[i] += part[i]
+
+
+def add_up(total: Array, parts: Sequence[Array]) -> None:
+    """Add flat arrays to `total`, one after another."""
+    for part in parts:
+        _in_chunks(_add, [total, part])
 
 
 @kernel
@@ -86,19 +119,19 @@ def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None
     n = p.dtype.type
     decay = n(0 if OPTIMIZERS[name].decoupled else r.weight_decay)
     if name == "sgd":
-        _sgd(p, g, n(r.rate), decay)
+        _in_chunks(_sgd, [p, g], n(r.rate), decay)
     elif name == "momentum":
-        _momentum(p, g, *memory, n(r.rate), n(r.momentum), decay)
+        _in_chunks(_momentum, [p, g, *memory], n(r.rate), n(r.momentum), decay)
     elif name in ("rmsprop", "adagrad"):
         keep, add = (r.decay, 1 - r.decay) if name == "rmsprop" else (1, 1)
-        _rooted(p, g, *memory, n(r.rate), n(keep), n(add), n(r.epsilon), decay)
+        _in_chunks(_rooted, [p, g, *memory], n(r.rate), n(keep), n(add), n(r.epsilon), decay)
     else:
         # rate / (1 - β1^t) and 1 / (1 - β2^t) undo the zeros that m and v began with
         rate, root = r.rate / (1 - r.momentum**r.t), 1 / (1 - r.decay**r.t)
         shrink = 1 - r.rate * r.weight_decay if OPTIMIZERS[name].decoupled else 1
         # 1 - β in double precision: float32(1) - float32(0.999) is off in the fifth digit
         means = n(r.momentum), n(1 - r.momentum), n(r.decay), n(1 - r.decay)
-        _adam(p, g, *memory, n(rate), *means, n(root), n(r.epsilon), decay, n(shrink))
+        _in_chunks(_adam, [p, g, *memory], n(rate), *means, n(root), n(r.epsilon), decay, n(shrink))
 
 
-__all__ = ["Rates", "clip_by_norm", "clip_by_value", "update"]
+__all__ = ["Rates", "add_up", "clip_by_norm", "clip_by_value", "update"]

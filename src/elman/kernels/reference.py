@@ -7,7 +7,7 @@ parameters and returns that of its initial state. What it computes in is a Works
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -161,6 +161,12 @@ class ReferenceOutput:
         # d_W_hy = Σ h[t+1].T @ d_o[t],  direct part of d_h[t+1]: d_o[t] @ W_hy.T
         np.dot(h.reshape(-1, self.H).T, rows, out=d_W_hy)
         np.dot(rows, self.W_hy.T, out=d_h.reshape(-1, self.H))
+
+
+def add_up(total: Array, parts: Sequence[Array]) -> None:
+    """Add flat arrays to `total`, one after another."""
+    for part in parts:
+        total += part
 
 
 def make_layer(cell: Cell, X: int, H: int, dtype: np.dtype[Any]) -> Layer:

@@ -18,6 +18,7 @@ from typing import overload
 import numpy as np
 
 from elman.errors import ArgumentError
+from elman.kernels.threads import run
 from elman.look.traces import STEPS, Trace, inputs_and_targets, trace
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
@@ -25,7 +26,6 @@ from elman.maths.cells import Cell
 from elman.maths.loss import cross_entropy
 from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, check_ids
-from elman.network.pool import run
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
 GONE = 0.01  # of the gradient at lag 0: with less than this the memory horizon is reached

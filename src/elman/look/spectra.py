@@ -12,11 +12,11 @@ from functools import partial
 import numpy as np
 
 from elman.errors import RangeError
+from elman.kernels.threads import run
 from elman.look.flow import Progress
 from elman.look.traces import LayerTrace
 from elman.maths.activations import ActivationLike, get_activation
 from elman.maths.arrays import Array
-from elman.network.pool import run
 
 FLAT = 0.1  # of the steepest slope: a unit with a smaller slope is saturated
 TANH_GATES = ("g", "n")  # the candidates; the other gates are sigmoids

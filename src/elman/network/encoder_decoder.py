@@ -26,7 +26,7 @@ from elman.maths.truncation import Truncation
 from elman.network.batch import Batch, step_weights
 from elman.network.network import Draw, Network, PackedNetwork
 from elman.network.parameters import Parameters
-from elman.network.stack import NO_MASKS, Masks, Stack, StackTrace, check_ids, check_inputs, room
+from elman.network.stack import NO_MASKS, Masks, Stack, StackTrace, check_ids, check_inputs
 
 
 class Start(NamedTuple):
@@ -168,15 +168,9 @@ class EncoderDecoder(Network):
         given, wanted, lengths, weights = self._shifted(batch, p.buffer.dtype)
         start = self.start(packed, batch.x, batch.x_lengths, masks[0], work)
         trace = decoder.forward(packed.stacks[-1], p, given, start.state, lengths=lengths, masks=mask, work=work)
-        h = trace.outputs if mask.head is None else trace.outputs * mask.head  # (S+1, B, H)
-        d = gradients.part("head")
-        loss, d_o = packed.output.loss(
-            h, wanted, "cross_entropy", weights=weights, normalizer=normalizer, d_b_y=d["b_y"], work=work
+        loss, d_h = self.head_loss(
+            packed, trace.outputs, wanted, weights, normalizer, gradients, mask=mask.head, work=work
         )
-        d_h = room(work, "d_vector", h.shape, h.dtype)
-        packed.output.backward(d_o, h, d["W_hy"], d_h)
-        if mask.head is not None:
-            d_h *= mask.head
         _, d_state = decoder.backward(
             packed.stacks[-1], p, trace, d_h, gradients, lengths=lengths, masks=mask, work=work
         )

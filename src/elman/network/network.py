@@ -17,6 +17,7 @@ import numpy as np
 from elman.kernels import (
     ReferenceOutput,
     Workspace,
+    add_up,
     cross_entropy,
     make_output,
     max_backward,
@@ -25,6 +26,7 @@ from elman.kernels import (
     mean_forward,
     mean_squared_error,
 )
+from elman.kernels.threads import Turn, run
 from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array, FloatType
 from elman.maths.cells import make_cell
@@ -33,7 +35,6 @@ from elman.maths.pooling import Pooled
 from elman.maths.truncation import Truncation
 from elman.network.batch import Batch, Rows, step_weights
 from elman.network.parameters import Parameters
-from elman.network.pool import Turn, run
 from elman.network.stack import NO_MASKS, Dropout, Masks, Packed, Stack, StackTrace, check_ids, check_inputs, room
 
 Pooling = Literal["last", "mean", "max", "none"]  # none: an output at every step
@@ -173,10 +174,41 @@ class Network(ABC):
                 parts.append(part)
                 jobs.append(partial(self._slice, packed, batch, rows, normalizer, part, draw, truncation, work))
             losses = run(jobs)
-            for part in parts:
-                if part is not gradients:
-                    gradients.buffer += part.buffer
+            add_up(gradients.buffer, [part.buffer for part in parts if part is not gradients])
         return sum(losses)
+
+    def head_loss(
+        self,
+        packed: PackedNetwork,
+        h: Array,  # (…, H)
+        y: Array,  # (…) ids, or (…, Y)
+        weights: Array | None,  # (…)
+        normalizer: float,
+        gradients: Parameters,  # of the output layer, overwritten
+        *,
+        mask: Array | None = None,  # dropout of h
+        work: Workspace | None = None,
+    ) -> tuple[float, Array]:
+        """The loss of the output layer, and d_h (…, H). Rows of weight 0, such as padded steps, are not computed."""
+        d, shape = gradients.part("head"), h.shape
+        if mask is not None:
+            h = h * mask
+        counted = None
+        if weights is not None and y.shape == weights.shape and not weights.all():
+            counted = np.flatnonzero(weights)
+            h, y, weights = h.reshape(-1, shape[-1])[counted], y.reshape(-1)[counted], weights.reshape(-1)[counted]
+        loss, d_o = packed.output.loss(
+            h, y, self.loss_name, weights=weights, normalizer=normalizer, d_b_y=d["b_y"], work=work
+        )
+        d_h = room(work, "d_head", h.shape, h.dtype)
+        packed.output.backward(d_o, h, d["W_hy"], d_h)
+        if counted is not None:
+            d_rows, d_h = d_h, room(work, "d_vector", shape, h.dtype)
+            d_h[...] = 0
+            d_h.reshape(-1, shape[-1])[counted] = d_rows
+        if mask is not None:
+            d_h *= mask
+        return loss, d_h
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is seen in the loss, not in warnings
     def _slice(
@@ -290,15 +322,10 @@ class HeadNetwork(Network):
         if batch.state is not None:
             batch.state[...] = trace.final
         pooled = self._pool(trace, lengths)
-        vector = pooled.vector if mask.head is None else pooled.vector * mask.head
-        weights, d = self._weights(batch, len(vector), p.buffer.dtype), gradients.part("head")
-        loss, d_o = packed.output.loss(
-            vector, batch.y, self.loss_name, weights=weights, normalizer=normalizer, d_b_y=d["b_y"], work=work
+        weights = self._weights(batch, len(pooled.vector), p.buffer.dtype)
+        loss, d_vector = self.head_loss(
+            packed, pooled.vector, batch.y, weights, normalizer, gradients, mask=mask.head, work=work
         )
-        d_vector = room(work, "d_vector", vector.shape, vector.dtype)
-        packed.output.backward(d_o, vector, d["W_hy"], d_vector)
-        if mask.head is not None:
-            d_vector *= mask.head
         d_outputs, d_final = self._pool_backward(d_vector, trace, lengths, pooled)
         stack.backward(
             packed.stacks[0], p, trace, d_outputs, gradients, d_final=d_final, lengths=lengths, masks=mask,

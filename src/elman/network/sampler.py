@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from elman.kernels import compiled_for
+from elman.kernels.threads import run
 from elman.maths.arrays import Array
 from elman.network.batch import Batch
 from elman.network.parameters import Parameters
-from elman.network.pool import run
 from elman.network.stack import Stack
 
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from elman.config import TrainingConfig
 from elman.errors import CostWarning, RangeError
+from elman.kernels.threads import run, thread_count
 from elman.maths.optimizers import OPTIMIZERS
 from elman.network.batch import slice_count
 from elman.network.parameters import Shapes
-from elman.network.pool import run, thread_count
 from elman.training.distributed import world
 from elman.training.events import Stepped
 from elman.training.task import Task

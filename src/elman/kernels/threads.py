@@ -1,7 +1,7 @@
-"""Our own threads: slices of a batch run side by side, because kernels and NumPy's products hold no GIL.
+"""The thread pool: slices of a batch run in parallel, because kernels and NumPy's products release the GIL.
 
-BLAS itself gets one thread: slices are the parallelism, and two levels of it would fight for the same cores. The pool
-is made when it is first needed, and made anew in a forked child, which inherits no threads.
+BLAS itself gets one thread: slices are the parallelism, and two levels of it would compete for the same cores. The pool
+is created when it is first needed, and again in a forked child, which inherits no threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def thread_count() -> int:
 
 
 def set_threads(count: int | None) -> None:
-    """Use so many threads from now on; None goes back to the default."""
+    """Set the number of threads; None restores the default."""
     global _threads  # noqa: PLW0603
     if count is not None and count < 1:
         raise RangeError("threads", expected="1 or more", got=count)
@@ -59,10 +59,10 @@ def run(calls: Sequence[Callable[[], R]]) -> list[R]:
 
 
 class Turn:
-    """One caller at a time: the rooms that a network computes in are its own. A copy of it takes turns of its own."""
+    """A lock: a network has its own workspaces, so it serves one caller at a time. A copy has its own lock."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()  # taken as it is: Ctrl-C inside an __enter__ of ours could leave it locked
+        self.lock = threading.Lock()  # not wrapped: Ctrl-C inside an __enter__ of ours could leave it locked
         _turns.add(self)
 
     def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
@@ -73,7 +73,7 @@ _turns: weakref.WeakSet[Turn] = weakref.WeakSet()
 
 
 def _wait(futures: Sequence[Future[Any]]) -> None:
-    """Until all are done, even when interrupted: nobody may still write into what the next step uses."""
+    """Wait until all are done, even when interrupted: no thread may still write into what the next step uses."""
     interrupted: KeyboardInterrupt | None = None
     while True:
         try:
@@ -110,12 +110,12 @@ def _forget_pool() -> None:
     _pool, _making = None, threading.Lock()
 
 
-def _begin_anew() -> None:
-    """A child of fork has no threads, and may have inherited locks that nobody will open."""
+def _after_fork() -> None:
+    """A forked child has no threads, and may have inherited locks that nobody will release."""
     _forget_pool()
     for turn in _turns:
         turn.lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
+    os.register_at_fork(after_in_child=_after_fork)

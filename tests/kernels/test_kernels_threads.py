@@ -1,4 +1,4 @@
-"""Our threads: results in order, errors that arrive, forked children, callers from many threads."""
+"""The thread pool: results in order, errors that arrive, forked children, callers from many threads."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 
 from elman.errors import RangeError
-from elman.network import Batch, language_network, pool
+from elman.kernels import threads
+from elman.network import Batch, language_network
 
 FORK = """
 import os, sys
 import numpy as np
-from elman.network import Batch, language_network, pool
+from elman.kernels import threads
+from elman.network import Batch, language_network
 
 def bits():
     rng = np.random.default_rng(0)
@@ -30,9 +32,9 @@ def bits():
     network.loss_and_gradients(p, Batch(x, y), d, normalizer=1)
     return d.buffer.tobytes()
 
-pool.set_threads(3)
+threads.set_threads(3)
 before = bits()
-assert pool._pool is not None  # the parent's threads are running
+assert threads._pool is not None  # the parent's threads are running
 for generation in range(2):
     child = os.fork()
     if child == 0:
@@ -55,11 +57,11 @@ for generation in range(2):
 def default_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("ELMAN_THREADS", raising=False)
     yield
-    pool.set_threads(None)
+    threads.set_threads(None)
 
 
 def test_results_come_in_the_order_of_the_calls_from_several_threads() -> None:
-    pool.set_threads(4)
+    threads.set_threads(4)
     started = threading.Barrier(3)
 
     def call(number: int) -> tuple[int, str]:
@@ -67,20 +69,20 @@ def test_results_come_in_the_order_of_the_calls_from_several_threads() -> None:
         time.sleep(0.03 * (3 - number))  # the last is done first
         return number, threading.current_thread().name
 
-    results = pool.run([lambda n=n: call(n) for n in range(3)])
+    results = threads.run([lambda n=n: call(n) for n in range(3)])
     assert [number for number, _ in results] == [0, 1, 2]
     assert len({name for _, name in results}) == 3
 
 
 def test_one_thread_means_the_callers_own() -> None:
-    pool.set_threads(1)
+    threads.set_threads(1)
     me = threading.current_thread().name
-    assert pool.run([lambda: threading.current_thread().name] * 3) == [me] * 3
+    assert threads.run([lambda: threading.current_thread().name] * 3) == [me] * 3
 
 
 @pytest.mark.parametrize("failing", [0, 2])
 def test_an_error_in_a_call_arrives_and_the_pool_goes_on(failing: int) -> None:
-    pool.set_threads(3)
+    threads.set_threads(3)
 
     def fail() -> int:
         raise KeyError("lost")
@@ -88,24 +90,24 @@ def test_an_error_in_a_call_arrives_and_the_pool_goes_on(failing: int) -> None:
     calls = [lambda: 1, lambda: 2, lambda: 3]
     calls[failing] = fail
     with pytest.raises(KeyError, match="lost"):
-        pool.run(calls)
-    assert pool.run([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
+        threads.run(calls)
+    assert threads.run([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
 
 
 def test_the_number_of_threads_is_set_else_named_else_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert pool.thread_count() == len(os.sched_getaffinity(0))
+    assert threads.thread_count() == len(os.sched_getaffinity(0))
     monkeypatch.setenv("ELMAN_THREADS", "5")
-    assert pool.thread_count() == 5
-    pool.set_threads(2)
-    assert pool.thread_count() == 2
-    pool.set_threads(None)
+    assert threads.thread_count() == 5
+    threads.set_threads(2)
+    assert threads.thread_count() == 2
+    threads.set_threads(None)
     for nonsense in ("0", "-1", "two", "1.5", " ", "²"):
         monkeypatch.setenv("ELMAN_THREADS", nonsense)
         with pytest.raises(RangeError, match="ELMAN_THREADS"):
-            pool.thread_count()
+            threads.thread_count()
     for count in (0, -3):
         with pytest.raises(RangeError):
-            pool.set_threads(count)
+            threads.set_threads(count)
 
 
 def test_a_forked_child_and_its_child_work_and_give_the_same_bits() -> None:
@@ -116,7 +118,7 @@ def test_a_forked_child_and_its_child_work_and_give_the_same_bits() -> None:
 
 
 def test_callers_from_several_threads_at_once_get_the_bits_that_they_get_alone() -> None:
-    pool.set_threads(3)
+    threads.set_threads(3)
 
     def bits(seed: int) -> list[bytes]:
         rng = np.random.default_rng(seed)
@@ -132,7 +134,7 @@ def test_callers_from_several_threads_at_once_get_the_bits_that_they_get_alone()
 
     alone = [bits(seed) for seed in range(6)]
     together: dict[int, list[bytes]] = {}
-    pool.set_threads(3)  # a new pool, which all of them want to make
+    threads.set_threads(3)  # a new pool, which all of them want to make
     callers = [threading.Thread(target=lambda s=s: together.update({s: bits(s)})) for s in range(6)]
     for caller in callers:
         caller.start()
@@ -142,7 +144,7 @@ def test_callers_from_several_threads_at_once_get_the_bits_that_they_get_alone()
 
 
 def test_an_interrupt_waits_until_no_slice_is_running() -> None:
-    pool.set_threads(2)
+    threads.set_threads(2)
     finished = threading.Event()
 
     def slow() -> None:
@@ -156,7 +158,7 @@ def test_an_interrupt_waits_until_no_slice_is_running() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.2)  # while the first call is done and the second is waited for
     try:
         with pytest.raises(KeyboardInterrupt):
-            pool.run([lambda: None, slow])
+            threads.run([lambda: None, slow])
     finally:
         signal.signal(signal.SIGALRM, before)
     assert finished.is_set()
