@@ -103,7 +103,7 @@ def test_pickle_is_only_in_the_kernel_cache():
     assert {path.name for path in SOURCES if "pickle" in imported(path)} == {"compile.py"}
     assert not modules & {"cPickle", "dill", "joblib", "shelve", "marshal", "jax", "pandas"}
     # PyTorch's own files are opened by PyTorch, in one module, with weights_only=True
-    assert {path.name for path in SOURCES if "torch" in imported(path)} == {"torch_pt.py"}
+    assert {path.name for path in SOURCES if "torch" in imported(path)} == {"pytorch.py"}
 
 
 def test_the_tests_contain_no_benchmarks():

@@ -11,9 +11,9 @@ from torch import nn
 from elman.config import Config
 from elman.data import CharVocabulary
 from elman.errors import CheckpointError
-from elman.exchange import read_torch, to_run, write_torch
-from elman.exchange.model_file import Portable
-from elman.exchange.torch_names import to_torch
+from elman.exchange import export_torch
+from elman.exchange.model_file import PortableModel, save_run
+from elman.exchange.pytorch import read_torch, to_torch
 from elman.models import LanguageModel
 from elman.models.language_task import new_network
 from elman.network import HeadNetwork, Parameters, Stack
@@ -42,7 +42,7 @@ def random_run(path, **options):
     network = new_network(config.network, V)
     p = Parameters(network.shapes, np.dtype(config.network.dtype))
     p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
-    return to_run(Portable(p, config, vocabulary), path).path
+    return save_run(PortableModel(p, config, vocabulary), path).path
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
@@ -50,7 +50,7 @@ def random_run(path, **options):
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_torch_loads_it_strictly_and_computes_the_same(tmp_path, activation, layers, precision):
     run = random_run(tmp_path / "run", activation=activation, layers=layers, precision=precision)
-    write_torch(run, tmp_path / "model.safetensors")
+    export_torch(run, tmp_path / "model.safetensors")
     module = Module(V, H, layers, activation).to(getattr(torch, precision))
     module.load_state_dict(load_file(tmp_path / "model.safetensors"))
     rng = np.random.default_rng(1)
@@ -106,7 +106,7 @@ def test_a_pt_file_of_torch_s_own_weights_computes_the_same_here(tmp_path, wrap,
     module = Module(V, H, 2).to(dtype)
     torch.save(wrap(module.state_dict()), tmp_path / "x.pt")
     (tmp_path / "letters.json").write_text(json.dumps(list(LETTERS)))
-    run = to_run(read_torch(tmp_path / "x.pt", vocabulary=tmp_path / "letters.json"), tmp_path / "run")
+    run = save_run(read_torch(tmp_path / "x.pt", vocabulary=tmp_path / "letters.json"), tmp_path / "run")
     model = LanguageModel.load(run.path)
     text = "abgf\ncc"
     ids = torch.tensor([[LETTERS.index(c)] for c in text])
@@ -120,7 +120,7 @@ def test_a_pt_file_of_torch_s_own_weights_computes_the_same_here(tmp_path, wrap,
 
 def test_there_through_torch_and_back_to_the_bit(tmp_path):
     run = random_run(tmp_path / "run", layers=2)
-    write_torch(run, tmp_path / "model.safetensors")
+    export_torch(run, tmp_path / "model.safetensors")
     module = Module(V, H, 2)
     module.load_state_dict(load_file(tmp_path / "model.safetensors"))
     torch.save(module.state_dict(), tmp_path / "x.pt")
@@ -146,7 +146,7 @@ def test_a_pickle_of_anything_else_is_refused_unrun(tmp_path, monkeypatch, conte
 @pytest.mark.parametrize("data", [b"", b"<html>", b"PK\x03\x04 cut"])
 def test_an_empty_or_foreign_pt_file_is_refused(tmp_path, data):
     (tmp_path / "x.pt").write_bytes(data)
-    with pytest.raises(CheckpointError, match="is no file of weights alone"):
+    with pytest.raises(CheckpointError, match="contains more than weights"):
         read_torch(tmp_path / "x.pt")
 
 

@@ -10,7 +10,7 @@ import onnxruntime
 
 from elman.config import Config
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
-from elman.exchange.model_file import Portable, to_run
+from elman.exchange.model_file import PortableModel, save_run
 from elman.models.language_task import new_network
 
 VOCABULARIES = {
@@ -20,7 +20,7 @@ VOCABULARIES = {
 }
 
 
-def random_model(kind="char", **options) -> Portable:
+def random_model(kind="char", **options) -> PortableModel:
     """With weights that make every token depend on what came before."""
     vocabulary = VOCABULARIES[kind]
     config = Config().with_options(**{"hidden": 12, "layers": 2, "tokens": kind, **options})
@@ -32,11 +32,11 @@ def random_model(kind="char", **options) -> Portable:
         if p[name].ndim == 1:
             p[name][...] = 0.3 * rng.standard_normal(p[name].shape)
     p["head.W_hy"][...] *= 4
-    return Portable(p, config, vocabulary)
+    return PortableModel(p, config, vocabulary)
 
 
 def random_run(path: Path, kind="char", **options) -> Path:
-    return to_run(random_model(kind, **options), path).path
+    return save_run(random_model(kind, **options), path).path
 
 
 def session(data: bytes | Path) -> onnxruntime.InferenceSession:

@@ -8,12 +8,12 @@ import pytest
 from exchange_tools import check_onnx, session
 
 from elman.errors import CheckpointError
-from elman.exchange import read_onnx, read_torch, to_run, write_onnx, write_torch
+from elman.exchange import export_onnx, export_torch
 from elman.exchange.cells import FORMATS, CellFormat
-from elman.exchange.onnx_models import head_graph, start_graph, text_graph
-from elman.exchange.onnx_read import Walk, _widths
-from elman.exchange.torch_foreign import from_foreign
-from elman.exchange.torch_names import from_torch, to_torch
+from elman.exchange.model_file import save_run
+from elman.exchange.onnx_read import GraphReader, _widths, read_onnx
+from elman.exchange.onnx_write import head_graph, start_graph, text_graph
+from elman.exchange.pytorch import from_other_module, from_torch, read_torch, to_torch
 from elman.maths.cells import CELLS
 from elman.models import LanguageModel
 from elman.network import EncoderDecoder, HeadNetwork, Parameters, Stack, language_network
@@ -78,7 +78,7 @@ def test_text_with_gates_equals_ours_and_comes_back(cell, layers):
     agree(np.stack(last, axis=1), after)
     model = onnx.load_from_string(data)
     widths = _widths(onnx.shape_inference.infer_shapes(model, data_prop=True).graph)
-    found, *kind = Walk("file", model.graph, onnx, widths).parameters()
+    found, *kind = GraphReader("file", model.graph, onnx, widths).parameters()
     assert kind == [cell, "tanh"]
     same(found, p)
 
@@ -91,12 +91,12 @@ def test_a_trained_model_with_gates_comes_back_to_the_bit(tmp_path, cell, to):
     before = LanguageModel(cell=cell, **options).fit(text)
     run = before.save(tmp_path / "run").path
     if to == "onnx":
-        write_onnx(run, tmp_path / "model.onnx")
+        export_onnx(run, tmp_path / "model.onnx")
         back = read_onnx(tmp_path / "model.onnx")
     else:
-        write_torch(run, tmp_path / "model.safetensors")
+        export_torch(run, tmp_path / "model.safetensors")
         back = read_torch(tmp_path / "model.safetensors")
-    after = LanguageModel.load(to_run(back, tmp_path / "back").path)
+    after = LanguageModel.load(save_run(back, tmp_path / "back").path)
     assert after.parameters_.buffer.tobytes() == before.parameters_.buffer.tobytes()
     assert after.config_.network == before.config_.network
     assert after.sample(80, seed=3) == before.sample(80, seed=3)
@@ -140,7 +140,7 @@ def test_a_state_dict_with_gates_comes_back(tmp_path, cell):
 def test_the_cell_of_a_foreign_state_dict_is_found(tmp_path, cell):
     network = language_network(V, H, 2, cell=cell)
     p = filled(network)
-    found, kind = from_foreign(tmp_path, to_torch(network, p))
+    found, kind = from_other_module(tmp_path, to_torch(network, p))
     assert kind == cell
     same(found, p)
 
@@ -149,7 +149,7 @@ def test_layers_of_several_cells_are_refused(tmp_path):
     first, second = (to_torch(net, filled(net)) for net in (language_network(V, H, 2, cell=c) for c in ("rnn", "gru")))
     mixed = first | {name: array for name, array in second.items() if name.endswith("_l1")}
     with pytest.raises(CheckpointError, match="one cell in all layers, got gru, rnn"):
-        from_foreign(tmp_path, mixed)
+        from_other_module(tmp_path, mixed)
 
 
 @pytest.mark.parametrize(("change", "why"), [
@@ -164,4 +164,4 @@ def test_another_gru_is_refused(monkeypatch, change, why):
     monkeypatch.setitem(FORMATS, "gru", ours)
     widths = _widths(onnx.shape_inference.infer_shapes(model, data_prop=True).graph)
     with pytest.raises(CheckpointError, match=why):
-        Walk("file", model.graph, onnx, widths).parameters()
+        GraphReader("file", model.graph, onnx, widths).parameters()

@@ -18,7 +18,7 @@ from elman.cli import main
 from elman.config import Config
 from elman.data import CharVocabulary
 from elman.errors import RunError, UnknownNameError
-from elman.exchange.html import write_html
+from elman.exchange import export_html
 from elman.exchange.quantize import store
 from elman.kernels import KERNELS
 from elman.models import LanguageModel, Sampling, language_run
@@ -61,7 +61,7 @@ def page_of(tmp_path_factory):
     def get(run: Path, precision="float32") -> Path:
         if (run, precision) not in pages:
             out = tmp_path_factory.mktemp("page") / "page.html"
-            pages[run, precision] = write_html(run, out, precision=precision)
+            pages[run, precision] = export_html(run, out, precision=precision).paths[0]
         return pages[run, precision]
 
     return get
@@ -178,11 +178,11 @@ def untrained(path: Path, tokens: int = 75, **options) -> Path:
 
 
 def test_256_units_in_int8_take_less_than_150_kb(tmp_path, open_page):
-    out = write_html(untrained(tmp_path / "run"), tmp_path / "page.html", precision="int8")
+    (out,) = export_html(untrained(tmp_path / "run"), tmp_path / "page.html", precision="int8").paths
     assert out.stat().st_size < 150_000
     watched = open_page(out.as_uri())
     assert len(write_on(watched.page)) == 200
-    assert "was not measured: the validation text was not at hand" in watched.page.text_content("footer")
+    assert "was not measured: the validation text is missing" in watched.page.text_content("footer")
     assert facts_in(out)["loss"] is None
     watched.check()
 
@@ -190,9 +190,9 @@ def test_256_units_in_int8_take_less_than_150_kb(tmp_path, open_page):
 def test_a_text_that_is_gone_or_has_changed_is_not_measured(tmp_path):
     run = train("one layer", tmp_path)
     (tmp_path / "text.txt").write_text("Another text altogether. " * 50)
-    assert facts_in(write_html(run, tmp_path / "changed.html"))["loss"] is None
+    assert facts_in(export_html(run, tmp_path / "changed.html").paths[0])["loss"] is None
     (tmp_path / "text.txt").unlink()
-    assert facts_in(write_html(run, tmp_path / "gone.html"))["loss_as_stored"] is None
+    assert facts_in(export_html(run, tmp_path / "gone.html").paths[0])["loss_as_stored"] is None
 
 
 def test_a_float64_model_is_rounded_and_writes(tmp_path, opened):
@@ -288,7 +288,7 @@ def test_a_hostile_name_is_only_a_name(tmp_path, open_page):
     name = "</title></script><script>window.hit = 1</script><img src=x onerror=hit()>{{weights}}"
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "corpus": {"name": name}}))
-    watched = open_page(write_html(run, tmp_path / "page.html").as_uri())
+    watched = open_page(export_html(run, tmp_path / "page.html").paths[0].as_uri())
     assert len(write_on(watched.page)) == 200
     assert watched.page.title() == watched.page.text_content("h1") == name
     assert watched.page.evaluate("window.hit") is None
@@ -298,20 +298,21 @@ def test_a_hostile_name_is_only_a_name(tmp_path, open_page):
 def test_refusals_leave_nothing_behind(run_of, tmp_path):
     out = tmp_path / "page.html"
     with pytest.raises(UnknownNameError, match="precision: expected one of float32, float16, int8, got 'int4'"):
-        write_html(run_of("one layer"), out, precision="int4")  # type: ignore[arg-type]
+        export_html(run_of("one layer"), out, precision="int4")  # type: ignore[arg-type]
     other = Run.create(tmp_path / "other", {"task": "classify"}, {"vocabulary.json": b'{"kind": "byte"}'})
     with pytest.raises(RunError, match="expected a language model, got "):
-        write_html(other.path, out)
+        export_html(other.path, out)
     assert not out.exists()
     out.write_text("mine")
     with pytest.raises(RunError, match="exists already"):
-        write_html(run_of("one layer"), out)
+        export_html(run_of("one layer"), out)
     assert out.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "page.html"]
 
 
 @pytest.mark.parametrize(("stored", "same"), [("float32", True), ("float64", False)])
 def test_the_same_text_is_promised_only_where_the_weights_are_the_same(tmp_path, stored, same):
-    page = write_html(random_run(tmp_path / "run", dtype=stored), tmp_path / "page.html").read_text("utf-8")
+    (path,) = export_html(random_run(tmp_path / "run", dtype=stored), tmp_path / "page.html").paths
+    page = path.read_text("utf-8")
     assert ("The same seed gives the same text as with <code>elman sample</code>." in page) == same
     assert "The same seed gives the same text" in page

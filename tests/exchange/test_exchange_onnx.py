@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elman.errors import ArgumentError, RangeError, RunError
-from elman.exchange import onnx_graph, read_onnx, to_run, write_onnx
-from elman.exchange.onnx_models import head_graph, start_graph, text_graph
+from elman.exchange import export_onnx, onnx_graph
+from elman.exchange.model_file import save_run
+from elman.exchange.onnx_read import read_onnx
+from elman.exchange.onnx_write import head_graph, start_graph, text_graph
 from elman.maths.cells import make_cell
 from elman.models import LanguageModel
 from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Parameters, Stack
@@ -80,7 +82,7 @@ def test_steps_with_carried_state_are_the_whole_text():
 @pytest.mark.parametrize("kind", VOCABULARIES)
 def test_the_example_writes_what_elman_writes(tmp_path, kind):
     run = random_run(tmp_path / "run", kind)
-    write_onnx(run, tmp_path / "model.onnx")
+    export_onnx(run, tmp_path / "model.onnx")
     prompt = "the cat" if kind == "word" else "abc é"
     words = [sys.executable, "-I", EXAMPLE, tmp_path / "model.onnx", prompt, "60", "0"]
     done = subprocess.run(words, check=True, capture_output=True, timeout=120)
@@ -126,9 +128,9 @@ def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers):
     before = LanguageModel.load(run)
     before.parameters_["layers.0.b_h"][:2] = -0.0  # whose sign a sum with 0 would lose
     run = before.save(tmp_path / "saved").path
-    write_onnx(run, tmp_path / "model.onnx")
+    export_onnx(run, tmp_path / "model.onnx")
     check_onnx((tmp_path / "model.onnx").read_bytes())
-    to_run(read_onnx(tmp_path / "model.onnx"), tmp_path / "back")
+    save_run(read_onnx(tmp_path / "model.onnx"), tmp_path / "back")
     after = LanguageModel.load(tmp_path / "back")
     assert after.config_ == before.config_
     assert after.vocabulary_ == before.vocabulary_
@@ -139,14 +141,14 @@ def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers):
 
 def test_the_same_model_makes_the_same_file(tmp_path):
     run = random_run(tmp_path / "run")
-    write_onnx(run, tmp_path / "a.onnx")
-    write_onnx(run, tmp_path / "b.onnx")
+    export_onnx(run, tmp_path / "a.onnx")
+    export_onnx(run, tmp_path / "b.onnx")
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
 def test_float64_leaves_as_float32(tmp_path):
     run = random_run(tmp_path / "run", dtype="float64")
-    write_onnx(run, tmp_path / "model.onnx")
+    export_onnx(run, tmp_path / "model.onnx")
     back = read_onnx(tmp_path / "model.onnx")
     assert back.config.network.dtype == "float32"
     for name, array in LanguageModel.load(run).parameters_.items():
@@ -156,9 +158,9 @@ def test_float64_leaves_as_float32(tmp_path):
 def test_numbers_too_large_for_float32_are_refused(tmp_path):
     model = random_model(dtype="float64")
     model.parameters["head.b_y"][0] = 1e300
-    run = to_run(model, tmp_path / "run")
+    run = save_run(model, tmp_path / "run")
     with pytest.raises(RunError, match=r"head\.b_y has numbers that are too large for float32"):
-        write_onnx(run.path, tmp_path / "model.onnx")
+        export_onnx(run.path, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
 
 
@@ -272,7 +274,7 @@ def test_raw_numbers_are_scaled_in_the_file():
     p, x, lengths = filled(network, rng), 1.7e9 + 9 * rng.standard_normal((5, 2, 3)), np.array([5, 3])
     mean, deviation = np.full(3, 1.7e9), np.full(3, 9.0)
     told = np.array([1e9, -4.0]), np.array([2.0, 3.0])
-    data = head_graph(network, p, scale=(mean, deviation), told=told).to_bytes({})
+    data = head_graph(network, p, scale=(mean, deviation), target_scale=told).to_bytes({})
     check_onnx(data)
     (y,) = session(data).run(["y"], {"x": x, "lengths": lengths})
     o = network.outputs_of(network.pack(p), single((x - mean) / deviation), lengths)
@@ -281,6 +283,6 @@ def test_raw_numbers_are_scaled_in_the_file():
 
 def test_a_file_says_what_it_is():
     model = random_model("word")
-    proto = onnx.load_from_string(text_graph(model.network, model.parameters).to_bytes({"elman": model.facts()}))
-    assert {entry.key: entry.value for entry in proto.metadata_props} == {"elman": model.facts()}
+    proto = onnx.load_from_string(text_graph(model.network, model.parameters).to_bytes({"elman": model.metadata()}))
+    assert {entry.key: entry.value for entry in proto.metadata_props} == {"elman": model.metadata()}
     assert {node.op_type for node in proto.graph.node} >= {"RNN", "MatMul"}

@@ -12,7 +12,9 @@ from exchange_tools import random_model, random_run, session
 from onnx import TensorProto, helper, numpy_helper
 
 from elman.errors import CheckpointError, ElmanError
-from elman.exchange import read_onnx, to_run, write_onnx
+from elman.exchange import export_onnx
+from elman.exchange.model_file import save_run
+from elman.exchange.onnx_read import read_onnx
 from elman.models import LanguageModel
 
 V, E, H, T = 5, 3, 4, 6
@@ -37,7 +39,7 @@ class Maker:
         self.weights.append(numpy_helper.from_array(array.astype(dtype), f"w{len(self.weights)}"))
         return self.weights[-1].name
 
-    def whole(self, *numbers):
+    def ints(self, *numbers):
         return self.weight(value=numbers, dtype=np.int64)
 
     def node(self, operator, *inputs, out=None, **attributes):
@@ -49,7 +51,7 @@ class Maker:
         W, R = self.weight(D, gates * H, inputs), self.weight(D, gates * H, H)
         B = self.weight(D, 2 * gates * H)
         y = self.node(operator, x, W, R, B, "", start, hidden_size=H, **attributes)
-        return self.node("Squeeze", y, self.whole(1)) if D == 1 else y
+        return self.node("Squeeze", y, self.ints(1)) if D == 1 else y
 
     def head(self, h):
         return self.node("Add", self.node("MatMul", h, self.weight(H, V)), self.weight(V))
@@ -82,7 +84,7 @@ def one_hot(m):
 
 def gemm(m):
     h = m.rnn(m.tokens(), E, activations=["Sigmoid"])
-    flat = m.node("Reshape", h, m.whole(-1, H))
+    flat = m.node("Reshape", h, m.ints(-1, H))
     m.outputs = [("y", TensorProto.FLOAT, [None] * 2)]
     return m.node("Gemm", flat, m.weight(V, H), m.weight(V), transB=1)
 
@@ -104,11 +106,11 @@ def lstm(m):
 
 def no_biases(m):
     x = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H)
-    return m.node("MatMul", m.node("Squeeze", x, m.whole(1)), m.weight(H, V))
+    return m.node("MatMul", m.node("Squeeze", x, m.ints(1)), m.weight(H, V))
 
 
 def zero_start(m):
-    zeros = m.node("ConstantOfShape", m.whole(1, 1, H))
+    zeros = m.node("ConstantOfShape", m.ints(1, 1, H))
     return m.head(m.rnn(m.tokens(), E, start=m.node("Identity", zeros)))
 
 
@@ -121,7 +123,7 @@ def by_reshape(m):
     """The direction's axis leaves in two steps, as some exporters write it."""
     y = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H)
     y = m.node("Transpose", y, perm=[0, 2, 1, 3])
-    return m.head(m.node("Reshape", y, m.whole(0, 0, -1)))
+    return m.head(m.node("Reshape", y, m.ints(0, 0, -1)))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +132,7 @@ def by_reshape(m):
 def test_a_plain_file_of_another_maker_computes_the_same_here(tmp_path, letters, make):
     maker = Maker()
     path = maker.save(tmp_path / "theirs.onnx", make(maker))
-    run = to_run(read_onnx(path, vocabulary=letters), tmp_path / "run")
+    run = save_run(read_onnx(path, vocabulary=letters), tmp_path / "run")
     ids = np.random.default_rng(1).integers(V, size=(T, 1))
     fed = {batch_first: ids.T, numbers: np.eye(V, dtype=np.float32)[ids]}.get(make, ids)
     (theirs,) = session(path).run(None, {"x": fed})
@@ -141,11 +143,11 @@ def test_a_plain_file_of_another_maker_computes_the_same_here(tmp_path, letters,
 
 
 def test_our_own_file_without_its_facts_needs_a_vocabulary(tmp_path):
-    write_onnx(random_run(tmp_path / "run"), tmp_path / "model.onnx")
+    export_onnx(random_run(tmp_path / "run"), tmp_path / "model.onnx")
     model = onnx.load(tmp_path / "model.onnx")
     del model.metadata_props[:]
     onnx.save(model, tmp_path / "bare.onnx")
-    with pytest.raises(CheckpointError, match="which of its 12 tokens is which"):
+    with pytest.raises(CheckpointError, match="does not contain its vocabulary of 12 tokens"):
         read_onnx(tmp_path / "bare.onnx")
     back = read_onnx(tmp_path / "bare.onnx", vocabulary=tmp_path / "run" / "vocabulary.json")
     assert all(np.array_equal(back.parameters[name], array) for name, array in random_model().parameters.items())
@@ -157,7 +159,7 @@ def test_our_own_file_without_its_facts_needs_a_vocabulary(tmp_path):
 def peepholes(m):
     weights = m.weight(1, 4 * H, E), m.weight(1, 4 * H, H), m.weight(1, 8 * H), "", "", "", m.weight(1, 3 * H)
     y = m.node("LSTM", m.tokens(), *weights, hidden_size=H)
-    return m.head(m.node("Squeeze", y, m.whole(1)))
+    return m.head(m.node("Squeeze", y, m.ints(1)))
 
 
 def reset_before_the_product(m):
@@ -173,7 +175,7 @@ def elementwise(m):
 
 
 def bidirectional(m):
-    y = m.node("Squeeze", m.node("ReduceSum", m.rnn(m.tokens(), E, D=2, direction="bidirectional"), m.whole(1)))
+    y = m.node("Squeeze", m.node("ReduceSum", m.rnn(m.tokens(), E, D=2, direction="bidirectional"), m.ints(1)))
     return m.head(y)
 
 
@@ -183,17 +185,17 @@ def backwards(m):
 
 def own_start(m):
     row = m.weight(1, 1, H)
-    return m.head(m.rnn(m.tokens(), E, start=m.node("Expand", row, m.whole(1, 1, 1))))
+    return m.head(m.rnn(m.tokens(), E, start=m.node("Expand", row, m.ints(1, 1, 1))))
 
 
 def filled_start(m):
-    ones = m.node("ConstantOfShape", m.whole(1, 1, H), value=helper.make_tensor("v", TensorProto.FLOAT, [1], [1.0]))
+    ones = m.node("ConstantOfShape", m.ints(1, 1, H), value=helper.make_tensor("v", TensorProto.FLOAT, [1], [1.0]))
     return m.head(m.rnn(m.tokens(), E, start=ones))
 
 
 def started_by_another(m):
     first = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H, out=["Y", "Y_h"])
-    return m.head(m.rnn(m.node("Squeeze", first, m.whole(1)), H, start="Y_h"))
+    return m.head(m.rnn(m.node("Squeeze", first, m.ints(1)), H, start="Y_h"))
 
 
 def time_and_batch_swapped(m):
@@ -226,11 +228,11 @@ def no_rnn(m):
 def computed_weights(m):
     m.inputs.append(("W", TensorProto.FLOAT, [1, H, E]))
     y = m.node("RNN", m.tokens(), "W", m.weight(1, H, H), hidden_size=H)
-    return m.head(m.node("Squeeze", y, m.whole(1)))
+    return m.head(m.node("Squeeze", y, m.ints(1)))
 
 
 def scaled_gemm(m):
-    flat = m.node("Reshape", m.rnn(m.tokens(), E), m.whole(-1, H))
+    flat = m.node("Reshape", m.rnn(m.tokens(), E), m.ints(-1, H))
     return m.node("Gemm", flat, m.weight(H, V), m.weight(V), alpha=2.0)
 
 
@@ -249,7 +251,7 @@ def features_and_batch_swapped(m):
 
 
 def regrouped(m):
-    return m.head(m.rnn(m.node("Reshape", m.tokens(), m.whole(1, -1, 2 * E)), 2 * E))
+    return m.head(m.rnn(m.node("Reshape", m.tokens(), m.ints(1, -1, 2 * E)), 2 * E))
 
 
 def states_reversed(m):
@@ -397,7 +399,7 @@ def test_a_constant_in_another_file_is_refused_unread(tmp_path, letters):
 @pytest.mark.parametrize("seed", range(40))
 def test_a_damaged_file_is_refused_or_read_whole(tmp_path, seed):
     """Bytes are changed or cut at random: an error of ours, or a model, and nothing else."""
-    write_onnx(random_run(tmp_path / "run", layers=1), tmp_path / "model.onnx")
+    export_onnx(random_run(tmp_path / "run", layers=1), tmp_path / "model.onnx")
     data, rng = bytearray((tmp_path / "model.onnx").read_bytes()), np.random.default_rng(seed)
     for _ in range(5):
         data[rng.integers(len(data))] = rng.integers(256)
@@ -408,12 +410,12 @@ def test_a_damaged_file_is_refused_or_read_whole(tmp_path, seed):
         model = read_onnx(tmp_path / "model.onnx")
     except ElmanError:
         return
-    assert to_run(model, tmp_path / "back").path.is_dir()
+    assert save_run(model, tmp_path / "back").path.is_dir()
 
 
 def test_without_onnx_the_install_line_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     run = random_run(tmp_path / "run")
     with pytest.raises(ImportError, match=r"pip install 'elman\[onnx\]'"):
-        write_onnx(run, tmp_path / "model.onnx")
+        export_onnx(run, tmp_path / "model.onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

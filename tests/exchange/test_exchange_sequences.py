@@ -10,7 +10,10 @@ import pytest
 from exchange_tools import check_onnx, session
 
 from elman.errors import CheckpointError, RunError, StorageError
-from elman.exchange import read_onnx, read_torch, to_run, write_npz, write_onnx, write_torch
+from elman.exchange import export_npz, export_onnx, export_torch
+from elman.exchange.model_file import save_run
+from elman.exchange.onnx_read import read_onnx
+from elman.exchange.pytorch import read_torch
 from elman.models.classifier import SequenceClassifier, SequenceRegressor
 from elman.models.generator import SequenceGenerator
 from elman.models.loading import load_model
@@ -65,7 +68,7 @@ def padded(model, X):
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("classify", "regress", "tag"))])
 def test_a_file_judges_as_the_model_does(tmp_path, runs, name):
     model, out = load_model(runs[name]), tmp_path / "model.onnx"
-    wrote = write_onnx(runs[name], out)
+    wrote = export_onnx(runs[name], out)
     assert wrote.paths == [out]
     check_onnx(out.read_bytes())
     X = SERIES if name in NUMBERS else [*NAMES, "Xü", ""]
@@ -87,9 +90,9 @@ def softmax(o):
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("generate", "translate"))])
 def test_two_files_write_as_the_model_does(tmp_path, runs, name):
     model, out = load_model(runs[name]), tmp_path / "model.onnx"
-    wrote = write_onnx(runs[name], out)
+    wrote = export_onnx(runs[name], out)
     assert [path.name for path in wrote.paths] == ["model.encoder.onnx", "model.decoder.onnx"]
-    assert "h0" in wrote.what
+    assert "h0" in wrote.description
     for path in wrote.paths:
         check_onnx(path.read_bytes())
     encoder, decoder = map(session, wrote.paths)
@@ -120,8 +123,8 @@ def test_two_files_write_as_the_model_does(tmp_path, runs, name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_torch_weights_come_back_to_the_bit(tmp_path, runs, name):
-    write_torch(runs[name], tmp_path / "model.safetensors")
-    back = to_run(read_torch(tmp_path / "model.safetensors"), tmp_path / "back").path
+    export_torch(runs[name], tmp_path / "model.safetensors")
+    back = save_run(read_torch(tmp_path / "model.safetensors"), tmp_path / "back").path
     before, after = load_model(runs[name]), load_model(back)
     assert type(after) is type(before)
     assert after.fitted_.config == before.fitted_.config
@@ -133,7 +136,7 @@ def test_torch_weights_come_back_to_the_bit(tmp_path, runs, name):
 
 
 def test_npz_holds_them_too(tmp_path, runs):
-    write_npz(runs["translate"], tmp_path / "model.npz")
+    export_npz(runs["translate"], tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
         assert json.loads(str(file["elman"]))["task"] == "translate"
         assert set(file) - {"elman"} == set(load_model(runs["translate"]).fitted_.parameters)
@@ -141,8 +144,8 @@ def test_npz_holds_them_too(tmp_path, runs):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_onnx_comes_back_to_the_bit(tmp_path, runs, name):
-    for path in write_onnx(runs[name], tmp_path / "model.onnx").paths:  # either of two files stands for both
-        back = to_run(read_onnx(path), tmp_path / path.stem).path
+    for path in export_onnx(runs[name], tmp_path / "model.onnx").paths:  # either of two files stands for both
+        back = save_run(read_onnx(path), tmp_path / path.stem).path
     before, after = load_model(runs[name]), load_model(back)
     assert type(after) is type(before)
     assert after.fitted_.config == before.fitted_.config
@@ -152,7 +155,7 @@ def test_onnx_comes_back_to_the_bit(tmp_path, runs, name):
 
 
 def test_a_changed_graph_of_sequences_is_refused(tmp_path, runs):
-    write_onnx(runs["tag"], tmp_path / "model.onnx")
+    export_onnx(runs["tag"], tmp_path / "model.onnx")
     model = onnx.load(tmp_path / "model.onnx")
     next(node for node in model.graph.node if node.op_type == "Add").op_type = "Mul"
     onnx.save(model, tmp_path / "model.onnx")
@@ -167,9 +170,9 @@ def test_a_changed_graph_of_sequences_is_refused(tmp_path, runs):
 def test_of_two_files_none_is_written_where_one_exists(tmp_path, runs):
     (tmp_path / "model.decoder.onnx").write_text("mine")
     with pytest.raises(RunError, match=r"model\.decoder\.onnx exists already"):
-        write_onnx(runs["translate"], tmp_path / "model.onnx")
+        export_onnx(runs["translate"], tmp_path / "model.onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["model.decoder.onnx"]
-    write_onnx(runs["translate"], tmp_path / "model.onnx", force=True)
+    export_onnx(runs["translate"], tmp_path / "model.onnx", force=True)
     check_onnx((tmp_path / "model.decoder.onnx").read_bytes())
 
 
@@ -183,7 +186,7 @@ def test_facts_that_contradict_are_refused(tmp_path, runs, changed, why):
     from safetensors.numpy import load_file, save_file
 
     path = tmp_path / "model.safetensors"
-    write_torch(runs["tag"], path)
+    export_torch(runs["tag"], path)
     with safe_open(path, "numpy") as file:
         facts = {**json.loads(file.metadata()["elman"]), **changed}
     save_file(load_file(path), path, {"elman": json.dumps(facts)})
@@ -197,5 +200,5 @@ def test_where_one_of_two_files_cannot_be_written_the_old_ones_stay(tmp_path, ru
     places = {encoder: tmp_path / "new", decoder: tmp_path / "missing" / "file"}  # where they are written at first
     monkeypatch.setattr("elman.training.storage.temporary_name", places.__getitem__)
     with pytest.raises(StorageError, match="could not be written"):
-        write_onnx(runs["translate"], tmp_path / "model.onnx", force=True)
+        export_onnx(runs["translate"], tmp_path / "model.onnx", force=True)
     assert encoder.read_bytes() == b"the old one"

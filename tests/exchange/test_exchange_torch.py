@@ -17,8 +17,9 @@ from safetensors.numpy import load_file, save_file
 
 from elman.data import CharVocabulary
 from elman.errors import ArgumentError, CheckpointError, VocabularyError
-from elman.exchange import read_torch, to_run, write_npz, write_torch
-from elman.exchange.torch_names import from_torch, to_torch
+from elman.exchange import export_npz, export_torch
+from elman.exchange.model_file import save_run
+from elman.exchange.pytorch import from_torch, read_torch, to_torch
 from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, Stack, language_network
 
@@ -78,9 +79,9 @@ def test_names_and_shapes_are_those_of_nn_rnn_and_nn_linear():
 def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers, precision):
     before = random_model(kind, activation=activation, layers=layers, dtype=precision, dropout=0.2, seed=5)
     before.parameters["layers.0.b_h"][:2] = -0.0  # whose sign a sum with 0 would lose
-    run = to_run(before, tmp_path / "run")
-    write_torch(run.path, tmp_path / "model.safetensors")
-    to_run(read_torch(tmp_path / "model.safetensors"), tmp_path / "back")
+    run = save_run(before, tmp_path / "run")
+    export_torch(run.path, tmp_path / "model.safetensors")
+    save_run(read_torch(tmp_path / "model.safetensors"), tmp_path / "back")
     after = LanguageModel.load(tmp_path / "back")
     assert after.config_ == before.config
     assert after.vocabulary_ == before.terms
@@ -89,7 +90,7 @@ def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers, precision)
 
 def test_the_file_holds_no_more_than_a_state_dict_and_what_it_says(tmp_path):
     run = random_run(tmp_path / "run", layers=1)
-    write_torch(run, tmp_path / "model.safetensors")
+    export_torch(run, tmp_path / "model.safetensors")
     state, p = load_file(tmp_path / "model.safetensors"), LanguageModel.load(run).parameters_
     np.testing.assert_array_equal(state["rnn.weight_hh_l0"], p["layers.0.W_hh"].T)
     np.testing.assert_array_equal(state["rnn.bias_ih_l0"], p["layers.0.b_h"])
@@ -98,7 +99,7 @@ def test_the_file_holds_no_more_than_a_state_dict_and_what_it_says(tmp_path):
     assert set(state) == names | {"linear.weight", "linear.bias"}
     with safe_open(tmp_path / "model.safetensors", "numpy") as file:
         assert json.loads(file.metadata()["elman"])["vocabulary"] == VOCABULARIES["char"].to_json()
-    write_torch(run, tmp_path / "again.safetensors")
+    export_torch(run, tmp_path / "again.safetensors")
     assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "model.safetensors").read_bytes()
 
 
@@ -106,7 +107,7 @@ def test_the_file_holds_no_more_than_a_state_dict_and_what_it_says(tmp_path):
 def test_an_activation_that_torch_does_not_know_is_refused(tmp_path, activation):
     run = random_run(tmp_path / "run", activation=activation)
     with pytest.raises(ArgumentError, match=f"expected tanh or relu, got '{activation}'.*--to onnx"):
-        write_torch(run, tmp_path / "model.safetensors")
+        export_torch(run, tmp_path / "model.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -124,8 +125,8 @@ def test_a_vocabulary_of_many_long_words_fits(tmp_path):
     p = {"layers.0.W_xh": np.ones((20_001, 1), np.float32), "head.W_hy": np.ones((1, 20_001), np.float32)}
     p |= {"layers.0.W_hh": np.ones((1, 1), np.float32), "layers.0.b_h": np.ones(1, np.float32)}
     p |= {"head.b_y": np.ones(20_001, np.float32)}
-    to_run(model._replace(parameters=p, terms=words), tmp_path / "run")
-    write_torch(tmp_path / "run", tmp_path / "model.safetensors")
+    save_run(model._replace(parameters=p, terms=words), tmp_path / "run")
+    export_torch(tmp_path / "run", tmp_path / "model.safetensors")
     assert read_torch(tmp_path / "model.safetensors").terms == words
 
 
@@ -138,7 +139,7 @@ def test_a_vocabulary_of_many_long_words_fits(tmp_path):
 def test_a_foreign_module_computes_the_same_here(tmp_path, letters, layers, embedding, bias):
     state = foreign(layers, embedding, bias, dtype=np.float64)
     model = read_torch(saved(tmp_path / "x.safetensors", state), activation="relu", vocabulary=letters)
-    run = to_run(model, tmp_path / "run")
+    run = save_run(model, tmp_path / "run")
     loaded = LanguageModel.load(run.path)
     assert loaded.config_.network.activation == "relu"
     assert loaded.config_.network.dtype == "float64"
@@ -194,7 +195,7 @@ def test_a_vocabulary_of_a_run_is_taken(tmp_path):
 
 def test_half_precision_becomes_single(tmp_path, letters):
     state = foreign(dtype=np.float16)
-    run = to_run(read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=letters), tmp_path / "run")
+    run = save_run(read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=letters), tmp_path / "run")
     p = LanguageModel.load(run.path).parameters_
     assert p.buffer.dtype == np.float32
     np.testing.assert_array_equal(p["head.b_y"], state["model.out.bias"].astype(np.float32))
@@ -274,7 +275,7 @@ def test_a_cut_file_is_refused(tmp_path, letters):
 
 
 def test_without_a_vocabulary_it_says_what_to_do(tmp_path):
-    with pytest.raises(CheckpointError, match=r"which of its 5 tokens is which\. Say --vocabulary FILE"):
+    with pytest.raises(CheckpointError, match=r"does not contain its vocabulary of 5 tokens\. Give --vocabulary FILE"):
         read_torch(saved(tmp_path / "x.safetensors", foreign()))
 
 
@@ -303,7 +304,7 @@ def test_a_vocabulary_that_is_no_text_is_refused(tmp_path):
     ({"activation": "relu"}, "got --activation. Leave --activation out"), ({"vocabulary": "x"}, "got --vocabulary"),
 ])  # fmt: skip
 def test_what_a_file_says_itself_is_not_said_otherwise(tmp_path, options, why):
-    write_torch(random_run(tmp_path / "run"), tmp_path / "model.safetensors")
+    export_torch(random_run(tmp_path / "run"), tmp_path / "model.safetensors")
     with pytest.raises(ArgumentError, match=why):
         read_torch(tmp_path / "model.safetensors", **options)
 
@@ -322,8 +323,8 @@ def test_facts_of_another_network_are_refused(tmp_path):
     model = random_model(layers=1)
     state = to_torch(model.network, model.parameters)
     for facts, why in (
-        (random_model(layers=2).facts(), "expected 10 tensors, got a difference in"),
-        (random_model(layers=1, hidden=9).facts(), r"rnn\.weight_ih_l0: expected shape \(9, 12\), got \(12, 12\)"),
+        (random_model(layers=2).metadata(), "expected 10 tensors, got a difference in"),
+        (random_model(layers=1, hidden=9).metadata(), r"rnn\.weight_ih_l0: expected shape \(9, 12\), got \(12, 12\)"),
     ):
         with pytest.raises(CheckpointError, match=why):
             read_torch(saved(tmp_path / "x.safetensors", state, elman=facts))
@@ -369,7 +370,7 @@ def test_a_tensor_that_numpy_has_not_is_refused(tmp_path, monkeypatch):
     torch.load = lambda *_, **__: {"out.weight": Sparse()}
     torch.is_tensor = lambda value: isinstance(value, Sparse)
     monkeypatch.setitem(sys.modules, "torch", torch)
-    with pytest.raises(CheckpointError, match=r"out\.weight: expected numbers that NumPy knows, got sparse_coo"):
+    with pytest.raises(CheckpointError, match=r"out\.weight: expected a dtype that NumPy has, got sparse_coo"):
         read_torch(tmp_path / "x.pt")
 
 
@@ -401,7 +402,7 @@ def test_a_pickle_needs_torch(tmp_path, monkeypatch):
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_npz_is_read_by_numpy_alone(tmp_path, precision):
     run = random_run(tmp_path / "run", "word", dtype=precision)
-    write_npz(run, tmp_path / "model.npz")
+    export_npz(run, tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
         arrays = dict(file)
     facts = json.loads(str(arrays.pop("elman")))

@@ -12,7 +12,7 @@ from elman.cli.console import console, errors
 from elman.errors import ArgumentError, RunError
 
 if TYPE_CHECKING:
-    from elman.exchange.model_file import Wrote
+    from elman.exchange.model_file import ExportResult
 
 ENDINGS = {"onnx": ".onnx", "torch": ".safetensors", "html": ".html", "npz": ".npz"}
 
@@ -52,17 +52,13 @@ class Export:
             console.print("Rounded to float32: ONNX runtimes have no recurrent layer in float64.")
         for path in wrote.paths:
             console.print(f"{path}, {path.stat().st_size / 1024:,.0f} KB", markup=False)
-        console.print(wrote.what, markup=False)
+        console.print(wrote.description, markup=False)
         return 0
 
-    def _write(self, out: Path) -> Wrote:
-        from elman.exchange import write_npz, write_onnx, write_torch
-        from elman.exchange.model_file import Wrote
+    def _write(self, out: Path) -> ExportResult:
+        from elman.exchange import export_html, export_npz, export_onnx, export_torch
 
         if self.to == "html":
-            from elman.exchange.html import write_html
-
-            write_html(self.run_folder, out, precision=self.precision, force=self.force)
-            return Wrote([out], "Open it in a browser: it writes without a network.")
-        write = {"onnx": write_onnx, "torch": write_torch, "npz": write_npz}[self.to]
-        return write(self.run_folder, out, force=self.force)
+            return export_html(self.run_folder, out, precision=self.precision, force=self.force)
+        export = {"onnx": export_onnx, "torch": export_torch, "npz": export_npz}[self.to]
+        return export(self.run_folder, out, force=self.force)

@@ -36,8 +36,10 @@ class Import:
     force: bool = False  # replace the folder if it is a run that nobody trains
 
     def run(self) -> int:
-        from elman.exchange import read_onnx, read_torch, to_run
         from elman.exchange.cells import unit_kind
+        from elman.exchange.model_file import save_run
+        from elman.exchange.onnx_read import read_onnx
+        from elman.exchange.pytorch import read_torch
         from elman.training.run import refuse_existing
 
         kind = self.from_ or ENDINGS.get(self.file.suffix)
@@ -51,7 +53,7 @@ class Import:
                 raise ArgumentError("--activation", expected="--from torch", got="an ONNX file, which names its own")
             else:
                 model = read_onnx(self.file, vocabulary=self.vocabulary)
-            to_run(model, self.out, force=self.force)
+            save_run(model, self.out, force=self.force)
         network = model.config.network
         units = unit_kind(network.cell, network.activation)
         console.print(f"{self.out}: {network.layers} × {network.hidden} {units} units. Use it:", markup=False)

@@ -1,10 +1,23 @@
-"""Models that travel: ONNX, PyTorch, a page, plain arrays; and back."""
+"""Exchange models with other tools: ONNX, PyTorch, HTML pages, NumPy arrays, and model cards.
 
-from elman.exchange.model_file import to_run
-from elman.exchange.npz import write_npz
-from elman.exchange.onnx_read import read_onnx
-from elman.exchange.onnx_write import write_onnx
-from elman.exchange.torch_read import read_torch
-from elman.exchange.torch_write import write_torch
+Export functions take a run folder and write a file. Import functions take a file and write a run folder.
+"""
 
-__all__ = ["read_onnx", "read_torch", "to_run", "write_npz", "write_onnx", "write_torch"]
+from elman.exchange.card import write_card
+from elman.exchange.html import export_html
+from elman.exchange.model_file import ExportResult
+from elman.exchange.npz import export_npz
+from elman.exchange.onnx_read import import_onnx
+from elman.exchange.onnx_write import export_onnx
+from elman.exchange.pytorch import export_torch, import_torch
+
+__all__ = [
+    "ExportResult",
+    "export_html",
+    "export_npz",
+    "export_onnx",
+    "export_torch",
+    "import_onnx",
+    "import_torch",
+    "write_card",
+]

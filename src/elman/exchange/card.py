@@ -1,22 +1,23 @@
-"""A model card: README.md in the run folder, in Hugging Face's layout. The folder is then ready to be given away."""
+"""A model card: README.md and a picture of the loss in the run folder, in Hugging Face's layout."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
-from elman.errors import CheckpointError, RunError
-from elman.exchange.card_language import Figures, language_figures, language_sample
+from elman.errors import CheckpointError, ElmanError, RunError
 from elman.exchange.cells import unit_kind
-from elman.exchange.curve import curve
-from elman.exchange.front_matter import front_matter
-from elman.exchange.markdown import fenced, plain, table
 from elman.files import read_regular
 from elman.look.history import is_number, kept
+from elman.models import LanguageModel, language_run
+from elman.models.evaluation import evaluation
 from elman.training.arrays import read_arrays
+from elman.training.metrics import UNITS
 from elman.training.run import Run
 from elman.training.storage import write_file
 
@@ -26,63 +27,94 @@ MOST_CARD = 1 << 24  # bytes
 
 
 class Task(NamedTuple):
-    what: str  # a sentence about such a model
+    description: str  # completes "A network that …"
     tag: str
-    pipeline: str | None  # Hugging Face's name for it, where it has one
-    unit: str  # of the loss
+    pipeline: str | None  # Hugging Face's name of the task, where it has one
 
 
 TASKS = {
-    "lm": Task("writes on, one token after the other", "language-model", "text-generation", "nats a token"),
-    "classify": Task(
-        "says to which class a sequence belongs", "classification", "text-classification", "nats a sequence"
-    ),
-    "regress": Task("says a number for a sequence", "regression", None, "squared error"),
-    "tag": Task("says a tag for every step of a sequence", "tagging", "token-classification", "nats a step"),
-    "generate": Task("writes a sequence that fits what it is given", "generation", "text-generation", "nats a token"),
-    "translate": Task("turns a sequence into another one", "sequence-to-sequence", "translation", "nats a token"),
+    "lm": Task("continues a text, token by token", "language-model", "text-generation"),
+    "classify": Task("assigns a class to a sequence", "classification", "text-classification"),
+    "regress": Task("predicts numbers from a sequence", "regression", None),
+    "tag": Task("assigns a tag to every step of a sequence", "tagging", "token-classification"),
+    "generate": Task("generates a sequence from a label or from numbers", "generation", "text-generation"),
+    "translate": Task("translates a sequence into another one", "sequence-to-sequence", "translation"),
 }
+KINDS = {"rnn": "An Elman network (vanilla RNN)", "gru": "A GRU network", "lstm": "An LSTM network"}
 
 
-_KINDS = {"rnn": "An Elman network (vanilla RNN)", "gru": "A GRU network", "lstm": "An LSTM network"}
+class Figures(NamedTuple):
+    """Results on one part of the data."""
+
+    part: str  # validation or test
+    tokens: int | None
+    values: Mapping[str, float]  # by unit
 
 
 def write_card(
-    run_path: Path, *, seed: int = 0, length: int = 500, temperature: float = 0.8, force: bool = False
+    run: str | Path, *, seed: int = 0, length: int = 500, temperature: float = 0.8, force: bool = False
 ) -> list[Path]:
-    """README.md and, where the run has a history, curve.svg beside it; the paths of what was written."""
-    run = Run(run_path)
-    task = TASKS.get(str(run.config.get("task")))
-    if task is None:
-        raise RunError(f"{run.path}", expected=f"a run to {', '.join(TASKS)}", got=repr(run.config.get("task")))
+    """Write a model card into a run folder: README.md and, where the run has a history, curve.svg.
+
+    The card says what the model is, how good it is, what it was trained on and how to use it. The front matter follows
+    Hugging Face's format, so that the folder can be uploaded.
+
+    Parameters
+    ----------
+    run : str or Path
+        The run folder.
+    seed, length, temperature : int, int, float
+        Options of the sample that the card of a language model shows.
+    force : bool
+        Replace a README.md or curve.svg that `write_card` did not write.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Examples
+    --------
+    >>> import elman
+    >>> from elman.exchange import write_card
+    >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
+    >>> run = model.save("runs/hello")
+    >>> [path.name for path in write_card("runs/hello")]
+    ['README.md']
+    """
+    opened = Run(Path(run))
+    task_name = str(opened.config.get("task"))
+    if task_name not in TASKS:
+        raise RunError(f"{opened.path}", expected=f"a run to {', '.join(TASKS)}", got=repr(opened.config.get("task")))
+    task, unit = TASKS[task_name], UNITS[task_name]
     for name in (README, CURVE):
-        _refuse_foreign(run.path / name, force=force)
-    if not (run.path / "model.safetensors").is_file():
-        raise RunError(f"{run.path} has no model yet", do=f"elman train --resume {run.path} goes on with it.")
-    size = sum(array.size for array in read_arrays(run.path / "model.safetensors").values())
-    rows = kept(run.metrics())
-    picture = curve(rows, f"Loss, {task.unit}, over steps")
-    language = run.config["task"] == "lm"
-    figures = (language_figures(run) if language else []) or _recorded(rows, task)
-    name = run.path.resolve().name
+        _refuse_foreign(opened.path / name, force=force)
+    if not (opened.path / "model.safetensors").is_file():
+        raise RunError(f"{opened.path} has no model yet", do=f"elman train --resume {opened.path} continues it.")
+    size = sum(array.size for array in read_arrays(opened.path / "model.safetensors").values())
+    rows = kept(opened.metrics())
+    picture = curve(rows, f"Loss, {unit}, over steps")
+    language = task_name == "lm"
+    figures = (_language_figures(opened) if language else []) or _recorded(rows, unit)
+    name = opened.path.resolve().name
     sections = [
-        f"# {plain(name)}\n\n{_kind(run)} that {task.what}: {_network(run, size)}.",
-        _data(run),
-        _judged(figures, task, picture is not None),
-        language_sample(run, seed=seed, length=length, temperature=temperature) if language else "",
-        _use(run, seed, length, temperature) if language else _use_sequences(run),
-        _training(run, rows),
+        f"# {plain(name)}\n\n{_kind(opened)} that {task.description}: {_network(opened, size)}.",
+        _data(opened),
+        _results(figures, picture is not None),
+        _language_sample(opened, seed=seed, length=length, temperature=temperature) if language else "",
+        _use(opened, seed, length, temperature) if language else _use_sequences(opened),
+        _training(opened, rows),
     ]
-    head = front_matter(_front(name, run, task, figures))
+    head = front_matter(_front(name, opened, task, unit, figures))
     text = "\n".join([f"{head}{MARK}\n", *(f"{section}\n" for section in sections if section)])
     files = {CURVE: picture.replace("\n", f"\n{MARK}\n", 1)} if picture else {}
     for file, content in {**files, README: text}.items():
-        write_file(run.path / file, content.encode("utf-8", "replace"))
-    return [run.path / file for file in (README, *files)]
+        write_file(opened.path / file, content.encode("utf-8", "replace"))
+    return [opened.path / file for file in (README, *files)]
 
 
 def _refuse_foreign(path: Path, *, force: bool) -> None:
-    """What a person has written is not replaced unless that is asked for."""
+    """A file that somebody else wrote is replaced only with force."""
     if path.is_dir():
         raise RunError(f"{path} is a folder")
     if force or not os.path.lexists(path):
@@ -95,19 +127,19 @@ def _refuse_foreign(path: Path, *, force: bool) -> None:
         raise RunError(f"{path} was not made by elman card", do="--force replaces it.")
 
 
-def _recorded(rows: Sequence[Mapping[str, Any]], task: Task) -> list[Figures]:
-    """The best validation loss that the run noted, which is that of the model that it kept."""
-    judged = [row for row in rows if is_number(row.get("validation_loss"))]
-    if not judged:
+def _recorded(rows: Sequence[Mapping[str, Any]], unit: str) -> list[Figures]:
+    """The best validation loss in metrics.jsonl, which is that of the model that was kept."""
+    validated = [row for row in rows if is_number(row.get("validation_loss"))]
+    if not validated:
         return []
-    best = min(judged, key=lambda row: row["validation_loss"])
+    best = min(validated, key=lambda row: row["validation_loss"])
     accuracy = {"accuracy": best["validation_accuracy"]} if is_number(best.get("validation_accuracy")) else {}
-    return [Figures("validation", None, {task.unit: best["validation_loss"], **accuracy})]
+    return [Figures("validation", None, {unit: best["validation_loss"], **accuracy})]
 
 
-def _front(name: str, run: Run, task: Task, figures: list[Figures]) -> dict[str, object]:
+def _front(name: str, run: Run, task: Task, unit: str, figures: list[Figures]) -> dict[str, object]:
     kinds = {
-        task.unit: "loss",
+        unit: "loss",
         "perplexity": "perplexity",
         "bits a character": "bits_per_character",
         "accuracy": "accuracy",
@@ -118,9 +150,9 @@ def _front(name: str, run: Run, task: Task, figures: list[Figures]) -> dict[str,
             "task": {"type": task.pipeline or task.tag},
             "dataset": {"name": data if isinstance(data, str) and data else "unnamed", "type": "text", "split": f.part},
             "metrics": [
-                {"type": kinds[unit], "name": unit, "value": round(value, 6)}
-                for unit, value in f.values.items()
-                if unit in kinds and is_number(value)
+                {"type": kinds[name], "name": name, "value": round(value, 4)}
+                for name, value in f.values.items()
+                if name in kinds and is_number(value)
             ],
         }
         for f in figures
@@ -134,7 +166,7 @@ def _front(name: str, run: Run, task: Task, figures: list[Figures]) -> dict[str,
 
 
 def _record(run: Run) -> dict[str, Any]:
-    """What config.json says of the data."""
+    """The description of the data in config.json."""
     found = run.config.get("corpus") or run.config.get("data")
     return found if isinstance(found, dict) else {}
 
@@ -144,22 +176,20 @@ def _data(run: Run) -> str:
     counts = {name: f"{record[name]:,}" for name in ("tokens", "characters", "examples") if is_number(record.get(name))}
     facts = {name: record[name] for name in ("name", "sha256") if isinstance(record.get(name), str)} | counts
     if not facts:
-        return "## Data\n\nWhat it learned from is not recorded."
+        return "## Data\n\nThe training data are not recorded."
     parts = _part(run, "data")
     shares = {what: parts.get(f"{what}_fraction") for what in ("validation", "test")}
     held = {f"held out for {what}": f"{share:.0%}" for what, share in shares.items() if share and is_number(share)}
-    note = "No licence is stated here: it depends on the data."
+    note = "No license is stated here: it depends on the data."
     return f"## Data\n\n{table({**facts, **held})}\n\n{note}"
 
 
-def _judged(figures: list[Figures], task: Task, drawn: bool) -> str:
-    image = f"![The loss over the steps of training]({CURVE})" if drawn else ""
+def _results(figures: list[Figures], drawn: bool) -> str:
+    image = f"![Loss over training steps]({CURVE})" if drawn else ""
     if not figures:
-        return (
-            f"## Figures\n\nIt was not measured: nothing was held out, or the data are not at hand.\n\n{image}".strip()
-        )
+        return f"## Results\n\nNot measured: nothing was held out, or the data are missing.\n\n{image}".strip()
     units = list(figures[0].values)
-    counted = any(f.tokens is not None for f in figures)  # of a model of whole sequences none are
+    counted = any(f.tokens is not None for f in figures)  # only for language models
     head = f"| part |{' tokens |' * counted} {' | '.join(units)} |\n|---|{'--:|' * (counted + len(units))}"
     lines = [
         f"| {f.part} |{f' {f.tokens:,} |' if f.tokens is not None else '  |' * counted} "
@@ -167,7 +197,7 @@ def _judged(figures: list[Figures], task: Task, drawn: bool) -> str:
         + " |"
         for f in figures
     ]
-    return "\n".join(["## Figures\n", head, *lines, "", image]).strip()
+    return "\n".join(["## Results\n", head, *lines, "", image]).strip()
 
 
 def _use(run: Run, seed: int, length: int, temperature: float) -> str:
@@ -176,7 +206,7 @@ def _use(run: Run, seed: int, length: int, temperature: float) -> str:
     commands = [
         f"elman sample {where} --seed {seed} --length {length} --temperature {temperature}   # the text above",
         f"elman show {where}",
-        f"elman export {where} --to html   # a page that writes in any browser",
+        f"elman export {where} --to html   # a page that runs the model in any browser",
     ]
     code = f"from elman import LanguageModel\n\nmodel = LanguageModel.load({name!r})\nprint(model.sample(300))"
     return f"{_INSTALLED}\n\n{fenced(chr(10).join(commands), 'sh')}\n\n{fenced(code, 'python')}"
@@ -184,21 +214,21 @@ def _use(run: Run, seed: int, length: int, temperature: float) -> str:
 
 def _use_sequences(run: Run) -> str:
     name = run.path.resolve().name
-    commands = f"elman predict {quote(name)}   # reads standard input; elman predict --help tells more"
+    commands = f"elman predict {quote(name)}   # reads standard input; see elman predict --help"
     code = f"from elman import load_model\n\nmodel = load_model({name!r})\nprint(model)"
     return f"{_INSTALLED}\n\n{fenced(commands, 'sh')}\n\n{fenced(code, 'python')}"
 
 
-_INSTALLED = "## Use\n\nWith Elman installed, beside this folder:"
+_INSTALLED = "## Use\n\nWith Elman installed, in the parent folder:"
 
 
 def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
     training, made = _part(run, "training"), run.config.get("environment")
-    windows = ("window",) if run.config["task"] == "lm" else ()  # others read a sequence whole
+    windows = ("window",) if run.config["task"] == "lm" else ()  # other tasks have no window
     wanted = ("optimizer", "learning_rate", "schedule", "batch_size", *windows, "clip_norm", "seed")
     lanes = {
         "batch_size": run.config.get("batch_size", training.get("batch_size"))
-    }  # fewer than asked for where the text is short
+    }  # smaller than asked for if the text is short
     facts = {name.replace("_", " "): {**training, **lanes}[name] for name in wanted if name in training}
     if rows:
         seconds = rows[-1].get("seconds")
@@ -206,11 +236,11 @@ def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
         facts |= {"seconds": round(seconds)} if seconds is not None and is_number(seconds) else {}
     known = ("elman", "numpy", "numba", "python", "kernels", "cpu")
     facts |= {name: made[name] for name in known if name in made} if isinstance(made, dict) else {}
-    return f"## Training\n\n{table(facts)}\n\nAll choices are in `config.json`."
+    return f"## Training\n\n{table(facts)}\n\nAll options are in `config.json`."
 
 
 def _kind(run: Run) -> str:
-    return _KINDS.get(str(_part(run, "network").get("cell")), "A recurrent network")
+    return KINDS.get(str(_part(run, "network").get("cell")), "A recurrent network")
 
 
 def _network(run: Run, size: int) -> str:
@@ -226,3 +256,117 @@ def _part(run: Run, name: str) -> dict[str, Any]:
     config = run.config.get("config")
     part = config.get(name) if isinstance(config, dict) else None
     return part if isinstance(part, dict) else {}
+
+
+# -- language models --------------------------------------------------------------------------------------------------
+
+
+def _language_figures(run: Run) -> list[Figures]:
+    """Results on the held-out parts; empty if the text is missing."""
+    try:
+        prepared = language_run.prepare(language_run.corpus_of(run), language_run.config_of(run))
+    except (ElmanError, OSError):
+        return []
+    _, network, parameters, _ = language_run.load(run.path)
+    corpus, found = prepared.corpus, []
+    for part, ids in (("validation", prepared.judged), ("test", prepared.split.test)):
+        if len(ids) < 2:
+            continue
+        characters = round(len(ids) * corpus.characters / len(corpus.ids))  # by the average of the whole text
+        e = evaluation(network, parameters, ids, characters)
+        values = {
+            "nats a token": e.nats_per_token,
+            "bits a token": e.bits_per_token,
+            "bits a character": e.bits_per_character,
+            "perplexity": e.perplexity,
+        }
+        found.append(Figures(part, e.tokens, values))
+    return found
+
+
+def _language_sample(run: Run, *, seed: int, length: int, temperature: float) -> str:
+    model = LanguageModel.load(run.path)
+    text = model.sample(length, seed=seed, temperature=temperature)
+    try:
+        copied = f"Of this sample, {plain(str(model.copies(text)))}."
+    except (ElmanError, OSError):
+        copied = "How much of it is copied is unknown: the training text is missing."
+    return f"## A sample\n\nTemperature {temperature:g}, seed {seed}:\n\n{fenced(text, 'text')}\n\n{copied}"
+
+
+# -- Markdown ---------------------------------------------------------------------------------------------------------
+
+
+def front_matter(fields: Mapping[str, object]) -> str:
+    """YAML between two rules: one JSON object, because JSON is YAML. Characters that cannot be printed are left out."""
+    text = json.dumps(fields, ensure_ascii=False, allow_nan=False, indent=1)
+    return f"---\n{''.join(c for c in text if c.isprintable() or c == chr(10))}\n---\n"
+
+
+def plain(text: str) -> str:
+    """Text with the characters escaped that Markdown and HTML interpret."""
+    return re.sub(r"([\\`*_\[\]<>|#&])", r"\\\1", "".join(c for c in text if c.isprintable()))
+
+
+def fenced(text: str, kind: str) -> str:
+    """A code block; characters that cannot be printed are replaced, except newlines and tabs."""
+    shown = "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", f"{shown} ``"))))  # longer than any inside, at least three
+    return f"{fence}{kind}\n{shown}\n{fence}"
+
+
+def table(facts: Mapping[str, object]) -> str:
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {plain(str(value))} |" for name, value in facts.items())])
+
+
+# -- the loss as SVG --------------------------------------------------------------------------------------------------
+
+
+LEFT, TOP, WIDTH, HEIGHT = 60, 34, 560, 260
+COLORS = {"loss": "#1f5fa8", "validation_loss": "#c0392b"}
+NAMES = {"loss": "training", "validation_loss": "validation"}
+MOST_POINTS = 600  # of a line; more cannot be seen
+
+
+def curve(rows: Sequence[Mapping[str, Any]], title: str) -> str | None:
+    """Training and validation loss over steps as SVG; None if there are fewer than two steps."""
+    lines = {name: _thinned([(row["step"], row[name]) for row in rows if is_number(row.get(name))]) for name in COLORS}
+    points = [point for line in lines.values() for point in line]
+    steps, losses = [step for step, _ in points], [loss for _, loss in points]
+    if len(set(steps)) < 2:
+        return None
+    first, last, low, high = min(steps), max(steps), min(losses), max(losses)
+    high = high if high > low else low + 1
+
+    def place(step: float, loss: float) -> tuple[float, float]:
+        return LEFT + WIDTH * (step - first) / (last - first), TOP + HEIGHT * (high - loss) / (high - low)
+
+    parts = [_text(LEFT, 20, title, "start")]
+    for i in range(5):
+        loss = low + (high - low) * i / 4
+        _, y = place(first, loss)
+        parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{LEFT + WIDTH}" y2="{y:.1f}" stroke="#ddd"/>')
+        parts.append(_text(LEFT - 8, y + 4, f"{loss:.3g}", "end"))
+        step = first + (last - first) * i / 4
+        parts.append(_text(place(step, low)[0], TOP + HEIGHT + 20, f"{step:.0f}"))
+    for i, (name, line) in enumerate(lines.items()):
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*point) for point in line))
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{COLORS[name]}" stroke-width="2"/>')
+        if line:
+            parts.append(_text(LEFT + WIDTH - 110 * (1 - i), 20, NAMES[name], "end", COLORS[name]))
+    size = f'viewBox="0 0 {LEFT + WIDTH + 30} {TOP + HEIGHT + 34}" width="{LEFT + WIDTH + 30}"'
+    style = 'font-family="sans-serif" font-size="12"'
+    body = "\n".join(parts)
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{_PAPER}\n{body}\n</svg>\n'
+
+
+_PAPER = '<rect width="100%" height="100%" fill="#fff"/>'
+
+
+def _text(x: float, y: float, words: str, anchor: str = "middle", color: str = "#333") -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{color}">{words}</text>'
+
+
+def _thinned(line: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    every = -(-len(line) // MOST_POINTS) or 1
+    return line if every == 1 else [*line[:-1:every], line[-1]]

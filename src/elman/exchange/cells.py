@@ -1,9 +1,8 @@
 """How ONNX and PyTorch write a recurrent cell. A new cell is one row here.
 
-Both give a cell the same name, store transposes of our matrices, gate below gate, and have two biases, one for each
-product. Our gates are in PyTorch's order; ONNX has an order of its own. Where both biases are simply added, ours is
-their sum: it leaves as the first one beside zeros. The cell `rnn` is nn.RNN and the operator RNN, W = W_xh.T,
-R = W_hh.T, B = b_h and zeros.
+Both use the same names for the cells, store transposes of our matrices with the gates stacked, and have two biases, one
+for each product. Our gates are in PyTorch's order; ONNX has its own. Where the two biases are added, ours is their sum,
+exported as the first bias with zeros as the second. For `rnn` this means W = W_xh.T, R = W_hh.T, B = (b_h, zeros).
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ class CellFormat(NamedTuple):
     name: str  # of ONNX's operator and, after nn., of PyTorch's module
     gates: str  # in our order
     onnx_gates: str  # in ONNX's order
-    onnx_activations: Mapping[str, tuple[str, ...]]  # for each activation of ours those of all gates
+    onnx_activations: Mapping[str, tuple[str, ...]]  # our activation: those of all gates
     torch_activations: tuple[str, ...]
-    own_biases: Mapping[str, str] = MappingProxyType({})  # gate: parameter with its second bias, if it is kept apart
-    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # of the operator, where 0 is the default
+    own_biases: Mapping[str, str] = MappingProxyType({})  # gate: the parameter of its second bias, if it is separate
+    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # of the operator; those not listed are 0
 
     # -- PyTorch ------------------------------------------------------------------------------------------------------
 
     def to_torch(self, p: Weights) -> dict[str, Array]:
         """The tensors of one layer and direction."""
         b_h = p["b_h"]
-        second = np.broadcast_to(b_h.dtype.type(0), b_h.shape)  # which takes no memory: shapes are made this way too
+        second = np.broadcast_to(b_h.dtype.type(0), b_h.shape)  # uses no memory: shapes are computed this way too
         if self.own_biases:
             second = second.copy()
             for gate, name in self.own_biases.items():
@@ -113,7 +112,7 @@ def unit_kind(cell: object, activation: object) -> str:
 
 
 def known_names(before: str = "") -> str:
-    """What other formats call the cells that can be exchanged."""
+    """The names of all cells in other formats, for messages."""
     *names, last = (f"{before}{row.name}" for row in FORMATS.values())
     return f"{', '.join(names)} or {last}"
 
@@ -125,11 +124,11 @@ def unknown_activation(where: str, cell: Cell, expected: str, *, do: str | None 
 
 
 def _merged(first: Array, second: Array) -> Array:
-    """Two biases as one; beside a zero the other stays as it is, to the sign of its own zeros."""
+    """The sum of two biases; adding 0 changes nothing, not even the sign of a zero."""
     return np.where(second == 0, first, first + second)
 
 
 def _reordered(array: Array, before: str, after: str) -> Array:
-    """The same gates in another order, gate below gate."""
+    """The stacked gates of an array in another order."""
     blocks = np.split(array, len(before))
     return np.concatenate([blocks[before.index(gate)] for gate in after])

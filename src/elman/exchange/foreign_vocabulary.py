@@ -1,4 +1,4 @@
-"""A language model of other makers, whose file does not say what its tokens are."""
+"""Language models of other projects, whose files do not contain the vocabulary."""
 
 from __future__ import annotations
 
@@ -12,38 +12,40 @@ import numpy as np
 from elman.config import Config
 from elman.data import CharVocabulary, Vocabulary, vocabulary_from_json
 from elman.errors import ArgumentError, CheckpointError, VocabularyError
-from elman.exchange.model_file import Portable, fitting
+from elman.exchange.model_file import PortableModel, checked_model
 from elman.maths.arrays import Array
 
 
-def named(path: Path, parameters: Mapping[str, Array], cell: str, activation: str, vocabulary: Path | None) -> Portable:
-    """The model with its tokens in the order of our ids."""
+def with_vocabulary(
+    path: Path, parameters: Mapping[str, Array], cell: str, activation: str, vocabulary: Path | None
+) -> PortableModel:
+    """The model with its rows and columns in the order of our ids."""
     hidden, tokens = parameters["head.W_hy"].shape
     if vocabulary is None:
         raise CheckpointError(
-            f"{path} does not say which of its {tokens} tokens is which",
-            do="Say --vocabulary FILE: a vocabulary.json, a JSON list of characters or a text with each once, "
+            f"{path} does not contain its vocabulary of {tokens} tokens",
+            do="Give --vocabulary FILE: a vocabulary.json, a JSON list of characters or a text with each once, "
             "in the order of their ids, or the training text if they were sorted.",
         )
     ours, order = read_vocabulary(vocabulary, tokens)
     p = dict(parameters)
-    if len(p["layers.0.W_xh"]) == tokens:  # else fitting says so
+    if len(p["layers.0.W_xh"]) == tokens:  # otherwise checked_model raises
         p["layers.0.W_xh"] = p["layers.0.W_xh"][list(order)]
     p["head.W_hy"], p["head.b_y"] = p["head.W_hy"][:, list(order)], p["head.b_y"][list(order)]
     layers = sum(name.endswith("W_hh") for name in p)
     options = {"hidden": hidden, "layers": layers, "cell": cell, "activation": activation, "tokens": ours.kind}
     config = Config().with_options(**options)
-    return fitting(path, p, config, ours)
+    return checked_model(path, p, config, ours)
 
 
 def refuse_options(path: Path, **given: object) -> None:
-    """Of a file that says all itself."""
+    """Raise ArgumentError for options that the file itself determines."""
     if said := [f"--{name}" for name, value in given.items() if value is not None]:
-        raise ArgumentError(f"{path} says itself what it is", got=", ".join(said), do=f"Leave {said[0]} out.")
+        raise ArgumentError(f"{path} contains these already", got=", ".join(said), do=f"Leave {said[0]} out.")
 
 
 def read_vocabulary(path: Path, tokens: int) -> tuple[Vocabulary, Sequence[int]]:
-    """The vocabulary in a file, and for each of its ids the id that the model knows it by."""
+    """The vocabulary in a file, and for each of its ids the id of the same token in the model."""
     try:
         text = path.read_bytes().decode()
     except UnicodeDecodeError:
@@ -75,7 +77,7 @@ def _as_many(path: Path, found: Sequence[Any], tokens: int) -> int:
 
 
 def _characters(text: str, tokens: int) -> Sequence[str]:
-    """Each once is the order of the ids, with or without a new line at the end; a longer text is read as sorted."""
+    """A text with each character once gives the order of ids (a final newline is optional); any other is sorted."""
     for candidate in (text, text.removesuffix("\n"), text.removesuffix("\r\n")):
         if len(candidate) == len(set(candidate)) == tokens:
             return candidate

@@ -1,4 +1,4 @@
-"""One HTML file that writes with a language model in a browser: the weights are inside, and nothing is loaded."""
+"""One HTML file that runs a language model in a browser: the weights are inside, and nothing is loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from elman.errors import ElmanError
 from elman.exchange.cells import unit_kind
-from elman.exchange.model_file import refuse_existing, write_new
+from elman.exchange.model_file import ExportResult, refuse_existing, write_new
 from elman.exchange.quantize import Precision, store
 from elman.models import language_run
 from elman.models.evaluation import mean_loss
@@ -25,20 +25,48 @@ SCRIPTS = ("random.js", "model.js", "page.js")
 
 
 class Measured(NamedTuple):
-    """What the weights cost on the run's validation text, in nats a token, before and after; or why that is unknown."""
+    """Loss on the validation text in nats per token, of the weights before and after storing; or why it is unknown."""
 
     original: float | None = None
     stored: float | None = None
     why_not: str = ""
 
 
-def write_html(run_path: Path, out: Path, *, precision: Precision = "float32", force: bool = False) -> Path:
-    """A page for the best model of a run."""
+def export_html(
+    run: str | Path, out: str | Path, *, precision: Precision = "float32", force: bool = False
+) -> ExportResult:
+    """Export the best language model of a run as one HTML page that writes text in a browser, offline.
+
+    Parameters
+    ----------
+    run : str or Path
+        The run folder.
+    out : str or Path
+        The .html file to write.
+    precision : {"float32", "float16", "int8"}
+        How weights are stored in the page. The page says what that costs on the validation text.
+    force : bool
+        Replace the file if it exists.
+
+    Returns
+    -------
+    ExportResult
+
+    Examples
+    --------
+    >>> import elman
+    >>> from elman.exchange import export_html
+    >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
+    >>> run = model.save("runs/hello")
+    >>> export_html("runs/hello", "hello.html", precision="int8").paths[0].name
+    'hello.html'
+    """
+    out = Path(out)
     refuse_existing(out, force=force)
-    run, network, parameters, vocabulary = language_run.load(run_path)
+    opened, network, parameters, vocabulary = language_run.load(Path(run))
     stored = store(parameters, precision)
-    measured = _measure(run, network, parameters, stored.parameters)
-    corpus = run.config.get("corpus")
+    measured = _measure(opened, network, parameters, stored.parameters)
+    corpus = opened.config.get("corpus")
     name = corpus.get("name") if isinstance(corpus, dict) else None
     stack = network.stack
     facts = {
@@ -58,15 +86,16 @@ def write_html(run_path: Path, out: Path, *, precision: Precision = "float32", f
     size = f"{stack.layers} × {stack.hidden}" if stack.layers > 1 else f"{stack.hidden}"
     units = unit_kind(stack.cell.name, stack.cell.activation)
     words = {
-        "title": escape(name if isinstance(name, str) and name else run.path.resolve().name),
-        "network": f"A recurrent network that has read it: {size} {units} units, "
+        "title": escape(name if isinstance(name, str) and name else opened.path.resolve().name),
+        "network": f"A recurrent network trained on this text: {size} {units} units, "
         f"{parameters.buffer.size:,} weights, {len(vocabulary)} different {UNITS[vocabulary.kind]}.",
         "tokens": UNITS[vocabulary.kind],
         "measured": _in_words(measured, precision, UNITS[vocabulary.kind]),
         "same": " as with <code>elman sample</code>" if precision == str(parameters.buffer.dtype) == "float32" else "",
         "version": version("elman"),
     }
-    return write_new(out, _page(words, facts, stored.data), force=force)
+    path = write_new(out, _page(words, facts, stored.data), force=force)
+    return ExportResult([path], "Open it in a browser: it writes without a network.")
 
 
 def _measure(run: Run, network: HeadNetwork, original: Parameters, stored: Parameters) -> Measured:
@@ -75,17 +104,17 @@ def _measure(run: Run, network: HeadNetwork, original: Parameters, stored: Param
         before = mean_loss(network, original, ids)
         same = original.buffer.dtype == stored.buffer.dtype and (original.buffer == stored.buffer).all()
         return Measured(before, before if same else mean_loss(network, stored, ids))
-    except (ElmanError, OSError) as error:  # the text is gone, has changed, or was never kept
+    except (ElmanError, OSError) as error:  # the text is missing or has changed
         return Measured(why_not=str(error))
 
 
 def _in_words(measured: Measured, precision: str, units: str) -> str:
     if measured.original is None or measured.stored is None:
-        return f"<p>What {precision} costs was not measured: the validation text was not at hand.</p>"
+        return f"<p>The cost of storing weights as {precision} was not measured: the validation text is missing.</p>"
     unit, cost = units.removesuffix("s"), measured.stored - measured.original
-    whole = f"On its validation text the model costs {measured.original:.4f} nats a {unit}"
+    whole = f"The loss on its validation text is {measured.original:.4f} nats per {unit}"
     if not cost:
-        return f"<p>{whole}; these are its very weights, in {precision}.</p>"
+        return f"<p>{whole}; the page has the same weights, in {precision}.</p>"
     return f"<p>{whole}; as stored here, in {precision}, {measured.stored:.4f} ({cost:+.4f}).</p>"
 
 
@@ -95,12 +124,12 @@ def _page(words: dict[str, str], facts: dict[str, Any], weights: bytes) -> bytes
     parts = words | {
         "style": (folder / "page.css").read_text("utf-8"),
         "script": "".join((folder / name).read_text("utf-8") for name in SCRIPTS),
-        # nothing may end the script that holds it: base 85, which is shorter than base 64, has a comma for <
+        # base 85 is shorter than base 64; its < becomes a comma, so that nothing ends the script element early
         "weights": base64.b85encode(zlib.compress(weights, 9)).decode().replace("<", ","),
         "facts": json.dumps(facts, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
     before, *rest = (folder / "page.html").read_text("utf-8").split("{{")
-    page = before  # each part goes in once: what looks like a placeholder in a token stays as it is
+    page = before  # each part is inserted once, so that a token that looks like a placeholder stays as it is
     for piece in rest:
         name, after = piece.split("}}", 1)
         page += parts[name] + after

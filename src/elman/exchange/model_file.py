@@ -1,4 +1,4 @@
-"""A model on its way: its weights by name, and the facts that every format carries along as one JSON text."""
+"""A model between a run and a file: its weights by name, and metadata that every format stores as one JSON text."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from elman.training.arrays import to_bytes
 from elman.training.run import Run
 from elman.training.storage import as_json, write_file
 
-KEY = "elman"  # under which a file's metadata hold the facts
+KEY = "elman"  # the key of our metadata in a file
 FORMAT = 1
 
 
-class Portable(NamedTuple):
-    """A model of any task, as it leaves a run and as it enters one."""
+class PortableModel(NamedTuple):
+    """A model of any task, independent of file formats."""
 
     parameters: Mapping[str, Array]
     config: Config | SequenceConfig
-    terms: Vocabulary | Terms  # what its ids stand for
+    terms: Vocabulary | Terms  # the meaning of its ids
 
     @property
     def task(self) -> str:
@@ -39,15 +39,15 @@ class Portable(NamedTuple):
 
     @property
     def network(self) -> Network:
-        return new(self.config, self.terms)
+        return build_network(self.config, self.terms)
 
-    def facts(self) -> str:
-        """All but the weights, in ASCII."""
+    def metadata(self) -> str:
+        """Everything except the weights, as ASCII JSON."""
         config, vocabulary = to_json(self.config), self.terms.to_json()
         return json.dumps({"format": FORMAT, "task": self.task, "config": config, "vocabulary": vocabulary})
 
-    def single(self) -> Portable:
-        """The same in float32."""
+    def to_float32(self) -> PortableModel:
+        """The same model in float32."""
         with np.errstate(over="ignore"):
             parameters = {name: array.astype(np.float32) for name, array in self.parameters.items()}
         if lost := [name for name, array in parameters.items() if not np.isfinite(array).all()]:
@@ -55,15 +55,23 @@ class Portable(NamedTuple):
         return self._replace(parameters=parameters, config=self.config.with_options(dtype="float32"))
 
 
-class Wrote(NamedTuple):
-    """What an export has left behind."""
+class ExportResult(NamedTuple):
+    """The result of an export.
+
+    Attributes
+    ----------
+    paths : list of Path
+        The files written: one, or encoder and decoder for ONNX models that write sequences.
+    description : str
+        One sentence about what is in the files.
+    """
 
     paths: list[Path]
-    what: str  # one sentence for who uses it
+    description: str
 
 
-def new(config: Config | SequenceConfig, terms: Vocabulary | Terms) -> Network:
-    """The network that belongs to them."""
+def build_network(config: Config | SequenceConfig, terms: Vocabulary | Terms) -> Network:
+    """The network with this config and these vocabularies."""
     if isinstance(config, SequenceConfig) and isinstance(terms, Terms):
         return sequence_run.new_shape(terms, config)
     assert isinstance(config, Config)
@@ -71,17 +79,17 @@ def new(config: Config | SequenceConfig, terms: Vocabulary | Terms) -> Network:
     return new_network(config.network, len(terms))
 
 
-def from_run(path: Path) -> Portable:
+def load_run(path: Path) -> PortableModel:
     """The best model of a run, whatever its task."""
     if Run(path).config.get("task") in SHAPES:
         _, fitted = sequence_run.load(path)
-        return Portable(fitted.parameters, fitted.config, fitted.terms)
+        return PortableModel(fitted.parameters, fitted.config, fitted.terms)
     run, _, parameters, vocabulary = language_run.load(path)
-    return Portable(parameters, language_run.config_of(run), vocabulary)
+    return PortableModel(parameters, language_run.config_of(run), vocabulary)
 
 
-def to_run(model: Portable, path: Path, *, force: bool = False) -> Run:
-    """A run folder with this model, for everything that reads one."""
+def save_run(model: PortableModel, path: Path, *, force: bool = False) -> Run:
+    """Save a model as a run folder."""
     network = model.network
     parameters = Parameters(network.shapes, np.dtype(model.config.network.dtype))
     for name, array in model.parameters.items():
@@ -93,12 +101,12 @@ def to_run(model: Portable, path: Path, *, force: bool = False) -> Run:
     return Run.create(path, language_run.config_json(model.config, None), files, force=force)  # type: ignore[arg-type]
 
 
-def read_facts(path: Path, text: str) -> tuple[Config | SequenceConfig, Vocabulary | Terms]:
-    """What facts() wrote; CheckpointError for anything else."""
+def read_metadata(path: Path, text: str) -> tuple[Config | SequenceConfig, Vocabulary | Terms]:
+    """Config and vocabularies from the text of `PortableModel.metadata`; CheckpointError for anything else."""
     try:
         facts: Any = json.loads(text)
     except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is damaged: what it says of the model is not JSON") from None
+        raise CheckpointError(f"{path} is damaged: its metadata are not JSON") from None
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         got = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
         raise CheckpointError(f"{path}", expected=f"a model of format {FORMAT}", got=got)
@@ -111,11 +119,11 @@ def read_facts(path: Path, text: str) -> tuple[Config | SequenceConfig, Vocabula
     return from_json(config, SequenceConfig), terms
 
 
-def fitting(
+def checked_model(
     path: Path, parameters: Mapping[str, Array], config: Config | SequenceConfig, terms: Vocabulary | Terms
-) -> Portable:
-    """The model, if its parameters are those of the network: names, shapes, finite numbers."""
-    expected = new(config, terms).shapes
+) -> PortableModel:
+    """The model, if its parameters have the names and shapes of the network and are finite."""
+    expected = build_network(config, terms).shapes
     if odd := sorted(set(parameters) ^ set(expected)):
         raise CheckpointError(f"{path}", expected=f"{len(expected)} parameters", got=f"a difference in {odd[:6]}")
     for name, shape in expected.items():
@@ -127,13 +135,13 @@ def fitting(
         if not np.isfinite(array).all():
             raise CheckpointError(f"{path}, {name}", expected="finite numbers", got="NaN or infinity")
     double = any(array.dtype == np.float64 for array in parameters.values())
-    return Portable(parameters, config.with_options(dtype="float64" if double else "float32"), terms)
+    return PortableModel(parameters, config.with_options(dtype="float64" if double else "float32"), terms)
 
 
 def refuse_existing(out: Path, *, force: bool) -> None:
-    """A file may be replaced if that is asked for, a folder never."""
+    """Raise RunError if `out` is a folder, or a file and force is not set."""
     if out.is_dir():
-        raise RunError(f"{out} is a folder", do="Say --out with the name of a file.")
+        raise RunError(f"{out} is a folder", do="Give --out the name of a file.")
     if out.exists() and not force:
         raise RunError(f"{out} exists already", do="Choose another --out; --force replaces it.")
 

@@ -1,4 +1,4 @@
-"""A file of plain NumPy arrays: np.load reads it, without Elman and without pickle."""
+"""A file of plain NumPy arrays, which np.load reads without Elman and without pickle."""
 
 from __future__ import annotations
 
@@ -7,12 +7,39 @@ from pathlib import Path
 
 import numpy as np
 
-from elman.exchange.model_file import KEY, Wrote, from_run, write_new
+from elman.exchange.model_file import KEY, ExportResult, load_run, write_new
 
 
-def write_npz(run: Path, out: Path, *, force: bool = False) -> Wrote:
-    """Every parameter by its name, and under "elman" config and vocabulary as JSON."""
-    model = from_run(run)
+def export_npz(run: str | Path, out: str | Path, *, force: bool = False) -> ExportResult:
+    """Export the best model of a run as NumPy arrays.
+
+    The file holds every parameter by its name, and under "elman" config and vocabulary as JSON.
+
+    Parameters
+    ----------
+    run : str or Path
+        The run folder.
+    out : str or Path
+        The .npz file to write.
+    force : bool
+        Replace the file if it exists.
+
+    Returns
+    -------
+    ExportResult
+
+    Examples
+    --------
+    >>> import elman, numpy
+    >>> from elman.exchange import export_npz
+    >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
+    >>> run = model.save("runs/hello")
+    >>> file = export_npz("runs/hello", "hello.npz").paths[0]
+    >>> numpy.load(file)["layers.0.W_hh"].shape
+    (8, 8)
+    """
+    model = load_run(Path(run))
     file = io.BytesIO()
-    np.savez(file, **{**model.parameters, KEY: np.array(model.facts())})  # type: ignore[arg-type]
-    return Wrote([write_new(out, file.getvalue(), force=force)], "np.load reads it: every parameter by its name.")
+    np.savez(file, **{**model.parameters, KEY: np.array(model.metadata())})  # type: ignore[arg-type]
+    path = write_new(Path(out), file.getvalue(), force=force)
+    return ExportResult([path], "np.load reads it: every parameter by its name.")

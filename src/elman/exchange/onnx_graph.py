@@ -1,6 +1,7 @@
-"""An ONNX graph while it grows, and the file that it becomes.
+"""Building an ONNX graph and writing it as a file.
 
-Opset 22 and IR version 10 are the newest that onnxruntime runs everywhere; it has no RNN in float64 and layout 0 only.
+Opset 22 and IR version 10 are the newest that all supported versions of onnxruntime run; its recurrent operators have
+neither float64 nor layout 1.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ MOST_BYTES = 2**31 - 1  # of a protobuf message
 INSTALL = "Install it: pip install 'elman[onnx]'"
 
 
-def import_onnx() -> Any:
+def require_onnx() -> Any:
     try:
         import onnx
         import onnx.checker
@@ -28,10 +29,10 @@ def import_onnx() -> Any:
 
 
 class Graph:
-    """Values are known by their names; a node's first output has the node's name."""
+    """A graph under construction. Values are referred to by name; a node's first output has the node's name."""
 
     def __init__(self, name: str) -> None:
-        self.onnx = import_onnx()
+        self.onnx = require_onnx()
         self.name = name
         self.nodes: list[Any] = []
         self.weights: dict[str, Array] = {}
@@ -39,7 +40,7 @@ class Graph:
         self.outputs: list[Any] = []
 
     def input(self, name: str, dtype: type[np.generic], shape: tuple[int | str, ...]) -> str:
-        """A text in a shape is a size that is known when it runs."""
+        """Add an input. A string in the shape is a size that is known only at run time."""
         self.inputs.append(self._value(name, dtype, shape))
         return name
 
@@ -51,18 +52,18 @@ class Graph:
         self.weights[name] = np.ascontiguousarray(array, np.float32)
         return name
 
-    def double(self, name: str, array: Array) -> str:
+    def weight64(self, name: str, array: Array) -> str:
         self.weights[name] = np.ascontiguousarray(array, np.float64)
         return name
 
-    def whole(self, *numbers: int) -> str:
-        """A constant row of whole numbers: axes, sizes, bounds."""
-        name = "whole." + "_".join(map(str, numbers))
+    def ints(self, *numbers: int) -> str:
+        """A constant vector of integers, such as axes or sizes."""
+        name = "ints." + "_".join(map(str, numbers))
         self.weights[name] = np.array(numbers, np.int64)
         return name
 
-    def number(self, value: float) -> str:
-        name = f"number.{value}"
+    def scalar(self, value: float) -> str:
+        name = f"scalar.{value}"
         self.weights[name] = np.array(value, np.float32)
         return name
 
@@ -72,7 +73,7 @@ class Graph:
         return name
 
     def signature(self) -> str:
-        """What goes in and what comes out, for a reader."""
+        """Inputs and outputs with their shapes, for messages."""
 
         def shown(values: list[Any]) -> str:
             shapes = ([d.dim_param or str(d.dim_value) for d in v.type.tensor_type.shape.dim] for v in values)
@@ -82,7 +83,7 @@ class Graph:
         return f"{shown(self.inputs)} → {shown(self.outputs)}"
 
     def to_bytes(self, metadata: dict[str, str]) -> bytes:
-        """The file, after ONNX's own checker has looked at it."""
+        """The content of the file, checked by onnx.checker."""
         size = sum(array.nbytes for array in self.weights.values())
         if size > MOST_BYTES:
             raise RangeError("an ONNX file", expected="at most 2 GB", got=f"{size / 2**30:.1f} GB of weights")

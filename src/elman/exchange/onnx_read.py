@@ -1,7 +1,7 @@
 """A model from an ONNX file: recurrent operators, one above the other, and a linear output.
 
-The graph is walked from the logits back to the token ids. On the way only what is listed here may stand; any other
-operator is named and refused, because without it the model would be another one.
+The graph is followed from the logits back to the token ids. Only the operators listed here may occur on the way; any
+other operator is an error that names it, because ignoring it would give another model.
 """
 
 from __future__ import annotations
@@ -15,40 +15,81 @@ import numpy as np
 from elman.config import Config, SequenceConfig
 from elman.errors import CheckpointError
 from elman.exchange.cells import FORMATS, format_of, known_names
-from elman.exchange.foreign_vocabulary import named, refuse_options
-from elman.exchange.model_file import KEY, Portable, fitting, new, read_facts
-from elman.exchange.onnx_graph import import_onnx
+from elman.exchange.foreign_vocabulary import refuse_options, with_vocabulary
+from elman.exchange.model_file import KEY, PortableModel, build_network, checked_model, read_metadata, save_run
+from elman.exchange.onnx_graph import require_onnx
 from elman.exchange.onnx_write import graphs
 from elman.maths.arrays import Array
 from elman.maths.cells import CELLS
 from elman.models.task_spec import Terms
 from elman.network import Network
 
-LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # the same numbers, elsewhere
-STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # a part of them: how a layer gets its own state
+LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # which only move numbers
+STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # which select a layer's own state
 AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}
-PARTS = {"MatMul", "Gemm", "Add", "OneHot"}  # each of these must be on the way, as must each recurrent layer
+PARTS = {"MatMul", "Gemm", "Add", "OneHot"}  # each of these must be part of the model, as must each recurrent layer
 STANDARD = ("", "ai.onnx")  # domains
 NEVER_EMPTY = ("activations", "perm")
 
 
-def read_onnx(path: Path, *, vocabulary: Path | None = None) -> Portable:
-    """A model from a file; one that writes sequences from its two files, of which either may be named."""
-    onnx = import_onnx()
+def import_onnx(
+    file: str | Path, out: str | Path, *, vocabulary: str | Path | None = None, force: bool = False
+) -> Path:
+    """Make a run from an ONNX file.
+
+    A file that `export_onnx` wrote comes back to the bit (in float32), whatever its task; of encoder and decoder either
+    may be named. A file of another project must be a language model: RNN, GRU or LSTM operators and a linear output.
+    Needs the extra `onnx`.
+
+    Parameters
+    ----------
+    file : str or Path
+        The ONNX file.
+    out : str or Path
+        The run folder to write.
+    vocabulary : str or Path, optional
+        For files of other projects: a vocabulary.json, a JSON list of characters in the order of their ids, a text with
+        each character once, in that order, or the training text if the characters were sorted.
+    force : bool
+        Replace the folder if it is a run that nobody trains.
+
+    Returns
+    -------
+    Path
+        The run folder.
+
+    Examples
+    --------
+    >>> import elman
+    >>> from elman.exchange import export_onnx, import_onnx
+    >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
+    >>> run = model.save("runs/hello")
+    >>> file = export_onnx("runs/hello", "hello.onnx").paths[0]
+    >>> again = elman.LanguageModel.load(import_onnx(file, "runs/again"))
+    >>> again.sample(20, seed=1) == model.sample(20, seed=1)
+    True
+    """
+    letters = None if vocabulary is None else Path(vocabulary)
+    return save_run(read_onnx(Path(file), vocabulary=letters), Path(out), force=force).path
+
+
+def read_onnx(path: Path, *, vocabulary: Path | None = None) -> PortableModel:
+    """The model in a file, or in two files (encoder and decoder), of which either may be named."""
+    onnx = require_onnx()
     path, *others = _files(path)
-    model, walk = _load(path, onnx)
+    model, reader = _load(path, onnx)
     facts = {entry.key: entry.value for entry in model.metadata_props}.get(KEY)
     if facts is None:
-        return named(path, *walk.parameters(), vocabulary)
+        return with_vocabulary(path, *reader.parameters(), vocabulary)
     refuse_options(path, vocabulary=vocabulary)
-    config, terms = read_facts(path, facts)
+    config, terms = read_metadata(path, facts)
     if isinstance(terms, Terms):
         return _sequence_model(path, [model, *(_load(other, onnx)[0] for other in others)], config, terms, onnx)
-    parameters, *found = walk.parameters()
+    parameters, *found = reader.parameters()
     expected = [config.network.cell, config.network.activation]
     if found != expected:
         raise CheckpointError(f"{path} is damaged", expected=" with ".join(expected), got=" with ".join(found))
-    return fitting(path, parameters, config, terms)
+    return checked_model(path, parameters, config, terms)
 
 
 def _files(path: Path) -> list[Path]:
@@ -63,15 +104,15 @@ def _files(path: Path) -> list[Path]:
 
 def _sequence_model(
     path: Path, models: list[Any], config: Config | SequenceConfig, terms: Terms, onnx: Any
-) -> Portable:
-    """A model of sequences, which only Elman writes: its weights by name, in the very graph that write_onnx makes."""
-    network = new(config, terms)
+) -> PortableModel:
+    """A model of sequences, which only Elman writes: its weights by name, in the graph that export_onnx writes."""
+    network = build_network(config, terms)
     weights = {weight.name: onnx.numpy_helper.to_array(weight) for m in models for weight in m.graph.initializer}
     try:
         parameters = _parameters(network, weights)
     except (KeyError, IndexError, ValueError):
         raise CheckpointError(f"{path} is damaged: weights are missing, or of another shape") from None
-    model = fitting(path, parameters, config, terms)
+    model = checked_model(path, parameters, config, terms)
     expected = [onnx.load_from_string(graph.to_bytes({})).graph for graph in graphs(model).values()]
     if expected != [m.graph for m in models]:
         raise CheckpointError(f"{path}", expected="the operators that elman export writes", got="others")
@@ -95,8 +136,8 @@ def _parameters(network: Network, weights: Mapping[str, Array]) -> dict[str, Arr
     return p
 
 
-def _load(path: Path, onnx: Any) -> tuple[Any, Walk]:
-    """The model, checked, and the walk through its graph."""
+def _load(path: Path, onnx: Any) -> tuple[Any, GraphReader]:
+    """The model, checked, and the reader through its graph."""
     data = path.read_bytes()
     try:
         model = onnx.load_from_string(data)
@@ -105,10 +146,10 @@ def _load(path: Path, onnx: Any) -> tuple[Any, Walk]:
         _refuse_foreign(path, model)
         onnx.checker.check_model(model)
         inferred = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-        return model, Walk(path, model.graph, onnx, _widths(inferred))
+        return model, GraphReader(path, model.graph, onnx, _widths(inferred))
     except CheckpointError:
         raise
-    except Exception as error:  # of many kinds: a file may hold anything
+    except Exception as error:  # onnx raises many kinds
         why = str(error).partition("\n")[0][:200] or "it is empty"
         raise CheckpointError(f"{path} is no ONNX file: {why}") from None
 
@@ -127,7 +168,7 @@ def _tensors(graph: Any) -> Iterator[Any]:
 
 
 def _refuse_foreign(path: Path, model: Any) -> None:
-    """Operators that may do anything, whatever their names, and that onnx.checker does not look at."""
+    """Refuse operators that ONNX does not define: they could compute anything, and onnx.checker ignores them."""
     foreign = {f"{node.domain}.{node.op_type}" for node in model.graph.node if node.domain not in STANDARD}
     foreign |= {f"the file's own {function.name}" for function in model.functions if function.domain in STANDARD}
     if foreign:
@@ -140,8 +181,8 @@ def _widths(graph: Any) -> dict[str, int]:
     return {name: shape[-1].dim_value for name, shape in shapes.items() if shape and shape[-1].dim_value}
 
 
-class Walk:
-    """The graph by its values: who makes each, and which are constants."""
+class GraphReader:
+    """Reads a language model from a graph: which node makes each value, and which values are constants."""
 
     def __init__(self, path: Path, graph: Any, onnx: Any, widths: dict[str, int]) -> None:
         self.path, self.graph, self.widths = path, graph, widths
@@ -162,7 +203,7 @@ class Walk:
         self.passed: list[Any] = []  # the nodes that were understood
 
     def parameters(self) -> tuple[dict[str, Array], str, str]:
-        """Of the whole network, its cell and its activation."""
+        """The parameters of the network, its cell and its activation."""
         operators = {node.op_type for node in self.graph.node}
         self.cells = {row.name: cell for cell, row in FORMATS.items()}  # by operator
         parts = PARTS | set(self.cells)
@@ -185,7 +226,7 @@ class Walk:
             if len(found) > 1:
                 raise self._refused(f"one {what} in all layers", ", ".join(sorted(found)))
         table = self._table(value)
-        if table is not None:  # a token's row, times W_xh, is its row of the W_xh that we keep
+        if table is not None:  # the product with W_xh is our W_xh, one row per token
             if table.shape[1:] != layers[-1]["W_xh"].shape[:1]:
                 raise self._refused("rows as wide as the first layer's input", table.shape)
             if len(table) != len(b_y):  # checked before the product, which could be of any size
@@ -197,7 +238,7 @@ class Walk:
         return p | {"head.W_hy": W_hy, "head.b_y": b_y}, kinds["cell"].pop(), kinds["activation"].pop()
 
     def _head(self) -> tuple[Array, Array, str]:
-        """W_hy, b_y, and the value that they are applied to."""
+        """W_hy, b_y, and the value that is multiplied with W_hy."""
         ends = {output.name: self.maker.get(self._back(output.name, LAYOUT)) for output in self.graph.output}
         said = [name for name, end in ends.items() if end is not None and end.op_type in ("Add", "MatMul", "Gemm")]
         if len(said) != 1:
@@ -256,7 +297,7 @@ class Walk:
         return row.from_onnx(W, R, B), ours[found]
 
     def _table(self, value: str) -> Array | None:
-        """The rows that the tokens stand for; None where they are one-hot."""
+        """The embedding (V, X) of the tokens; None if they are one-hot."""
         gather, one_hot = self._made_by(value, "Gather"), self._made_by(value, "OneHot")
         if gather is not None:
             table = self._constant(gather, 0, 2)
@@ -276,7 +317,7 @@ class Walk:
         return table
 
     def _check_start(self, value: str) -> None:
-        """The initial state is an input, or zeros: a language model has no other."""
+        """Refuse an initial state that is neither an input nor zeros."""
         value = self._back(value, STATE)
         node = self.maker.get(value)
         zeros = node is not None and node.op_type == "ConstantOfShape" and not self._filled(value)
@@ -290,10 +331,10 @@ class Walk:
         return filling is not None and any(filling.raw_data) | any(filling.float_data)
 
     def _back(self, value: str, through: set[str], *, keep_time: bool = False, keep_width: bool = False) -> str:
-        """The value from which this one comes by operators of these kinds alone."""
+        """Follow a value back through operators of these kinds."""
         while (node := self.maker.get(value)) is not None and node.op_type in through:
             if node.op_type == "Gather" and node.input[0] in self.constants:
-                break  # rows of a table: the numbers begin here
+                break  # an embedding
             if keep_time and node.op_type == "Transpose" and self.attributes[value].get("perm", [1])[0] != 0:
                 raise self._refused("layers that read the same time", "Transpose of time between them")
             if keep_width and not self._keeps_width(node):
@@ -302,7 +343,7 @@ class Walk:
         return value
 
     def _keeps_width(self, node: Any) -> bool:
-        """Whether the last axis stays what it was; in a Reshape it does where its size does."""
+        """Whether the node leaves the last axis as it is; a Reshape does if the size stays the same."""
         if node.op_type == "Transpose":
             perm = self.attributes[node.output[0]].get("perm", [-1])  # without one the axes are reversed
             return bool(perm[-1] == len(perm) - 1)

@@ -1,40 +1,79 @@
-"""A run as an ONNX file, or as two: what writes a sequence has one that gives its state, and one that takes a step.
+"""A run as an ONNX file, or as two where the model writes sequences: an encoder that gives the initial state, and a
+decoder that takes steps.
 
-float64 becomes float32: no runtime has a float64 RNN.
+Batches are time-major, as everywhere. `lengths` are the rows' own numbers of steps; padding past them has no effect.
+Numbers enter unscaled, in float64; the graph standardizes them as training did. float64 weights become float32: no
+runtime has a recurrent operator in float64. What an operator gets of its cell's parameters is in cells.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from elman.data.inputs import NumberInputs
 from elman.data.targets import Labels, Numbers
-from elman.exchange.model_file import KEY, Portable, Wrote, from_run, refuse_existing
+from elman.errors import ArgumentError
+from elman.exchange.cells import format_of, unknown_activation
+from elman.exchange.model_file import KEY, ExportResult, PortableModel, load_run, refuse_existing
 from elman.exchange.onnx_graph import Graph
-from elman.exchange.onnx_models import Scale, head_graph, start_graph, text_graph
+from elman.maths.arrays import Array
+from elman.maths.cells import Cell
 from elman.models.task_spec import Terms
-from elman.network import EncoderDecoder, HeadNetwork
+from elman.network import EncoderDecoder, HeadNetwork, Network, Stack
 from elman.training.storage import write_files
 
+Scale = tuple[Array, Array]  # mean and deviation (X,)
 
-def write_onnx(run: Path, out: Path, *, force: bool = False) -> Wrote:
-    model = from_run(run).single()
+
+def export_onnx(run: str | Path, out: str | Path, *, force: bool = False) -> ExportResult:
+    """Export the best model of a run as ONNX (opset 22), for any ONNX runtime.
+
+    A model that writes sequences becomes two files, NAME.encoder.onnx and NAME.decoder.onnx. Inputs are ids, or numbers
+    as they are: standardization is part of the graph. float64 is rounded to float32. Needs the extra `onnx`.
+
+    Parameters
+    ----------
+    run : str or Path
+        The run folder.
+    out : str or Path
+        The .onnx file to write; the names of two files are made from it.
+    force : bool
+        Replace the file if it exists.
+
+    Returns
+    -------
+    ExportResult
+
+    Examples
+    --------
+    >>> import elman
+    >>> from elman.exchange import export_onnx
+    >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
+    >>> run = model.save("runs/hello")
+    >>> export_onnx("runs/hello", "hello.onnx").paths[0].name
+    'hello.onnx'
+    """
+    model, out = load_run(Path(run)).to_float32(), Path(out)
     files = {}
     signatures = []
     for part, graph in graphs(model).items():
         path = out.with_suffix(f".{part}{out.suffix}") if part else out
         refuse_existing(path, force=force)
-        files[path] = graph.to_bytes({KEY: model.facts()})
+        files[path] = graph.to_bytes({KEY: model.metadata()})
         signatures.append(f"{part} {graph.signature()}".strip())
-    write_files(files)  # both or none: one of two is of no use
-    return Wrote(list(files), f"Any ONNX runtime runs it: {'; '.join(signatures)}.")
+    write_files(files)  # both files or none
+    return ExportResult(list(files), f"Any ONNX runtime runs it: {'; '.join(signatures)}.")
 
 
-def graphs(model: Portable) -> dict[str, Graph]:
+def graphs(model: PortableModel) -> dict[str, Graph]:
     """The graph of a model, or its parts encoder and decoder."""
     p, network, terms = model.parameters, model.network, model.terms
     if isinstance(network, HeadNetwork) and isinstance(terms, Terms):
-        return {"": head_graph(network, p, scale=_scale(terms.inputs), told=_scale(terms.targets))}
+        return {"": head_graph(network, p, scale=_scale(terms.inputs), target_scale=_scale(terms.targets))}
     if isinstance(network, EncoderDecoder) and isinstance(terms, Terms):
         start = start_graph(
             network,
@@ -49,3 +88,248 @@ def graphs(model: Portable) -> dict[str, Graph]:
 
 def _scale(numbers: object) -> Scale | None:
     return (numbers.mean, numbers.deviation) if isinstance(numbers, NumberInputs | Numbers) else None
+
+
+# -- one graph for each kind of network -------------------------------------------------------------------------------
+
+
+def text_graph(network: Network, p: Mapping[str, Array]) -> Graph:
+    """x (T, B) ids and h0 (L, B, H) to logits (T, B, V) and h_n (L, B, H): one step or many."""
+    stack, parts = network.stacks[-1], network.stacks[-1].cell.state_names
+    shape = stack.layers, "B", stack.hidden
+    graph = Graph("text")
+    x = graph.input("x", np.int64, ("T", "B"))
+    state = [graph.input(f"{part}0", np.float32, shape) for part in parts]
+    read = recurrent(graph, stack, p, x, state=state)
+    graph.output("logits", linear(graph, p, read.outputs), ("T", "B", network.outputs))
+    for part, final in zip(parts, zip(*read.final, strict=True), strict=True):
+        graph.output(f"{part}_n", _joined(graph, final), shape)
+    return graph
+
+
+def head_graph(
+    network: HeadNetwork, p: Mapping[str, Array], *, scale: Scale | None = None, target_scale: Scale | None = None
+) -> Graph:
+    """x (T, B) ids or (T, B, X) and lengths (B,) to logits (B, Y), or (T, B, Y) where every step has an output.
+
+    With `target_scale` (regression) the output is y (B, Y) in float64, in the units of the data.
+    """
+    graph = Graph("sequences")
+    x, lengths = _sequences(graph, network.stack, scale)
+    read = recurrent(graph, network.stack, p, x, lengths=lengths)
+    every = network.pooling == "none"
+    o = linear(graph, p, read.outputs if every else pooled(graph, read, network.pooling, lengths))
+    if target_scale is None:
+        graph.output("logits", o, ("T", "B", network.outputs) if every else ("B", network.outputs))
+    else:
+        mean, deviation = (graph.weight64(name, target_scale[i]) for i, name in enumerate(("y.mean", "y.deviation")))
+        wide = graph.node("Cast", o, to=graph.onnx.TensorProto.DOUBLE)
+        y = graph.node("Add", graph.node("Mul", wide, deviation), mean)
+        graph.output("y", y, ("B", network.outputs), np.float64)
+    return graph
+
+
+def start_graph(
+    network: EncoderDecoder,
+    p: Mapping[str, Array],
+    *,
+    labels: bool = False,  # the condition is a label id instead of numbers
+    scale: Scale | None = None,
+    reverse: bool = False,  # read the source from its end
+) -> Graph:
+    """A source x with lengths, or a condition x (B,) ids or (B, X), to the decoder's initial state h0 (L, B, H)."""
+    graph, decoder, encoder = Graph("start"), network.decoder, network.encoder
+    shape, parts = (decoder.layers, "B", decoder.hidden), decoder.cell.state_names
+    if encoder is None:
+        c = graph.input("x", np.int64, ("B",)) if labels else _numbers(graph, ("B", network.conditions), scale)
+    else:
+        x, lengths = _sequences(graph, encoder, scale)
+        if reverse:
+            # the operator needs at least one step, and reversing one step changes nothing
+            turned = graph.node("Max", lengths, graph.ints(1))
+            x = graph.node("ReverseSequence", x, turned, time_axis=0, batch_axis=1)
+        read = recurrent(graph, encoder, p, x, lengths=lengths)
+        states = [_joined(graph, final) for final in zip(*read.final, strict=True)]  # (L·D, B, H) each
+        if not network.bridged:
+            for part, value in zip(parts, states, strict=True):
+                graph.output(f"{part}0", value, shape)
+            return graph
+        rows = [graph.node("Transpose", value, perm=[1, 0, 2]) for value in states]  # (B, L·D, H) each
+        c = graph.node("Flatten", _joined(graph, rows, axis=2))  # (B, L·D·P·H)
+    # s[0] = c @ W_ch + b_h
+    W_ch = graph.weight("bridge.W_ch", p["bridge.W_ch"])
+    product = graph.node("Gather", W_ch, c) if labels else graph.node("MatMul", c, W_ch)  # (B, L·P·H)
+    s = graph.node("Add", product, graph.weight("bridge.b_h", p["bridge.b_h"]))
+    layers = graph.node("Reshape", s, graph.ints(0, decoder.layers, len(parts) * decoder.hidden))  # (B, L, P·H)
+    starts = [layers]
+    if len(parts) > 1:
+        starts = [f"bridge.{part}0" for part in parts]
+        graph.node("Split", layers, name=starts[0], also=tuple(starts[1:]), axis=2, num_outputs=len(parts))
+    for part, start in zip(parts, starts, strict=True):
+        graph.output(f"{part}0", graph.node("Transpose", start, perm=[1, 0, 2]), shape)
+    return graph
+
+
+def _sequences(graph: Graph, stack: Stack, scale: Scale | None) -> tuple[str, str]:
+    steps = ("T", "B")
+    x = graph.input("x", np.int64, steps) if stack.tokens else _numbers(graph, (*steps, stack.inputs), scale)
+    return x, graph.input("lengths", np.int64, ("B",))
+
+
+def _numbers(graph: Graph, shape: tuple[int | str, ...], scale: Scale | None) -> str:
+    x = graph.input("x", np.float64, shape)
+    if scale is not None:
+        mean, deviation = (graph.weight64(name, scale[i]) for i, name in enumerate(("x.mean", "x.deviation")))
+        x = graph.node("Div", graph.node("Sub", x, mean), deviation)
+    return graph.node("Cast", x, to=graph.onnx.TensorProto.FLOAT)
+
+
+def _joined(graph: Graph, values: Sequence[str], axis: int = 0) -> str:
+    return values[0] if len(values) == 1 else graph.node("Concat", *values, axis=axis)
+
+
+# -- layers -----------------------------------------------------------------------------------------------------------
+
+
+class Read(NamedTuple):
+    """The values that a stack of layers computes."""
+
+    outputs: str  # (T, B, D·H), of the last layer; meaningless past a row's length
+    final: list[list[str]]  # (D, B, H) of each layer and state part, after the last step that ran
+
+
+def recurrent(
+    graph: Graph,
+    stack: Stack,
+    p: Mapping[str, Array],
+    x: str,  # (T, B) ids or (T, B, X)
+    *,
+    lengths: str | None = None,  # (B,)
+    state: Sequence[str] = (),  # (L·D, B, H) of each state part; zeros or learned unless given
+) -> Read:
+    """All layers of a stack."""
+    row, D, H = format_of(stack.cell), len(stack.directions), stack.hidden
+    attributes = {
+        "hidden_size": H,
+        "direction": "bidirectional" if D == 2 else "forward",
+        **_activations(stack.cell, D),
+        **row.onnx_attributes,
+    }
+    final: list[list[str]] = []
+    starts = _initial_states(graph, stack, p, x, state)
+    steps = "" if lengths is None else graph.node("Cast", lengths, to=graph.onnx.TensorProto.INT32)
+    for layer, start in enumerate(starts):
+        sides = [
+            {short: p[f"{name}.{short}"] for short in stack.cell.shapes(0, H)}
+            for name in stack.names[layer * D : (layer + 1) * D]
+        ]
+        if layer == 0 and stack.tokens:
+            x = _rows(graph, stack, p, x, sides)
+        W, R, B = (np.stack(arrays) for arrays in zip(*map(row.to_onnx, sides), strict=True))
+        name = f"{stack.prefix}layers.{layer}"
+        last = [f"{name}.{part}_n" for part in stack.cell.state_names]  # (D, B, H)
+        graph.node(
+            row.name,
+            x,
+            graph.weight(f"{name}.W", W),  # (D, G·H, X)
+            graph.weight(f"{name}.R", R),  # (D, G·H, H)
+            graph.weight(f"{name}.B", B),  # (D, 2·G·H)
+            steps,
+            *start,
+            name=f"{name}.h",  # (T, D, B, H)
+            also=tuple(last),
+            **attributes,
+        )
+        if lengths is not None and all(start):
+            # the operator returns 0 for a row without steps; such a row keeps its initial state
+            none = graph.node("Unsqueeze", graph.node("Equal", lengths, graph.ints(0)), graph.ints(1))  # (B, 1)
+            last = [graph.node("Where", none, first, after) for first, after in zip(start, last, strict=True)]
+        final.append(last)
+        if D == 1:
+            x = graph.node("Squeeze", f"{name}.h", graph.ints(1))  # (T, B, H)
+        else:
+            turned = graph.node("Transpose", f"{name}.h", perm=[0, 2, 1, 3])  # (T, B, D, H)
+            x = graph.node("Reshape", turned, graph.ints(0, 0, D * H))  # (T, B, D·H)
+    return Read(x, final)
+
+
+def linear(graph: Graph, p: Mapping[str, Array], h: str, prefix: str = "head.") -> str:
+    """o = h @ W_hy + b_y"""
+    product = graph.node("MatMul", h, graph.weight(f"{prefix}W_hy", p[f"{prefix}W_hy"]))
+    return graph.node("Add", product, graph.weight(f"{prefix}b_y", p[f"{prefix}b_y"]))
+
+
+def pooled(graph: Graph, read: Read, how: str, lengths: str) -> str:
+    """From a sequence to one vector (B, D·H): its last state, or the mean or maximum over the row's own steps."""
+    if how == "last":
+        rows = graph.node("Transpose", read.final[-1][0], perm=[1, 0, 2])  # (B, D, H)
+        return graph.node("Flatten", rows)
+    T = graph.node("Shape", read.outputs, start=0, end=1)
+    counted = graph.node("Range", _scalar(graph, 0), graph.node("Squeeze", T), _scalar(graph, 1))  # (T,)
+    runs = graph.node("Less", graph.node("Unsqueeze", counted, graph.ints(1)), lengths)  # (T, B)
+    runs = graph.node("Unsqueeze", runs, graph.ints(2))  # (T, B, 1)
+    if how == "mean":
+        own = graph.node("Where", runs, read.outputs, graph.scalar(0))
+        total = graph.node("ReduceSum", own, graph.ints(0), keepdims=0)  # (B, D·H)
+        steps = graph.node("Cast", graph.node("Max", lengths, graph.ints(1)), to=graph.onnx.TensorProto.FLOAT)
+        return graph.node("Div", total, graph.node("Unsqueeze", steps, graph.ints(1)))
+    if how != "max":
+        raise ArgumentError("pooling", expected="last, mean or max", got=repr(how))
+    own = graph.node("Where", runs, read.outputs, graph.scalar(-np.inf))
+    largest = graph.node("ReduceMax", own, graph.ints(0), keepdims=0)  # (B, D·H)
+    none = graph.node("Unsqueeze", graph.node("Equal", lengths, graph.ints(0)), graph.ints(1))  # (B, 1)
+    return graph.node("Where", none, graph.scalar(0), largest)
+
+
+def _rows(graph: Graph, stack: Stack, p: Mapping[str, Array], ids: str, sides: list[dict[str, Array]]) -> str:
+    """The input of the first layer: each token's row of the embedding, or of W_xh itself.
+
+    The rows of W_xh are the products of one-hot rows with W_xh already; the operator's own input weights are then the
+    identity.
+    """
+    name = f"{stack.prefix}embedding.W"
+    if stack.embedding:
+        return graph.node("Gather", graph.weight(name, p[name]), ids)
+    table = np.concatenate([side["W_xh"] for side in sides], axis=1)  # (V, D·G·H)
+    identity = np.eye(table.shape[1])
+    for side, columns in zip(sides, np.split(identity, len(sides), axis=1), strict=True):
+        side["W_xh"] = columns
+    return graph.node("Gather", graph.weight(f"{stack.prefix}layers.0.W_xh", table), ids)
+
+
+def _initial_states(
+    graph: Graph, stack: Stack, p: Mapping[str, Array], x: str, state: Sequence[str]
+) -> list[list[str]]:
+    """(D, B, H) for each layer and state part; empty names where it is zeros."""
+    layers, parts = range(stack.layers), stack.cell.state_names
+    names = [[f"{stack.prefix}layers.{layer}.{part}0" for part in parts] for layer in layers]
+    if state and stack.layers == 1:
+        return [list(state)]
+    if state:
+        for value, (first, *rest) in zip(state, zip(*names, strict=True), strict=True):
+            graph.node("Split", value, name=first, also=tuple(rest), axis=0, num_outputs=stack.layers)
+        return names
+    if not stack.learned_state:
+        return [[""] * len(parts) for _ in layers]
+    B, D = graph.node("Shape", x, start=1, end=2), len(stack.directions)
+    size = graph.node("Concat", graph.ints(1), B, graph.ints(1), axis=0)
+    starts = []
+    for layer in layers:
+        sides = stack.names[layer * D : (layer + 1) * D]
+        learned = [np.stack([p[f"{side}.{part}0"] for side in sides])[:, np.newaxis] for part in parts]  # (D, 1, H)
+        rows = [graph.weight(name, row) for name, row in zip(names[layer], learned, strict=True)]
+        starts.append([graph.node("Expand", row, size) for row in rows])
+    return starts
+
+
+def _activations(cell: Cell, D: int) -> dict[str, Any]:
+    known = format_of(cell).onnx_activations
+    if not isinstance(cell.activation, str) or cell.activation not in known:
+        where = f"ONNX's {format_of(cell).name}"
+        raise unknown_activation(where, cell, f"one of {', '.join(known)}")
+    affine = {"activation_alpha": [1.0] * D, "activation_beta": [0.0] * D} if cell.activation == "identity" else {}
+    return {"activations": [*known[cell.activation]] * D, **affine}
+
+
+def _scalar(graph: Graph, value: int) -> str:
+    return graph.node("Squeeze", graph.ints(value))

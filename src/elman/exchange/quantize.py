@@ -14,14 +14,14 @@ Precision = Literal["float32", "float16", "int8"]
 
 
 class Stored(NamedTuple):
-    """Weights as bytes, array after array, and as a reader gets them back."""
+    """Weights as bytes, array after array, and the same weights as they are read back."""
 
     data: bytes
     parameters: Parameters  # float32
 
 
 def store(p: Parameters, precision: Precision) -> Stored:
-    """A matrix in int8 is its scales, then its entries row by row; vectors are few and stay float32 there."""
+    """The weights as bytes. An int8 matrix is its scales, then its entries row by row; vectors stay float32 there."""
     if precision not in get_args(Precision):
         raise UnknownNameError("precision", expected=f"one of {', '.join(get_args(Precision))}", got=repr(precision))
     back = Parameters(p.shapes, np.float32)
@@ -40,7 +40,7 @@ def store(p: Parameters, precision: Precision) -> Stored:
 def quantize(W: Array) -> tuple[Array, Array]:
     """Scales (N,) in float32 and whole numbers q (K, N) from -127 to 127: W is about q * scales."""
     scales = (np.abs(W).max(axis=0) / 127).astype(np.float32)  # (N,)
-    scales[scales == 0] = 1  # a column of zeros, or of next to nothing
+    scales[scales == 0] = 1  # a column of zeros
     return scales, np.clip(np.rint(W / scales), -127, 127).astype(np.int8)
 
 
@@ -48,5 +48,5 @@ def _rounded(name: str, array: Array, dtype: str) -> Array:
     with np.errstate(over="ignore"):
         rounded = array.astype(dtype)
     if not np.isfinite(rounded).all():
-        raise RunError(f"{name} has numbers that are too large for {dtype}", do="Take another --precision.")
+        raise RunError(f"{name} has numbers that are too large for {dtype}", do="Choose another --precision.")
     return rounded
