@@ -30,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """With a key, and places for 32 texts."""
+    """With a key; at most 32 texts at a time."""
     folder = tmp_path_factory.mktemp("started")
     found = Server(
         *(runs / name for name in ("char", "byte", "word", "names")), "--max-sequences", 32, "--runs", folder, key=KEY

@@ -1,4 +1,4 @@
-"""A service in a process of its own, as a person starts it, or in a thread beside the test."""
+"""Starts a service in a process of its own, as a user does, or in a thread of the test."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ TEXT = "The cat sat on the mat, and the dog sat on the log. Who sat on the cat?\
 ACCENTS = "Voilà: l'été à Škofja Loka, «привет» — 日本語, naïve café 🙂.\n" * 40
 
 
-class Asked:
-    """A service that can be asked, once its models are loaded."""
+class Client:
+    """A client of a service whose models are loaded."""
 
     def __init__(self, url: str, key: str = "") -> None:
         self.url = url
@@ -46,19 +46,19 @@ class Asked:
         text: str = answer.json()["choices"][0]["text"]
         return text
 
-    def figure(self, name: str) -> float:
+    def metric(self, name: str) -> float:
         found = re.search(rf"^{re.escape(name)} (\S+)$", self.http.get("/metrics").text, re.M)
         assert found is not None
         return float(found[1])
 
     def wait_until_idle(self) -> None:
         until = time.monotonic() + 20
-        while self.figure("elman_texts_active"):
+        while self.metric("elman_texts_active"):
             assert time.monotonic() < until, "a text is stuck"
             time.sleep(0.02)
 
 
-class Server(Asked):
+class Server(Client):
     def __init__(
         self,
         *words: object,
@@ -68,7 +68,7 @@ class Server(Asked):
         flags: tuple[str, ...] = (),
         **environment: str,
     ) -> None:
-        """`prefix` is a command that starts the service, `flags` are for Python."""
+        """`prefix` is a command that runs the service, `flags` are for Python."""
         clean = {name: value for name, value in os.environ.items() if name != "ELMAN_API_KEY"}
         self.process = subprocess.Popen(
             [*map(str, prefix), sys.executable, *flags, "-m", "elman", "serve", "--port", "0", *map(str, words)],
@@ -86,14 +86,14 @@ class Server(Asked):
         super().__init__(found[0], key)
 
     def memory(self) -> int:
-        """Bytes that the process holds."""
+        """Resident memory of the process in bytes."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert found is not None
         return int(found[1]) * 1024
 
     def stop(self, *numbers: int) -> tuple[int, str, str]:
-        """Its exit code and what it said, after these signals."""
+        """Send signals; returns the exit code, standard output and standard error."""
         self.http.close()
         for number in numbers or (signal.SIGTERM,):
             if self.process.poll() is None:
@@ -103,27 +103,27 @@ class Server(Asked):
         return self.process.returncode, out, err
 
 
-class Heard(logging.Handler):
-    """What a service in a process of its own would write to standard error."""
+class Recorder(logging.Handler):
+    """Records what a service in a process of its own would write to standard error."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(self.format(record))
+        self.messages.append(self.format(record))
 
 
 @contextmanager
-def beside(*paths: Path, runs: Path, port: int = 0) -> Iterator[Asked]:
-    """A service without a key in a thread, which must not complain."""
-    heard, loggers = Heard(), [logging.getLogger(name) for name in (None, "uvicorn")]
+def in_thread(*paths: Path, runs: Path, port: int = 0) -> Iterator[Client]:
+    """A service without a key in a thread, which must not log a warning."""
+    heard, loggers = Recorder(), [logging.getLogger(name) for name in (None, "uvicorn")]
     listener = listen("127.0.0.1", port)
     try:
         with listener, serving(new_service(paths, AccessPolicy("127.0.0.1"), runs=runs), listener) as url:
             for logger in loggers:  # by now uvicorn has set up its own
                 logger.addHandler(heard)
-            asked = Asked(url)
+            asked = Client(url)
             try:
                 yield asked
             finally:
@@ -131,11 +131,11 @@ def beside(*paths: Path, runs: Path, port: int = 0) -> Iterator[Asked]:
     finally:
         for logger in loggers:
             logger.removeHandler(heard)
-    assert not heard.said, heard.said
+    assert not heard.messages, heard.messages
 
 
 def until(page, expression: str, arg: Any = None) -> None:
-    """Playwright's own way to wait for an expression needs eval, which the page's policy forbids."""
+    """Wait for an expression; Playwright's own way needs eval, which the policy of the page forbids."""
     end = time.monotonic() + 30
     while not page.evaluate(expression, arg):
         assert time.monotonic() < end, expression

@@ -1,4 +1,4 @@
-"""What one client asks for is bounded: in memory, in threads, in processes and in the time of the event loop."""
+"""Bounds of a request: memory, threads, processes and time of the event loop."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_logprobs_of_many_long_texts_are_refused(server):
     assert server.post("/v1/completions", **{**body, "logprobs": None}).status_code == 200
 
 
-def test_an_answer_that_would_fill_the_memory_is_refused_before_the_work(tmp_path):
+def test_a_response_that_would_fill_the_memory_is_refused_before_any_work(tmp_path):
     tiny = {"hidden": 6, "epochs": 1, "random_state": 0}
     letters = "abcdefghijklmnopq"
     SequenceTagger(**tiny).fit([letters] * 4, [[f"TAG-{letter}" for letter in letters]] * 4).save(tmp_path / "tag")
@@ -63,7 +63,7 @@ def test_an_answer_that_would_fill_the_memory_is_refused_before_the_work(tmp_pat
     assert server.stop()[0] == 0
 
 
-def test_a_calculation_that_nobody_waits_for_keeps_its_place_until_it_ends():
+def test_a_computation_whose_client_has_gone_keeps_its_slot_until_it_ends():
     async def late() -> None:
         work, gate, began = Worker(0.1), threading.Event(), []
         with pytest.raises(ApiError) as caught:
@@ -96,7 +96,7 @@ while time.monotonic() < end:
 """
 
 
-def test_a_training_is_asked_to_stop_once_and_killed_if_it_does_not(monkeypatch, tmp_path):
+def test_a_training_gets_one_sigterm_and_is_killed_if_it_does_not_end(monkeypatch, tmp_path):
     monkeypatch.setattr(trainings_module, "STOP_SECONDS", 0.5)
     monkeypatch.setattr(trainings_module, "MAX_SECONDS", 0.1)
 
@@ -112,12 +112,12 @@ def test_a_training_is_asked_to_stop_once_and_killed_if_it_does_not(monkeypatch,
         await asyncio.gather(trainings._stop(training), trainings._stop(training), in_time)  # … and clients stop it too
         return training, training.done.result()
 
-    training, said = asyncio.run(asyncio.wait_for(stop(), 20))
-    assert said == "1"
+    training, message = asyncio.run(asyncio.wait_for(stop(), 20))
+    assert message == "1"
     assert training.process.returncode == -9
 
 
-def test_the_time_of_a_training_is_up_without_anybody_asking(monkeypatch, tmp_path):
+def test_a_training_is_stopped_when_its_time_is_up(monkeypatch, tmp_path):
     monkeypatch.setattr(trainings_module, "MAX_SECONDS", 0.1)
     monkeypatch.setattr(trainings_module, "STOP_SECONDS", 0.0)
 
@@ -144,7 +144,7 @@ def test_a_training_has_the_name_of_its_run(runs, tmp_path):
     asyncio.run(train())
 
 
-def test_a_stream_is_counted_from_the_moment_it_is_asked_for(runs):
+def test_a_stream_counts_from_its_request_on(runs):
     scope = {"type": "http", "method": "GET", "headers": [], "query_string": b""}
 
     async def gone(*message):
@@ -164,7 +164,7 @@ def test_a_stream_is_counted_from_the_moment_it_is_asked_for(runs):
     asyncio.run(ask())
 
 
-def test_health_tells_of_an_engine_that_has_ended():
+def test_health_fails_when_the_engine_has_ended():
     service = new_service([], AccessPolicy("127.0.0.1"))
     with TestClient(service, base_url="http://localhost") as client:
         service.engine.close()
@@ -172,7 +172,7 @@ def test_health_tells_of_an_engine_that_has_ended():
         assert (answer.status_code, answer.json()) == (503, {"status": "failed"})
 
 
-def test_long_answers_are_put_into_words_beside_the_event_loop(runs, monkeypatch):
+def test_long_responses_are_serialized_outside_of_the_event_loop(runs, monkeypatch):
     threads, dumps = [], json_module.dumps
 
     def seen(value):
@@ -196,8 +196,8 @@ def test_long_answers_are_put_into_words_beside_the_event_loop(runs, monkeypatch
             assert threads[-1] != loop, path
 
 
-def test_one_long_input_does_not_make_all_others_as_long(runs):
-    """In memory: 256 rows of 20,000 steps and 8 units would be 164 MB, and as much again for what is read."""
+def test_one_long_input_does_not_pad_all_others_to_its_length(runs):
+    """256 rows of 20,000 steps and 8 units would be 164 MB, and the inputs as much again."""
     import tracemalloc
 
     model = SequenceClassifier.load(runs / "names")
@@ -213,8 +213,8 @@ def test_one_long_input_does_not_make_all_others_as_long(runs):
     assert together[-1].tolist() == alone[0].tolist()
 
 
-def test_the_engine_does_not_run_away_from_a_busy_event_loop(runs):
-    """Those who come at the same time are let in first."""
+def test_the_engine_waits_for_a_busy_event_loop(runs):
+    """Requests that arrive at the same time are accepted first."""
     service = new_service([runs / "char"], AccessPolicy("127.0.0.1"))
     stepper = service.registry.get("char").load().stepper
     deltas, rng = [], np.random.default_rng(0)
@@ -239,7 +239,7 @@ def test_the_engine_does_not_run_away_from_a_busy_event_loop(runs):
         service.engine.cancel([job])
 
 
-def test_a_loop_that_was_away_does_not_let_the_engine_run_further_ahead(monkeypatch):
+def test_the_engine_stays_one_turn_ahead_after_the_loop_was_blocked(monkeypatch):
     service = new_service([], AccessPolicy("127.0.0.1"))
     service._loop = loop = asyncio.new_event_loop()
 
@@ -254,7 +254,7 @@ def test_a_loop_that_was_away_does_not_let_the_engine_run_further_ahead(monkeypa
             assert seconds() > 0.9  # … and waits at the next until it gives up
             loop.run_until_complete(asyncio.sleep(0))  # the loop is back, and takes both
         with monkeypatch.context() as patch:  # it may also take what is new before the engine waits
-            patch.setattr(loop, "call_soon_threadsafe", lambda do, *told: do(*told))
+            patch.setattr(loop, "call_soon_threadsafe", lambda do, *result: do(*result))
             assert seconds() < 0.5
         assert seconds() < 0.5
     finally:
@@ -263,7 +263,7 @@ def test_a_loop_that_was_away_does_not_let_the_engine_run_further_ahead(monkeypa
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_client_that_goes_or_takes_nothing_is_given_up(gone):
+def test_a_stream_ends_when_its_client_disconnects_or_reads_nothing(gone):
     async def events():
         try:
             while True:
@@ -290,7 +290,7 @@ def test_a_client_that_goes_or_takes_nothing_is_given_up(gone):
     asyncio.run(ask())
 
 
-def test_headers_without_end_are_refused(runs):
+def test_endless_headers_are_refused(runs):
     with serving(new_service([runs / "char"], AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)) as url:
         host, port = url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=20) as client:
@@ -299,7 +299,7 @@ def test_headers_without_end_are_refused(runs):
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot bound it")
-def test_a_client_that_stops_reading_keeps_no_connection():
+def test_the_connection_of_a_client_that_stops_reading_is_closed():
     listener, server = listen("127.0.0.1", 0, max_seconds=0.5), Server(new_service([], AccessPolicy("127.0.0.1")))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
@@ -325,6 +325,6 @@ def test_a_client_that_stops_reading_keeps_no_connection():
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system cannot bound it")
 @pytest.mark.parametrize(("seconds", "milliseconds"), [(1e-9, 1), (3, 6000), (1e15, 2**31 - 1)])
-def test_any_time_that_is_allowed_bounds_a_connection(seconds, milliseconds):
+def test_every_valid_max_seconds_bounds_a_connection(seconds, milliseconds):
     with listen("127.0.0.1", 0, Limits(max_seconds=seconds).check().max_seconds) as listener:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == milliseconds

@@ -35,7 +35,7 @@ def test_a_run_that_cannot_be_served_is_refused_at_once(runs, tmp_path, spoil, c
     assert out == ""
 
 
-def test_a_port_in_use_is_said(capsys):
+def test_a_port_in_use_is_an_error(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert attempt(["serve", "--port", str(port)]) == 2
@@ -43,12 +43,12 @@ def test_a_port_in_use_is_said(capsys):
 
 
 @pytest.mark.parametrize("words", [["--host", "no such host"], ["--port", "99999"], ["--max-tokens", "0"]])
-def test_nonsense_is_refused(words, capsys):
+def test_invalid_arguments_are_refused(words, capsys):
     assert attempt(["serve", *words]) == 2
     assert capsys.readouterr().err.startswith("elman: ")
 
 
-def test_a_stream_that_has_begun_ends_well_when_the_service_is_asked_to_stop(runs):
+def test_a_running_stream_is_completed_after_sigint(runs):
     server = Server(runs / "char", "--max-tokens", 10**6)
     ended: list[str] = []
 
@@ -75,7 +75,7 @@ def test_a_stream_that_has_begun_ends_well_when_the_service_is_asked_to_stop(run
     assert "Stopped." in out
 
 
-def test_a_second_signal_does_not_wait(runs):
+def test_a_second_signal_ends_at_once(runs):
     server = Server(runs / "char", "--max-tokens", 10**9)
     with server.http.stream("POST", "/v1/completions", json={"max_tokens": 10**9, "stream": True}) as answer:
         lines = answer.iter_lines()
@@ -88,7 +88,7 @@ def test_a_second_signal_does_not_wait(runs):
     assert server.stop()[2] == ""
 
 
-def test_listening_beyond_this_machine_is_warned_of(runs):
+def test_listening_on_all_addresses_prints_a_warning(runs):
     server = Server("--host", "0.0.0.0")
     assert "no runs yet" in server.first_line
     code, _, err = server.stop()
@@ -96,7 +96,7 @@ def test_listening_beyond_this_machine_is_warned_of(runs):
     assert "without a key" in err
 
 
-def test_the_command_is_light_until_it_runs():
+def test_importing_the_command_is_cheap():
     script = "import sys, elman.cli.serve; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
     assert not {"starlette", "uvicorn", "numba", "numpy", "sklearn"} & set(loaded)

@@ -1,4 +1,4 @@
-"""Clients that send slowly, or nothing, or read nothing do not keep others out."""
+"""Clients that send slowly, or nothing, or read nothing do not block others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ READS_NOTHING = b"GET /static/plotly.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def files(most: int) -> tuple[object, ...]:
-    """A command that starts another one with so many files that it may open."""
+    """A command that runs another one with this limit of open files."""
     return "bash", "-c", f'ulimit -n {most} && exec "$0" "$@"'
 
 
@@ -75,7 +75,7 @@ def health(url: str) -> float:
 
 
 @pytest.mark.parametrize(("most", "count"), [(256, 400), pytest.param(1024, 1400, marks=pytest.mark.nightly)])
-def test_health_answers_while_more_slow_connections_are_open_than_files(most, count):
+def test_health_answers_while_there_are_more_slow_connections_than_files(most, count):
     server = Server(prefix=files(most))
     for sent in (NOTHING, HALF_A_HEADER, HALF_A_BODY):
         with slow_clients(server.url, count, sent):
@@ -93,7 +93,7 @@ def test_health_answers_while_more_slow_connections_are_open_than_files(most, co
 
 
 @pytest.mark.parametrize("sent", [NOTHING, HALF_A_HEADER], ids=["nothing", "half a header"])
-def test_headers_must_come_in_time_even_if_bytes_keep_coming(monkeypatch, sent):
+def test_headers_must_be_complete_in_time_even_if_bytes_keep_coming(monkeypatch, sent):
     monkeypatch.setattr(connections_module, "HEADER_SECONDS", 0.5)
     service, listener = new_service([], AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)
     with serving(service, listener) as url, socket.create_connection(address(url), timeout=0.1) as client:
@@ -109,7 +109,7 @@ def test_headers_must_come_in_time_even_if_bytes_keep_coming(monkeypatch, sent):
         assert 0.4 < time.monotonic() - began < 10
 
 
-def test_a_second_request_on_a_connection_has_its_own_time(monkeypatch):
+def test_each_request_of_a_connection_has_its_own_timeout(monkeypatch):
     monkeypatch.setattr(connections_module, "HEADER_SECONDS", 0.5)
     with serving(new_service([], AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)) as url, httpx.Client() as client:
         for _ in range(3):  # more than HEADER_SECONDS in all, the connection kept between them
@@ -117,9 +117,9 @@ def test_a_second_request_on_a_connection_has_its_own_time(monkeypatch):
             time.sleep(0.4)
         with socket.create_connection(address(url), timeout=20) as slow:
             slow.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            told = b""
-            while b'"status"' not in told:
-                told += slow.recv(10_000)
+            result = b""
+            while b'"status"' not in result:
+                result += slow.recv(10_000)
             slow.sendall(b"GET /health HTTP")
             with contextlib.suppress(ConnectionError):
                 assert slow.recv(10_000) == b""
@@ -160,7 +160,7 @@ def test_a_connection_accepted_during_shutdown_is_closed(monkeypatch, caplog):
     assert not caplog.records
 
 
-def test_a_client_that_reads_nothing_does_not_hold_up_the_shutdown(caplog):
+def test_a_client_that_reads_nothing_does_not_delay_the_shutdown(caplog):
     with serving(new_service([], AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)) as url:
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -174,7 +174,7 @@ def test_a_client_that_reads_nothing_does_not_hold_up_the_shutdown(caplog):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of another process can be set on Linux only")
-def test_files_that_run_out_are_told_in_a_line():
+def test_running_out_of_files_is_one_line_in_the_log():
     server = Server()
     pid, limit = server.process.pid, resource.RLIMIT_NOFILE
     before = resource.prlimit(pid, limit)
@@ -190,11 +190,11 @@ def test_files_that_run_out_are_told_in_a_line():
 
 
 @pytest.mark.parametrize("most", [64, 256, 1024])
-def test_connections_fit_the_files_even_for_a_moment(most):
+def test_connections_never_exceed_the_limit_of_open_files(most):
     script = "from elman.serve.connections import Connection, bounds; print(*bounds(10**6))"
     words = [*map(str, files(most)), sys.executable, "-c", script]
-    told = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    connections, at_once = map(int, told.split())
+    result = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    connections, at_once = map(int, result.split())
     assert connections >= 4
     assert connections + 3 * at_once <= max(16, most - connections_module.RESERVED)
     assert bounds(7)[0] == 7

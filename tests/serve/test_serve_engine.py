@@ -1,4 +1,4 @@
-"""The engine in this process: texts come and go, and each is what it would be alone."""
+"""The engine in this process: jobs come and go, and each text is what it would be alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def leaky(a):
 
 
 class Text:
-    """One text, and what came of it."""
+    """One job and its deltas."""
 
     def __init__(
         self, stepper, prompt="", *, seed=0, length=20, sampling=None, stop=(), logprobs=None, deadline=1e18
@@ -85,7 +85,7 @@ def engine():
 )
 @pytest.mark.parametrize("vocabulary", [LETTERS, ByteVocabulary(), WordVocabulary(["<unk>", ".", " b", "a"]),
                                         CharVocabulary("xyz")], ids=["char", "byte", "word", "no newline"])  # fmt: skip
-def test_texts_with_all_settings_side_by_side(engine, vocabulary, activation):
+def test_texts_with_different_settings_share_a_batch(engine, vocabulary, activation):
     stepper = Stepper(new_writer(vocabulary, activation=activation))
     assert stepper.compiled == (activation == "tanh")
     first = vocabulary.decode([1])
@@ -124,7 +124,7 @@ def _shared_stepper() -> Stepper:
     return _steppers[0]
 
 
-def test_a_long_prompt_is_read_in_turns_and_stalls_nobody(engine, monkeypatch):
+def test_a_long_prompt_is_read_in_turns_and_delays_no_other_text(engine, monkeypatch):
     monkeypatch.setattr(engine_module, "READ_TOKENS", 64)
     stepper = _shared_stepper()
     long, short = Text(stepper, "abcdefgh" * 10_000, seed=1, length=30), Text(stepper, "ab", seed=2, length=5)
@@ -149,7 +149,7 @@ def test_prompts_of_all_lengths_are_read_as_each_would_be_alone():
         assert (stepper.logits(s[-1, 0, -1:, i])[0] == o).all()
 
 
-def test_notes_say_what_the_model_thought(engine):
+def test_token_infos_are_the_predictions_of_the_model(engine):
     stepper = _shared_stepper()
     text = Text(stepper, "abc", seed=3, length=40, logprobs=LogprobOptions(top=2, prompt=True, unit=(1, 5)))
     engine.submit([text.job, *(Text(stepper, "h", seed=i).job for i in range(5))])
@@ -166,7 +166,7 @@ def test_notes_say_what_the_model_thought(engine):
     assert [note.activation for note in notes] == pytest.approx(h[1, 1:, 5].tolist())
 
 
-def test_a_cancelled_text_leaves_without_a_word(engine):
+def test_a_cancelled_text_is_removed_without_a_last_delta(engine):
     stepper = _shared_stepper()
     text, other = Text(stepper, length=10**7), Text(stepper, seed=1, length=3000)
     engine.submit([text.job, other.job])
@@ -177,14 +177,14 @@ def test_a_cancelled_text_leaves_without_a_word(engine):
     _until_idle(engine)
 
 
-def test_a_text_that_takes_too_long_is_ended(engine):
+def test_a_text_that_takes_too_long_times_out(engine):
     text = Text(_shared_stepper(), length=10**7, deadline=time.monotonic() + 0.05)
     engine.submit([text.job])
     assert text.finish == "timeout"
     _until_idle(engine)
 
 
-def test_more_than_the_limit_are_refused_all_at_once():
+def test_a_request_beyond_the_limit_is_refused_as_a_whole():
     engine, stepper = Engine(limit=3), _shared_stepper()
     try:
         texts = [Text(stepper, seed=i, length=10**7) for i in range(2)]
@@ -201,7 +201,7 @@ def test_more_than_the_limit_are_refused_all_at_once():
         engine.close()
 
 
-def test_a_defect_ends_the_texts_it_meets_and_no_others(engine, caplog):
+def test_an_internal_error_ends_the_texts_of_its_batch_only(engine, caplog):
     broken = Stepper(new_writer(LETTERS))
     broken.decoder.sampler.write = None
     bad, good = Text(broken, "ab"), Text(_shared_stepper(), "ab", seed=1)
@@ -212,12 +212,12 @@ def test_a_defect_ends_the_texts_it_meets_and_no_others(engine, caplog):
     _until_idle(engine)
 
 
-def test_a_defect_outside_of_any_text_ends_all_and_the_engine_goes_on(caplog):
-    told = []
+def test_an_internal_error_outside_of_a_batch_ends_all_texts_but_not_the_engine(caplog):
+    result = []
 
     def deliver(deltas):
-        told.append(deltas)
-        if len(told) == 1:
+        result.append(deltas)
+        if len(result) == 1:
             raise ValueError("a defect")
         engine_module.dispatch(deltas)
 
@@ -236,7 +236,7 @@ def test_a_defect_outside_of_any_text_ends_all_and_the_engine_goes_on(caplog):
     assert not engine.alive
 
 
-def test_an_idle_engine_keeps_no_model(engine):
+def test_an_idle_engine_keeps_no_model_in_memory(engine):
     stepper = Stepper(new_writer(LETTERS))
     text, model = Text(stepper, "ab"), weakref.ref(stepper)
     engine.submit([text.job])
@@ -260,7 +260,7 @@ def _until_idle(engine) -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=40), st.text("abc", min_size=1, max_size=4), st.integers(1, 7))
-def test_one_stop_text_cuts_as_a_sample_is_cut(ids, stop, block):
+def test_a_stop_text_ends_a_completion_where_it_ends_a_sample(ids, stop, block):
     vocabulary = CharVocabulary("abcde")
     transcript, text, used = Detokenizer(vocabulary, [stop]), "", 0
     for start in range(0, len(ids), block):
@@ -281,7 +281,7 @@ def test_one_stop_text_cuts_as_a_sample_is_cut(ids, stop, block):
     st.lists(st.text("ab é🙂", min_size=1, max_size=3), max_size=3),
     st.integers(1, 5),
 )
-def test_notes_go_with_their_tokens(text, stops, block):
+def test_token_infos_are_released_with_their_tokens(text, stops, block):
     ids = list(text.encode("utf-8", "surrogatepass"))
     transcript, shown, notes = Detokenizer(ByteVocabulary(), stops), "", []
     for start in range(0, len(ids), block):

@@ -1,4 +1,4 @@
-"""Who may ask, from where, with what, and how much; and the service goes on."""
+"""The checks of host, origin, key and body; and the service still works after each refused request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON = {**BEARER, "Content-Type": "application/json"}
 
 
 def raw(server, method, path, headers=None, body=None):
-    """Just these headers, and the path as it is."""
+    """A request with exactly these headers and this path."""
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
     try:
         connection.putrequest(method, path, skip_host="Host" in (headers or {}), skip_accept_encoding=True)
@@ -49,7 +49,7 @@ def goes_on(server):
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/completions", "/v1", "/v1/", "/metrics", "/openapi.json", "/v1/x"])
 @pytest.mark.parametrize("given", [None, "Bearer wrong", f"Bearer {KEY}x", f"Basic {KEY}", "Bearer", KEY, "Bearer é"])
-def test_without_the_key_there_is_nothing(server, path, given):
+def test_nothing_is_served_without_the_key(server, path, given):
     headers = {} if given is None else {"Authorization": given.encode()}
     answer = raw(server, "GET", path, headers)
     refused(answer, 401, "invalid_api_key")
@@ -72,14 +72,14 @@ def test_the_page_and_health_need_no_key(server, path):
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "",
                                   "localhost@evil.example", "evil.example:8765", "[::2]", "[", "a b"])  # fmt: skip
-def test_a_foreign_host_is_refused(server, host):
+def test_a_foreign_host_header_is_refused(server, host):
     answer = raw(server, "GET", "/v1/models", {"Host": host, **BEARER})
     if answer[0] != 400 or b"Invalid HTTP" not in answer[1]:  # some are not even HTTP
         refused(answer, 403, "host_not_allowed")
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1234", "127.0.0.1:80", "[::1]:8765"])
-def test_our_own_names_are_known(server, host):
+def test_names_of_this_machine_are_accepted(server, host):
     assert raw(server, "GET", "/v1/models", {"Host": host, **BEARER})[0] == 200
 
 
@@ -92,14 +92,14 @@ def test_a_page_of_another_site_is_refused(server, origin, path):
     refused(raw(server, "POST", path, headers, b"{}"), 403, "origin_not_allowed")
 
 
-def test_our_own_page_may_ask(server):
+def test_the_own_page_is_accepted(server):
     host = server.url.removeprefix("http://")
     answer = raw(server, "POST", "/v1/completions", {"Host": host, "Origin": f"http://{host}", **JSON}, b"{}")
     assert answer[0] == 200
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"])
-def test_only_json_is_taken(server, kind):
+def test_only_json_is_accepted(server, kind):
     answer = raw(server, "POST", "/v1/completions", {**BEARER, "Content-Type": kind}, b"{}")
     refused(answer, 415, "unsupported_media_type")
 
@@ -110,11 +110,11 @@ def test_only_json_is_taken(server, kind):
     (b'{"temperature": 1' + b"0" * 400 + b"}", "invalid_value"),
     (b'{"prompt": ' + b"[" * 100_000, "invalid_json"), (b'{"seed": 1' + b"0" * 5000 + b"}", "invalid_json"),
 ])  # fmt: skip
-def test_a_body_that_makes_no_sense_is_refused(server, body, code):
+def test_an_invalid_body_is_refused(server, body, code):
     refused(raw(server, "POST", "/v1/completions", JSON, body), 400, code)
 
 
-def test_an_oversized_body_is_refused_whether_it_says_its_size_or_not(server):
+def test_an_oversized_body_is_refused_with_or_without_its_length(server):
     body = b'{"prompt": "' + b"a" * (1 << 20) + b'"}'
     refused(raw(server, "POST", "/v1/completions", JSON, body), 413, "body_too_large")
     pieces = (body[i : i + 65536] for i in range(0, len(body), 65536))
@@ -129,12 +129,12 @@ def test_a_body_with_two_lengths_is_refused_and_the_connection_closed(server, si
     head = "\r\n".join([*lines, f"Content-Length: {size}", "Transfer-Encoding: chunked", "", ""])
     with socket.create_connection((host, int(port)), timeout=20) as client:
         client.sendall(head.encode() + b"2\r\n{}\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        told = b""
+        result = b""
         while piece := client.recv(10_000):
-            told += piece
-    assert told.startswith(b"HTTP/1.1 400")
-    assert told.count(b"HTTP/1.1") == 1
-    assert b"Content-Length and Transfer-Encoding" in told
+            result += piece
+    assert result.startswith(b"HTTP/1.1 400")
+    assert result.count(b"HTTP/1.1") == 1
+    assert b"Content-Length and Transfer-Encoding" in result
 
 
 TRICKS = ["..", "../char", "..%2fchar", "%2e%2e%2fchar", "char/../byte", "/etc/passwd", "char%00", "./char", "~",
@@ -163,11 +163,11 @@ def test_tricks_in_the_path_of_a_file_find_nothing(server, path):
     ("GET", "/v1/completions", 405), ("DELETE", "/v1/models", 405), ("GET", "/v1/chat/completions", 405),
     ("GET", "/nothing", 404), ("PUT", "/", 405),
 ])  # fmt: skip
-def test_what_is_not_there_is_said_in_the_same_form(server, method, path, status):
+def test_unknown_paths_and_methods_have_the_same_form_of_error(server, method, path, status):
     refused(raw(server, method, path, BEARER), status, {404: "not_found", 405: "method_not_allowed"}[status])
 
 
-def test_cors_only_for_whom_it_was_asked():
+def test_cors_is_enabled_only_for_allowed_origins():
     from starlette.testclient import TestClient
 
     from elman.serve.app import new_service
@@ -186,7 +186,7 @@ def test_cors_only_for_whom_it_was_asked():
         assert client.get("/v1/models", headers={"Host": "other.example", **BEARER}).status_code == 403
 
 
-def test_other_machines_are_let_in_by_address_or_name_only():
+def test_other_machines_are_accepted_by_address_or_allowed_name_only():
     policy = AccessPolicy("0.0.0.0", hosts=("models.example",))
     assert [policy.allows_host(host) for host in ("192.168.1.5:80", "models.example", "localhost", "[fe80::1]")] == [
         True
@@ -198,19 +198,19 @@ def test_other_machines_are_let_in_by_address_or_name_only():
 
 
 @pytest.mark.parametrize("key", ["secret", " secret\n", "à", "ключ"])
-def test_a_key_is_known_as_it_is_sent(key):
+def test_a_key_is_compared_as_it_is_sent(key):
     sent = key.strip().encode().decode("latin-1")  # as servers read a header
     assert AccessPolicy("127.0.0.1", key=key).allows_key(f"Bearer  {sent} ")
     assert not AccessPolicy("127.0.0.1", key=key).allows_key(f"Bearer {sent}x")
 
 
 @pytest.mark.parametrize("key", [" ", "\n", "\udcff", "a\nb"])
-def test_a_key_that_nobody_could_send_is_refused_at_the_start(key):
+def test_a_key_that_no_client_could_send_is_refused_at_the_start(key):
     with pytest.raises(ArgumentError, match="ELMAN_API_KEY"):
         AccessPolicy("127.0.0.1", key=key)
 
 
-def test_a_service_without_a_key_asks_for_none_and_trains_for_nobody_else():
+def test_a_public_service_without_a_key_starts_no_trainings():
     from starlette.testclient import TestClient
 
     from elman.serve.app import new_service
@@ -222,7 +222,7 @@ def test_a_service_without_a_key_asks_for_none_and_trains_for_nobody_else():
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "training_not_allowed")
 
 
-def test_a_client_that_sends_half_a_body_does_not_hold_others(server):
+def test_a_client_that_sends_half_a_body_does_not_block_others(server):
     connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=20)
     connection.putrequest("POST", "/v1/completions")
     for name, value in {**JSON, "Content-Length": "1000"}.items():

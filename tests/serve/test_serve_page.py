@@ -1,4 +1,4 @@
-"""The page in a real browser: its four views, by pointer and by keys, light and dark, on a desk and on a phone."""
+"""The page in a real browser: its views by pointer and keyboard, light and dark, on a desktop and a phone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serve_tools import TEXT, Asked, beside, until
+from serve_tools import TEXT, Client, in_thread, until
 
 from elman.training.run import Run
 
@@ -17,20 +17,20 @@ LONG = "document.documentElement.scrollWidth"
 
 
 @pytest.fixture(scope="module")
-def open_server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+def open_server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Without a key."""
     paths = [runs / name for name in ("char", "byte", "word", "names")]
-    with beside(*paths, runs=tmp_path_factory.mktemp("page")) as found:
+    with in_thread(*paths, runs=tmp_path_factory.mktemp("page")) as found:
         yield found
 
 
 @pytest.fixture
 def visit(open_page, open_server):
-    """visit("#flow/char", **options of the browser): a page, which must not complain or look elsewhere."""
+    """visit("#flow/char", **options of the browser): a page; it logs no error and loads nothing from elsewhere."""
     opened = []
 
     def visit_(address: str, **options: Any):
-        options = {"reduced_motion": "reduce", **options}  # nobody waits to see letters come one by one
+        options = {"reduced_motion": "reduce", **options}  # without the animation of the letters
         opened.append(open_page(f"{open_server.url}/{address}", home=open_server.url, **options))
         return opened[-1].page
 
@@ -40,7 +40,7 @@ def visit(open_page, open_server):
 
 
 def write(page, prompt: str) -> str:
-    """What is shown once the page has written on from a prompt."""
+    """The text that the page shows for a prompt."""
     page.fill("#prompt", prompt)
     page.click("#go")
     return text_when_done(page)
@@ -64,21 +64,21 @@ def drawn(page, *names: str) -> list[Any]:
 # -- write -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_prompt_is_written_on_as_the_service_writes_it(visit, open_server):
+def test_the_page_shows_the_completion_of_the_service(visit, open_server):
     page = visit("#write/char", reduced_motion="no-preference")
     page.wait_for_selector("#text span")  # something is written before anybody asks
     wanted = open_server.complete(model="char", prompt=PROMPT, max_tokens=400, temperature=0.8, top_p=1, seed=1)
     assert write(page, PROMPT) == PROMPT + wanted
-    told = open_server.post("/v1/elman/look/read", model="char", text=PROMPT + wanted).json()
+    result = open_server.post("/v1/elman/look/read", model="char", text=PROMPT + wanted).json()
     shades = page.evaluate(
         "[...document.querySelectorAll('#text span')].map(s => Number(s.style.getPropertyValue('--s')))"
     )
-    most = max(range(1, 400), key=lambda i: told["surprise"][i])
+    most = max(range(1, 400), key=lambda i: result["surprise"][i])
     assert shades[most] == max(shades) > 0
     assert shades[0] == 0  # nothing predicts the first
 
 
-def test_a_slider_rewrites_the_text_and_a_seed_gives_it_back(visit, open_server):
+def test_a_slider_changes_the_text_and_the_seed_reproduces_it(visit, open_server):
     page = visit("#write/char")
     first = write(page, PROMPT)
     page.evaluate("document.getElementById('write-said').textContent = ''")
@@ -92,7 +92,7 @@ def test_a_slider_rewrites_the_text_and_a_seed_gives_it_back(visit, open_server)
     until(page, "text => document.getElementById('text').textContent === text", first)
 
 
-def test_a_character_shows_its_alternatives_and_the_text_goes_on_with_one(visit, open_server):
+def test_a_character_shows_its_alternatives_and_one_can_be_chosen(visit, open_server):
     page = visit("#write/char")
     text = write(page, PROMPT)
     page.focus("#text")
@@ -100,14 +100,14 @@ def test_a_character_shows_its_alternatives_and_the_text_goes_on_with_one(visit,
         page.keyboard.press(key)
     assert "likely" in page.inner_text("#readout")
     page.keyboard.press("Enter")
-    told = open_server.post("/v1/elman/look/read", model="char", text=text[:10], alternatives=8).json()
+    result = open_server.post("/v1/elman/look/read", model="char", text=text[:10], alternatives=8).json()
     names = page.locator("#inspector button b").all_inner_texts()
-    assert names == [name.replace(" ", "␣").replace("\n", "↵") for name in told["alternatives"][9]]
+    assert names == [name.replace(" ", "␣").replace("\n", "↵") for name in result["alternatives"][9]]
     shares = page.locator("#inspector button span").all_inner_texts()
-    assert float(shares[0].split()[0]) == pytest.approx(100 * told["probabilities"][9][0], abs=0.51)
+    assert float(shares[0].split()[0]) == pytest.approx(100 * result["probabilities"][9][0], abs=0.51)
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert page.input_value("#prompt") == text[:9] + told["alternatives"][9][1]
+    assert page.input_value("#prompt") == text[:9] + result["alternatives"][9][1]
     until(page, "n => document.getElementById('text').textContent.length === n", 410)
     page.click("#text span:nth-child(5)")
     page.keyboard.press("Escape")
@@ -121,8 +121,8 @@ def test_a_unit_shades_the_same_text(visit, open_server):
     page.check("[name=shade][value=unit]")
     page.fill("#unit", "3")
     page.press("#unit", "Tab")
-    told = open_server.post("/v1/elman/look/read", model="char", text=text, unit=3).json()["activation"]
-    wanted = ["plus" if value > 0 else "minus" for value in told]
+    result = open_server.post("/v1/elman/look/read", model="char", text=text, unit=3).json()["activation"]
+    wanted = ["plus" if value > 0 else "minus" for value in result]
     until(
         page,
         "wanted => JSON.stringify([...document.querySelectorAll('#text span')].map(s => s.dataset.sign)) === wanted",
@@ -136,7 +136,7 @@ def test_a_unit_shades_the_same_text(visit, open_server):
 
 
 @pytest.mark.parametrize(("run", "prompt"), [("byte", "Voilà: привет 🙂"), ("word", "The cat sat, unheard of")])
-def test_bytes_and_words_are_written_whole(visit, run, prompt):
+def test_bytes_and_words_are_shown_as_text(visit, run, prompt):
     page = visit(f"#write/{run}")
     shown = write(page, prompt)
     assert shown.startswith(prompt if run == "byte" else "The cat sat,")
@@ -144,7 +144,7 @@ def test_bytes_and_words_are_written_whole(visit, run, prompt):
     assert "bytes:" not in shown
 
 
-def test_a_character_that_the_model_does_not_know_is_said(open_page, open_server):
+def test_an_unknown_character_is_an_error_on_the_page(open_page, open_server):
     page = open_page(f"{open_server.url}/#write/char").page
     page.wait_for_selector("#text span")
     page.fill("#prompt", "日本")
@@ -153,13 +153,13 @@ def test_a_character_that_the_model_does_not_know_is_said(open_page, open_server
     assert page.inner_text("#write-said").lower() == "the model does not know '日', '本'. remove it from the text."
 
 
-def test_a_run_of_another_task_predicts(visit, open_server):
+def test_a_classifier_predicts(visit, open_server):
     page = visit("#write/names")
     page.fill("#predict-inputs", "anna\nzzx")
     page.press("#predict-inputs", "Control+Enter")
     page.wait_for_selector(".prediction")
-    told = open_server.post("/v1/elman/predict", model="names", inputs=["anna", "zzx"]).json()["outputs"]
-    assert page.locator(".prediction p b").all_inner_texts() == [row["output"] for row in told]
+    result = open_server.post("/v1/elman/predict", model="names", inputs=["anna", "zzx"]).json()["outputs"]
+    assert page.locator(".prediction p b").all_inner_texts() == [row["output"] for row in result]
     page.click("nav >> text=Flow")
     until(page, "document.getElementById('empty').innerText.includes('names is a run to classify')")
 
@@ -167,7 +167,7 @@ def test_a_run_of_another_task_predicts(visit, open_server):
 # -- learn -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_speaks_in_the_words_of_its_task(visit):
+def test_labels_depend_on_the_task(visit):
     page = visit("#learn/names")
     until(page, "document.getElementById('loss-unit').textContent === 'nats an example: how wrong it is'")
     page = visit("#learn/char")
@@ -176,7 +176,7 @@ def test_a_run_speaks_in_the_words_of_its_task(visit):
     assert "loss, nats a token" in page.inner_text("#tiles")
 
 
-def test_the_curves_of_a_run_are_its_rows_in_light_and_dark(visit, runs):
+def test_the_curves_show_the_metrics_in_light_and_dark(visit, runs):
     page = visit("#learn/char", color_scheme="dark")
     rows = Run(runs / "char").metrics()
     loss, gradient, rate, speed = drawn(page, "loss", "gradient", "rate", "speed")
@@ -206,7 +206,7 @@ def test_the_curves_of_a_run_are_its_rows_in_light_and_dark(visit, runs):
     until(page, f"{paint} === {light!r}")  # it is remembered
 
 
-def test_a_training_is_started_watched_and_stopped_on_the_page(visit, open_server):
+def test_a_training_is_started_followed_and_stopped_on_the_page(visit, open_server):
     page = visit("#learn")
     page.click("#new-training summary")
     page.evaluate("text => { document.querySelector('#train-form textarea').value = text; }", TEXT * 4)
@@ -228,7 +228,7 @@ def test_a_training_is_started_watched_and_stopped_on_the_page(visit, open_serve
 # -- flow --------------------------------------------------------------------------------------------------------------
 
 
-def test_flow_draws_what_the_service_found_and_follows_the_text(visit, open_server):
+def test_flow_draws_the_analysis_and_follows_the_text(visit, open_server):
     page = visit("#flow/char")
     figures = ("map", "lag", "factor", "eigen", "singular", "state", "lyapunov")
     first = drawn(page, *figures)
@@ -236,8 +236,8 @@ def test_flow_draws_what_the_service_found_and_follows_the_text(visit, open_serv
     text = "The dog sat"
     page.fill("#flow-text", text)
     until(page, "document.getElementById('map-figure').data[0].z.length === 10")
-    told = open_server.post("/v1/elman/look/flow", model="char", text=text).json()
-    layer, verdict = told["layers"][0], told["verdicts"][0]
+    result = open_server.post("/v1/elman/look/flow", model="char", text=text).json()
+    layer, verdict = result["layers"][0], result["verdicts"][0]
     shown = page.evaluate("document.getElementById('map-figure').data[0].customdata")
     assert shown == layer["map"]
     until(page, "y => document.getElementById('lag-figure').data[0].y[3] === y", layer["by_lag"][3])
@@ -247,7 +247,7 @@ def test_flow_draws_what_the_service_found_and_follows_the_text(visit, open_serv
     page.keyboard.press("Home")
     assert page.inner_text("#reach-said").startswith("“h” cost")
     page.keyboard.press("ArrowRight")
-    assert f"“e” cost {told['losses'][1]:.2f}" in page.inner_text("#reach-said")
+    assert f"“e” cost {result['losses'][1]:.2f}" in page.inner_text("#reach-said")
     page.select_option("#run", "byte")  # a stack
     page.wait_for_selector("#flow-layers label:nth-child(2)")
     before = page.evaluate("JSON.stringify(document.getElementById('map-figure').data[0].z)")
@@ -258,26 +258,26 @@ def test_flow_draws_what_the_service_found_and_follows_the_text(visit, open_serv
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-def test_every_equation_of_a_word_is_stepped_through_by_keys(visit, open_server):
+def test_the_equations_of_a_word_are_stepped_through_by_keys(visit, open_server):
     page = visit("#steps")
     page.fill("#word", "seen")
     until(page, "document.getElementById('steps-said').textContent.includes('“see” and should say “een”')")
-    told = open_server.post("/v1/elman/steps", input="see", target="een").json()["steps"]
-    assert page.inner_text("#step-count") == f"1 / {len(told)}"
+    result = open_server.post("/v1/elman/steps", input="see", target="een").json()["steps"]
+    assert page.inner_text("#step-count") == f"1 / {len(result)}"
     page.evaluate("document.activeElement.blur()")
     for i in range(1, 4):
         page.keyboard.press("ArrowRight")
-        assert page.inner_text(".formula") == told[i]["here"]
-    assert told[3]["symbol"] == "o[0]"
+        assert page.inner_text(".formula") == result[i]["here"]
+    assert result[3]["symbol"] == "o[0]"
     page.keyboard.press("ArrowLeft")
-    assert page.inner_text(".formula") == told[2]["here"] == "h[1] = tanh(a[0])"
-    assert page.locator(".result td").all_inner_texts() == [f"{v:.3f}" for v in told[2]["result"]["values"][0]]
+    assert page.inner_text(".formula") == result[2]["here"] == "h[1] = tanh(a[0])"
+    assert page.locator(".result td").all_inner_texts() == [f"{v:.3f}" for v in result[2]["result"]["values"][0]]
     page.hover("[data-key='h:0:1'] .cell >> nth=1")
-    assert page.inner_text("#tip") == f"h[1], unit 1\n{told[2]['result']['values'][0][1]:.6f}"
+    assert page.inner_text("#tip") == f"h[1], unit 1\n{result[2]['result']['values'][0][1]:.6f}"
     page.hover(".formula .symbol >> nth=1")
-    assert f"{told[1]['result']['values'][0][0]:.3f}" in page.inner_text("#tip")
+    assert f"{result[1]['result']['values'][0][0]:.3f}" in page.inner_text("#tip")
     page.keyboard.press("End")
-    assert page.inner_text(".formula") == told[-1]["here"]
+    assert page.inner_text(".formula") == result[-1]["here"]
     assert "back" in page.get_attribute("#unrolled svg", "class")
     page.click("#unrolled [data-key='o:1'] .box", force=True)
     assert page.inner_text(".formula") == "y_hat[1] = exp(o[1]) / Σ exp(o[1])"
@@ -319,7 +319,7 @@ def test_every_view_fits_a_phone(visit):
     assert page.evaluate(LONG) == 320
 
 
-def test_all_views_are_reached_by_keys(visit):
+def test_all_views_can_be_reached_by_keyboard(visit):
     page = visit("#write/char")
     page.wait_for_selector("#text span")
     seen = []

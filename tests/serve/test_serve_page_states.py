@@ -1,4 +1,4 @@
-"""The page when something is missing: no run, no key, no service; and elman train --watch, which opens it."""
+"""The page without a run, a key or a service; and elman train --watch, which opens it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from serve_tools import TEXT, Server, beside, until
+from serve_tools import TEXT, Server, in_thread, until
 
 from elman.cli.main import attempt
 from elman.training.run import Run
@@ -21,7 +21,7 @@ SHOWN = "document.getElementById('{}').innerText"
 @pytest.fixture
 def bare(tmp_path):
     """A service without a run."""
-    with beside(runs=tmp_path) as found:
+    with in_thread(runs=tmp_path) as found:
         yield found
 
 
@@ -69,7 +69,7 @@ def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(open_page, server):
     stranger.wait_for_selector("#key-dialog[open]")
 
 
-def test_a_service_that_goes_away_is_missed_and_found_again(open_page, runs, tmp_path):
+def test_the_page_notices_when_the_service_stops_and_when_it_is_back(open_page, runs, tmp_path):
     server = Server(runs / "char")
     page = open_page(f"{server.url}/#learn").page
     page.wait_for_selector("#loss-figure.drawn", timeout=20_000)
@@ -78,7 +78,7 @@ def test_a_service_that_goes_away_is_missed_and_found_again(open_page, runs, tmp
     page.wait_for_selector("#banner:not([hidden])")
     assert "elman serve runs/char" in page.inner_text("#banner")
     assert page.is_visible("#loss-figure")  # what it knew last
-    with beside(runs / "char", runs=tmp_path, port=int(server.url.rpartition(":")[2])):
+    with in_thread(runs / "char", runs=tmp_path, port=int(server.url.rpartition(":")[2])):
         page.wait_for_selector("#banner", state="hidden", timeout=20_000)
         page.click("nav >> text=Write")
         page.wait_for_selector("#text span")
@@ -127,7 +127,7 @@ def test_watch_opens_the_run_in_a_browser_and_ends_with_it(open_page, tmp_path):
     page.wait_for_selector("#banner:not([hidden])")
 
 
-def test_watch_needs_no_browser_and_goes_on_with_a_run(tmp_path, monkeypatch, capsys):
+def test_watch_works_without_a_browser_and_with_resume(tmp_path, monkeypatch, capsys):
     process = train(tmp_path, "--steps", "5", BROWSER="no-such-browser")
     assert address_of(process).endswith("/#learn")
     process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""Runs as they are and as they train, trainings started and stopped, looks, and predictions."""
+"""Runs, their metrics as events, trainings, analyses, and predictions."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ def rows_of(seen: list[tuple[str, Any]]) -> list[dict]:
     return [row for kind, rows in seen if kind == "rows" for row in rows]
 
 
-def test_runs_tell_what_they_are(server, runs):
-    told = {run["name"]: run for run in server.http.get("/v1/elman/runs").json()["data"]}
-    assert list(told) == ["char", "byte", "word", "names"]
+def test_runs_are_described_without_paths(server, runs):
+    result = {run["name"]: run for run in server.http.get("/v1/elman/runs").json()["data"]}
+    assert list(result) == ["char", "byte", "word", "names"]
     char = server.http.get("/v1/elman/runs/char").json()
-    assert char == told["char"]
+    assert char == result["char"]
     assert (char["task"], char["ready"], char["training"], char["steps"]) == ("lm", True, False, 60)
     assert char["config"]["network"]["hidden"] == 16
-    assert told["names"]["task"] == "classify"
-    assert str(runs) not in json.dumps(told)  # no paths of this machine
+    assert result["names"]["task"] == "classify"
+    assert str(runs) not in json.dumps(result)  # no paths of this machine
 
 
 def test_the_rows_of_a_run_come_as_events(server, runs):
     answer = server.http.get("/v1/elman/runs/char/events", params={"follow": "false"})
-    told = events(answer.text)
+    result = events(answer.text)
     rows = Run(runs / "char").metrics()
-    assert told == [("rows", rows), ("state", {"training": False})]
+    assert result == [("rows", rows), ("state", {"training": False})]
     assert server.http.get("/v1/elman/runs/char/events", params={"follow": "perhaps"}).status_code == 400
 
 
@@ -54,7 +54,7 @@ def read(follower: MetricsFollower) -> list[tuple[str, Any]]:
     return [(kind, json.loads(value)) for kind, value in follower.events()]
 
 
-def test_a_file_is_followed_as_it_grows_is_cut_and_replaced(tmp_path):
+def test_a_file_is_followed_when_it_grows_is_truncated_or_replaced(tmp_path):
     path = tmp_path / "metrics.jsonl"
     follower = MetricsFollower(path)
     assert read(follower) == []
@@ -72,7 +72,7 @@ def test_a_file_is_followed_as_it_grows_is_cut_and_replaced(tmp_path):
     assert read(follower) == [("reset", {}), ("rows", [{"step": 5}, {"step": 6}])]
 
 
-def test_a_text_where_a_number_should_be_is_left_out(tmp_path):
+def test_a_text_in_a_number_column_becomes_null(tmp_path):
     row = {"step": 1, "loss": "<b>x", "epoch": [1], "seconds": True, "sample": 5, "gradient_norms": {"W_hh": 2.0}}
     (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n" + '{"step": 2, "loss": 1.5, "sample": "abc"}\n')
     nothing = dict.fromkeys(["loss", "epoch", "seconds", "sample"])
@@ -81,7 +81,7 @@ def test_a_text_where_a_number_should_be_is_left_out(tmp_path):
     ]
 
 
-def test_a_long_file_is_read_piece_by_piece(tmp_path):
+def test_a_long_file_is_read_in_chunks(tmp_path):
     path, follower, rows = tmp_path / "metrics.jsonl", MetricsFollower(tmp_path / "metrics.jsonl"), []
     lines = [json.dumps({"step": step, "sample": "x" * 1000}) for step in range(3000)]
     path.write_text("\n".join([*lines[:10], "y" * 600_000, *lines[10:], '{"step": 9']))
@@ -95,7 +95,7 @@ def test_a_long_file_is_read_piece_by_piece(tmp_path):
     assert follower.events() == []
 
 
-def test_clients_that_follow_a_long_run_take_little_memory(runs, tmp_path):
+def test_following_a_long_run_takes_little_memory(runs, tmp_path):
     shutil.copytree(runs / "char", tmp_path / "long")
     row = (tmp_path / "long" / "metrics.jsonl").read_bytes().splitlines(keepends=True)[0]
     (tmp_path / "long" / "metrics.jsonl").write_bytes(row * (16_000_000 // len(row)))
@@ -109,7 +109,7 @@ def test_clients_that_follow_a_long_run_take_little_memory(runs, tmp_path):
     assert peak - before < 40e6
 
 
-def test_whoever_trains_holds_the_lock(runs, tmp_path):
+def test_a_run_in_training_is_recognized_by_its_lock(runs, tmp_path):
     shutil.copytree(runs / "char", tmp_path / "run")
     run = Run(tmp_path / "run")
     assert not is_training(run.path)
@@ -162,13 +162,13 @@ def test_a_training_is_started_followed_and_stopped(server: Server, tmp_path):
     ({"text": TEXT, "options": {"self": 1}}, "options"), ({"text": TEXT, "options": {"accumulate": 10**6}}, "options"),
     ({"text": TEXT, "options": {"encoding": "x"}}, "options"), ({"text": TEXT, "path": "/etc/passwd"}, None),
 ])  # fmt: skip
-def test_a_training_takes_no_paths_and_no_nonsense(server, body, param):
+def test_a_training_accepts_no_paths_and_no_invalid_options(server, body, param):
     answer = server.http.post("/v1/elman/trainings", json=body)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["param"] == param
 
 
-def test_a_text_that_cannot_be_learned_is_refused_in_the_trainer_s_words(server):
+def test_a_text_that_is_too_short_is_refused_with_the_message_of_the_training(server):
     answer = server.post("/v1/elman/trainings", text="too short")
     assert answer.status_code == 400
     assert "shorter than a window" in answer.json()["error"]["message"]
@@ -183,33 +183,33 @@ def test_corpora_are_listed(server):
 # -- looks -------------------------------------------------------------------------------------------------------------
 
 
-def test_flow_is_the_look_room_s(server, char_model):
+def test_flow_equals_elman_look(server, char_model):
     from elman.look.flow import gradient_flow
 
     text = "The cat sat on the mat"
-    told = server.post("/v1/elman/look/flow", model="char", text=text).json()
+    result = server.post("/v1/elman/look/flow", model="char", text=text).json()
     ids = char_model.vocabulary_.encode(text)
     wanted = gradient_flow(char_model.network_, char_model.parameters_, ids[:-1], ids[1:])
-    assert told["tokens"] == list(text)
-    found = np.array(told["layers"][0]["map"], float)  # null becomes NaN
+    assert result["tokens"] == list(text)
+    found = np.array(result["layers"][0]["map"], float)  # null becomes NaN
     np.testing.assert_allclose(found, wanted.d_h[0], rtol=1e-4)
-    assert told["layers"][0]["by_lag"] == pytest.approx(wanted.by_lag(0).tolist())
-    assert told["verdicts"][0]["words"]
+    assert result["layers"][0]["by_lag"] == pytest.approx(wanted.by_lag(0).tolist())
+    assert result["verdicts"][0]["words"]
 
 
-def test_spectra_are_the_look_room_s(server, char_model):
-    told = server.post("/v1/elman/look/spectra", model="char", text="The cat sat").json()["layers"][0]
+def test_spectra_equal_elman_look(server, char_model):
+    result = server.post("/v1/elman/look/spectra", model="char", text="The cat sat").json()["layers"][0]
     W_hh = char_model.parameters_["layers.0.W_hh"].astype(np.float64)
-    assert told["W_hh"]["singular"] == pytest.approx(np.linalg.svd(W_hh, compute_uv=False).tolist(), rel=1e-4)
-    assert math.hypot(*told["W_hh"]["eigenvalues"][0]) == pytest.approx(told["W_hh"]["radius"], rel=1e-4)
-    assert 0 <= told["saturation"]["share"] <= 1
-    assert len(told["lyapunov"]) == 16
+    assert result["W_hh"]["singular"] == pytest.approx(np.linalg.svd(W_hh, compute_uv=False).tolist(), rel=1e-4)
+    assert math.hypot(*result["W_hh"]["eigenvalues"][0]) == pytest.approx(result["W_hh"]["radius"], rel=1e-4)
+    assert 0 <= result["saturation"]["share"] <= 1
+    assert len(result["lyapunov"]) == 16
 
 
 def test_units_and_reading(server, char_model):
-    told = server.post("/v1/elman/look/units", model="char", text=TEXT[:2000], count=3).json()
-    assert all(len(feature["units"]) == 3 for feature in told["features"])
-    assert "inside a word" in [feature["feature"] for feature in told["features"]]
+    result = server.post("/v1/elman/look/units", model="char", text=TEXT[:2000], count=3).json()
+    assert all(len(feature["units"]) == 3 for feature in result["features"])
+    assert "inside a word" in [feature["feature"] for feature in result["features"]]
     read = server.post("/v1/elman/look/read", model="char", text="The cat", unit=2, alternatives=4).json()
     assert read["surprise"][0] is None
     assert read["surprise"][1:] == pytest.approx(char_model.surprise("The cat")[1:].tolist(), rel=1e-3)
@@ -237,7 +237,7 @@ def test_steps_with_a_small_network_and_with_a_run(server):
     ("predict", {"model": "names", "inputs": [[1.5, 2.5]]}), ("predict", {"model": "names", "inputs": "anna"}),
     ("predict", {"model": "names"}),
 ])  # fmt: skip
-def test_looks_and_predictions_refuse_what_they_cannot_do(server, path, body):
+def test_analyses_and_predictions_refuse_invalid_requests(server, path, body):
     answer = server.post(f"/v1/elman/{path}", **body)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["message"]
@@ -246,16 +246,16 @@ def test_looks_and_predictions_refuse_what_they_cannot_do(server, path, body):
 def test_predictions_are_those_of_the_model(server, runs):
     from elman.models import load_model
 
-    told = server.post("/v1/elman/predict", model="names", inputs=["anna", "zzx"]).json()
+    result = server.post("/v1/elman/predict", model="names", inputs=["anna", "zzx"]).json()
     model = load_model(runs / "names")
-    assert told["task"] == "classify"
-    assert [row["output"] for row in told["outputs"]] == model.predict(["anna", "zzx"]).tolist()
+    assert result["task"] == "classify"
+    assert [row["output"] for row in result["outputs"]] == model.predict(["anna", "zzx"]).tolist()
     wanted = model.predict_proba(["anna", "zzx"])
-    for row, y_hat in zip(told["outputs"], wanted, strict=True):
+    for row, y_hat in zip(result["outputs"], wanted, strict=True):
         assert row["probabilities"] == pytest.approx(dict(zip(model.classes_.tolist(), y_hat, strict=True)))
 
 
-def test_every_task_is_told_in_one_form(tmp_path):
+def test_predictions_of_every_task_have_the_same_form(tmp_path):
     from starlette.testclient import TestClient
 
     from elman.models import Seq2Seq, SequenceGenerator, SequenceRegressor, SequenceTagger
@@ -286,7 +286,7 @@ def test_every_task_is_told_in_one_form(tmp_path):
         assert answer.status_code == 400
 
 
-def test_a_run_without_a_model_waits_for_one(runs, tmp_path):
+def test_a_run_without_a_model_is_served_once_it_has_one(runs, tmp_path):
     from starlette.testclient import TestClient
 
     from elman.serve.app import new_service
@@ -319,7 +319,7 @@ def test_a_run_without_a_model_waits_for_one(runs, tmp_path):
         assert "deleted" in answer.text
 
 
-def test_a_better_model_takes_the_place_of_the_old(runs, tmp_path):
+def test_a_new_model_replaces_the_old_one(runs, tmp_path):
     from elman.models import LanguageModel
     from elman.serve.registry import ServedRun
 
@@ -335,7 +335,7 @@ def test_a_better_model_takes_the_place_of_the_old(runs, tmp_path):
     assert new.model.sample(20, seed=1) == better.sample(20, seed=1) != old.model.sample(20, seed=1)
 
 
-def test_two_runs_of_one_name_are_told_apart(runs, tmp_path: Path):
+def test_two_runs_with_the_same_name_get_different_names(runs, tmp_path: Path):
     from elman.serve.registry import Registry
 
     shutil.copytree(runs / "word", tmp_path / "char")
@@ -344,7 +344,7 @@ def test_two_runs_of_one_name_are_told_apart(runs, tmp_path: Path):
     assert registry.get("char-2").path == tmp_path / "char"
 
 
-def test_calculations_wait_and_too_many_are_told_to_come_again():
+def test_computations_are_queued_and_refused_when_the_queue_is_full():
     import asyncio
 
     from elman.serve.errors import ApiError

@@ -51,7 +51,7 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 
 
 @on_linux
-def test_a_training_that_wants_too_much_memory_fails_and_says_so(tmp_path):
+def test_a_training_that_needs_too_much_memory_fails_with_a_message(tmp_path):
     words = " ".join(f"w{i * i % 4001}" for i in range(60_000))
     huge = {"tokens": "word", "hidden": 512, "layers": 2, "batch_size": 128, "window": 256, "dtype": "float64"}
     with service(tmp_path, max_training_memory=10**9) as (running, client):
@@ -69,9 +69,9 @@ def test_a_training_that_wants_too_much_memory_fails_and_says_so(tmp_path):
 
             wait_for(has_ended)
             assert state(client)["state"] == "failed"
-        told = answer.json()["error"] if answer.status_code == 400 else state(client)
+        result = answer.json()["error"] if answer.status_code == 400 else state(client)
         assert peak < 12e8
-        assert "memory" in told["message"]
+        assert "memory" in result["message"]
 
 
 def test_trainings_are_bounded_in_number_and_on_the_disk(tmp_path):
@@ -79,10 +79,10 @@ def test_trainings_are_bounded_in_number_and_on_the_disk(tmp_path):
     with service(tmp_path, max_training_disk=most, max_trainings=2) as (_, client):
         assert start(client, hidden=512, steps=3).status_code == 201  # a checkpoint of three times a megabyte
         wait_for(lambda: state(client)["state"] != "running")
-        told = state(client)
-        assert told["state"] == "failed"
-        assert "too large" in told["message"]
-        assert str(tmp_path) not in told["message"]
+        result = state(client)
+        assert result["state"] == "failed"
+        assert "too large" in result["message"]
+        assert str(tmp_path) not in result["message"]
         size = sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
         assert size < most
         (tmp_path / "x" / "more").write_bytes(bytes(most))
@@ -114,7 +114,7 @@ def test_a_training_ends_with_its_service_even_if_that_is_killed(tmp_path):
     assert Run(tmp_path / "x").newest() is not None  # and can be resumed
 
 
-def test_a_training_takes_no_modules_from_the_working_folder(tmp_path, monkeypatch):
+def test_a_training_imports_no_modules_from_the_working_folder(tmp_path, monkeypatch):
     (tmp_path / "tyro.py").write_text("open('executed', 'w').close()\nraise ImportError('not the real one')\n")
     monkeypatch.chdir(tmp_path)
     with service(tmp_path / "runs") as (_, client):
@@ -122,7 +122,7 @@ def test_a_training_takes_no_modules_from_the_working_folder(tmp_path, monkeypat
     assert not (tmp_path / "executed").exists()
 
 
-def test_what_a_training_refuses_names_no_paths(tmp_path):
+def test_errors_of_a_training_contain_no_paths(tmp_path):
     (tmp_path / "file").write_text("no folder")
     with service(tmp_path / "file" / "runs") as (_, client):
         answer = start(client, steps=3)
