@@ -37,8 +37,8 @@ def drawn_model(text: str) -> LanguageModel:
     model = LanguageModel(hidden=H)
     model.config_ = Config().with_options(hidden=H)
     vocabulary = CharVocabulary(text)
-    network = new_network(model.config_.network, len(vocabulary))
-    model._take(network, new_parameters(network, model.config_.network, 0), vocabulary, None)
+    network = new_network(model.config_, len(vocabulary))
+    model._take(network, new_parameters(network, model.config_, 0), vocabulary, None)
     return model
 
 

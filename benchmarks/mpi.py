@@ -158,7 +158,7 @@ def noise(path: Path, windows: int = 24) -> tuple[float, int, int]:
     small, large = task.batch, task.batch * windows
     one, many = float(np.mean(squares)), float(np.dot(total, total)) / windows**2
     true, spread = (large * many - small * one) / (large - small), (one - many) / (1 / small - 1 / large)
-    return spread / true, checkpoint.step, prepared.config.training.window
+    return spread / true, checkpoint.step, prepared.config.window
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------

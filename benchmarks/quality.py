@@ -177,7 +177,7 @@ def run(corpus: Corpus, data: Split, seed: int, who: str) -> dict[str, Any]:
         steps = model.n_iter_
     else:
         fitted, task = prepared(model, data.X, data.y)
-        steps, twin = round(fitted.config.training.epochs * task.steps_per_epoch), seeded(fitted, seed)
+        steps, twin = round(fitted.config.epochs * task.steps_per_epoch), seeded(fitted, seed)
         train(twin, task, steps, usual=who == "torch")
         with_numbers_of(twin, model)
     row = {"steps": steps, "seconds": time.perf_counter() - began, "examples": len(data.X_test)}

@@ -93,7 +93,7 @@ class Cells(nn.Module):
 class Twin(nn.Module):
     def __init__(self, fitted: Fitted) -> None:
         super().__init__()
-        self.fitted, self.network, c = fitted, fitted.network, fitted.config.network
+        self.fitted, self.network, c = fitted, fitted.network, fitted.config
         assert isinstance(self.network, HeadNetwork | EncoderDecoder)
         dropped = c.input_dropout, c.dropout
         reads = self.network.stack if isinstance(self.network, HeadNetwork) else self.network.encoder

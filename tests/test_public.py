@@ -9,7 +9,7 @@ import pytest
 
 import elman
 
-HEAVY = ("numba", "llvmlite", "scipy", "sklearn", "plotly", "safetensors", "pooch", "rich", "tyro", "requests")
+HEAVY = ("numba", "llvmlite", "scipy", "sklearn", "plotly", "safetensors", "pooch", "rich", "requests")
 
 
 def python(script: str) -> str:
@@ -82,4 +82,4 @@ from elman.models import LanguageModel
 model = LanguageModel(hidden=8, steps=1, batch_size=2, window=8).fit("hello " * 30)
 model.sample(5)
 """
-    assert not loaded_by(script) & {"sklearn", "plotly", "onnx", "tensorboardX", "starlette", "pooch", "rich", "tyro"}
+    assert not loaded_by(script) & {"sklearn", "plotly", "onnx", "tensorboardX", "starlette", "pooch", "rich"}

@@ -1,19 +1,32 @@
-"""Every choice with its default, one a line: the Python API, the flags and config.json are made from them."""
+"""The table of options: every option of every task once, with its type, default, bounds, tasks, cells and help.
 
+The flags of the command line, config.json, the search space of sweeps, what the service accepts for a training,
+docs/options.md and the arguments of the Python classes (models/signatures.py) are all made from it. After a change run
+`python scripts/generate`, which writes the last two anew.
+
+`resolve` gives the whole configuration for a task: the defaults that fit it, and what was chosen.
+
+>>> resolve("classify", {"cell": "gru"}).batch_size
+64
+"""
+
+# ruff: noqa: RUF009 - the defaults of the table are made by `option`
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import numbers
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
 
-Tokens = Literal["char", "byte", "word"]
-SequenceTokens = Literal["auto", "char", "byte", "word"]
+Task = Literal["lm", "classify", "regress", "tag", "generate", "translate"]
+Tokens = Literal["auto", "char", "byte", "word"]
 Pooling = Literal["last", "mean", "max"]
 CellName = Literal["rnn", "gru", "lstm"]
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
@@ -22,272 +35,493 @@ Optimizer = Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"]
 Schedule = Literal["constant", "step", "cosine", "plateau"]
 Dtype = Literal["float32", "float64"]
 
+ALL_TASKS: tuple[str, ...] = get_args(Task)
+SEQUENCE_TASKS = ALL_TASKS[1:]  # whose data are examples instead of one long text
+READING = ("classify", "regress", "tag", "translate")  # which read a sequence
+BUDGET = ("epochs", "steps", "seconds")
+GROUPS = {
+    "data": "what is read",
+    "network": "the network",
+    "budget": "how long it trains: give one of these",
+    "training": "how it is trained",
+    "optimizer": "the optimizer and its learning rate",
+    "record": "what is measured and saved",
+}
+LARGEST = 2**53  # not every larger whole number is a float
+
+
+class Range(NamedTuple):
+    """What a sweep searches where it is not told otherwise."""
+
+    low: float
+    high: float
+    log: bool = False  # search equal factors instead of equal differences
+    usual: bool = False  # searched unless --search names others
+
 
 @dataclass(frozen=True)
-class DataConfig:
-    tokens: Tokens = "char"  # what a token is
-    encoding: str = "utf-8"  # of the text file
-    keep_boilerplate: bool = False  # keep Project Gutenberg's header and footer
-    vocabulary_size: int = 20_000  # word tokens: at most this many different words
-    min_count: int = 2  # word tokens: keep those seen so often
-    validation_fraction: float = 0.1  # share of the text, at its end, that is held out to judge
-    test_fraction: float = 0.0  # share after that which training never looks at
+class Option:
+    """What the table says of one option besides its type and default, which are those of the field of Config."""
+
+    help: str
+    group: str = ""
+    above: float | None = None  # bounds of numbers
+    least: float | None = None
+    below: float | None = None
+    most: float | None = None
+    tasks: tuple[str, ...] = ALL_TASKS  # to which it applies
+    cells: tuple[str, ...] = get_args(CellName)
+    sweep: Range | None = None
+    first: bool = False  # one of the few that the help shows first
+    flag_tasks: tuple[str, ...] | None = None  # tasks that have the flag, if fewer: a file says it, or cannot
+    argument: bool = True  # of the estimators in Python; a language model takes all
+    service_most: float | None = None  # the largest value in a training that the service starts
+    service: bool = True  # whether such a training may set it
+    alias: str | None = None  # a second name for the flag
+    fixed: bool = False  # what a fitted model is made of: partial_fit cannot change it
+
+    def flags_of(self) -> tuple[str, ...]:
+        return self.tasks if self.flag_tasks is None else self.flag_tasks
 
 
+def option(default: Any, help: str, **facts: Any) -> Any:
+    """A field of the table.
+
+    Parameters
+    ----------
+    default : object
+        Its value unless a task's defaults or the user say otherwise.
+    help : str
+        What it is, in a few words, without its default.
+    **facts
+        The fields of `Option`.
+    """
+    return dataclasses.field(default=default, metadata={"option": Option(help, **facts)})
+
+
+_data = partial(option, group="data", fixed=True)
+_network = partial(option, group="network", fixed=True)
+_budget = partial(option, group="budget")
+_training = partial(option, group="training")
+_optimizer = partial(option, group="optimizer")
+_record = partial(option, group="record")
+
+
+# fmt: off
 @dataclass(frozen=True)
-class NetworkConfig:
-    hidden: int = 256  # units in each recurrent layer
-    layers: int = 1  # recurrent layers, one above the other
-    cell: CellName = "rnn"  # kind of recurrent cell
-    activation: Activation = "tanh"  # h = f(a)
-    dropout: float = 0.0  # share of each layer's output that is dropped in training
-    recurrent_init: RecurrentInit = "orthogonal"  # W_hh at the start
-    recurrent_init_scale: float = 1.0  # scale of W_hh at the start
-    input_init_scale: float = 0.3  # deviation of W_xh at the start
-    dtype: Dtype = "float32"  # of every number
+class Config:
+    """The value of every option; the defaults are those of a language model, `resolve` gives those of other tasks."""
 
+    tokens: Tokens = _data("char", "what a token is; auto: words if most strings have several, else characters",
+        tasks=("lm", *READING), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
+    target_tokens: Tokens = _data("auto", "what a token of the target is", tasks=("generate", "translate"))
+    encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
+    keep_boilerplate: bool = _data(False, "keep the header and footer of Project Gutenberg", tasks=("lm",),
+        service=False)
+    vocabulary_size: int = _data(20_000, "maximum number of different tokens; of characters all are kept", above=0,
+        service_most=20_000)
+    min_count: int = _data(2, "tokens seen less often are unknown; of characters all are kept", above=0)
+    unk_dropout: float = _data(0.25, "α: training reads a token that occurs c times as unknown with probability "
+        "α / (α + c)", tasks=READING, least=0, fixed=False)
+    standardize: bool = _data(True, "scale each feature to mean 0 and standard deviation 1", tasks=SEQUENCE_TASKS,
+        flag_tasks=())
+    validation_fraction: float = _data(0.1, "fraction held out to measure the loss during training: the end of a text, "
+        "or examples drawn at random", least=0, below=1, fixed=False)
+    test_fraction: float = _data(0.0, "fraction that training never reads; elman eval RUN measures it", least=0,
+        below=1, tasks=("lm",), fixed=False)
 
-@dataclass(frozen=True)
-class TrainingConfig:
-    batch_size: int = 64  # lanes of a text, or sequences, that are read side by side
-    window: int = 64  # T, steps from one update to the next
-    bptt_block: int | None = (
-        None  # k1, steps whose losses are backpropagated together (default: min(window, bptt_steps))
-    )
-    bptt_steps: int | None = None  # k2, how many steps back gradients go (default: the window)
-    optimizer: Optimizer = "adam"  # how a gradient becomes a step
-    learning_rate: float = 8e-3  # the highest one, after the warm-up
-    schedule: Schedule = "cosine"  # how the rate changes from there
-    warmup_steps: int = 100  # steps in which the rate rises from 0
-    final_rate_fraction: float = 0.01  # cosine: the last rate, as a share of the highest
-    decay_factor: float = 0.5  # step and plateau: what the rate is multiplied by
-    decay_every: int = 1000  # step: after so many steps each time
-    plateau_patience: int = 3  # plateau: after so many validations without a better one
-    beta1: float = 0.9  # decay of the first moment (adam, adamw); the momentum of optimizer momentum
-    beta2: float = 0.99  # decay of the second moment (adam, adamw, rmsprop)
-    epsilon: float = 1e-8  # added to the root of the second moment
-    weight_decay: float = 0.0  # pull of every parameter towards 0
-    clip_norm: float = 1.0  # longest gradient; 0 lets all pass
-    clip_value: float = 0.0  # largest entry of a gradient; 0 lets all pass
-    accumulate: int = 1  # batches whose gradients make one step
-    epochs: float | None = None  # budget: passes over the data
-    steps: int | None = None  # budget: updates
-    seconds: float | None = None  # budget: time, measured beforehand and turned into steps
-    validate_every: int = 250  # steps
-    patience: int | None = None  # stop after so many validations without a better one
-    save_every: int = 250  # steps from one checkpoint to the next
-    log_every: int = 10  # steps from one row of metrics.jsonl to the next
-    sample_every: int | None = None  # steps from one sample to the next
-    snapshot_every: int = 50  # steps from one point to roll back to, to the next
-    retries: int = 5  # how often a diverged run may go back and try a lower rate
-    seed: int = 0  # every random number follows from it
+    hidden: int = _network(256, "units of each recurrent layer and direction", above=0,
+        sweep=Range(32, 512, log=True, usual=True), first=True, service_most=512)
+    layers: int = _network(1, "number of recurrent layers", above=0, most=1000, sweep=Range(1, 3, usual=True),
+        first=True, service_most=4)
+    cell: CellName = _network("rnn", "kind of recurrent cell", first=True)
+    activation: Activation = _network("tanh", "activation function of the cell", cells=("rnn",))
+    bidirectional: bool = _network(False, "read in both directions", tasks=READING)
+    pooling: Pooling = _network("last", "how the states become one vector", tasks=("classify", "regress"))
+    embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", tasks=SEQUENCE_TASKS, least=0)
+    learned_state: bool = _network(False, "learn the initial state instead of starting from zeros", tasks=READING)
+    reverse_source: bool = _network(True, "read the source from its end", tasks=("translate",))
+    dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
+        sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
+    input_dropout: float = _network(0.0, "dropout on the inputs; a one-hot token is read as unknown", least=0, below=1,
+        tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
+    recurrent_dropout: float = _network(0.0, "dropout on the state that enters W_hh, the same units at every step",
+        least=0, below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
+    recurrent_init: RecurrentInit = _network("orthogonal", "initialization of W_hh")
+    recurrent_init_scale: float = _network(1.0, "scale of W_hh at the start", above=0, sweep=Range(0.5, 1.5))
+    input_init_scale: float = _network(0.3, "standard deviation of W_xh at the start", above=0, tasks=("lm",),
+        sweep=Range(0.03, 1.0, log=True))
+    dtype: Dtype = _network("float32", "floating-point type of the parameters and of all computation")
+
+    epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
+    steps: int | None = _budget(None, "updates of the parameters", above=0)
+    seconds: float | None = _budget(None, "time for training; a short measurement turns it into steps", above=0,
+        first=True, service_most=600)
+
+    batch_size: int = _training(64, "sequences, or streams of the text, in one batch", above=0,
+        sweep=Range(16, 256, log=True, usual=True), first=True, service_most=256)
+    window: int = _training(64, "time steps between two updates (T)", above=0, tasks=("lm",),
+        sweep=Range(16, 256, log=True, usual=True), service_most=512)
+    bptt_block: int | None = _training(None, "steps whose losses are backpropagated together (k1; default: "
+        "the smaller of window and bptt_steps)", above=0, tasks=("lm",), sweep=Range(1, 64, log=True))
+    bptt_steps: int | None = _training(None, "steps that a gradient goes back at most (k2; default: the window)",
+        above=0, tasks=("lm",), sweep=Range(1, 256, log=True))
+    accumulate: int = _training(1, "batches whose gradients are summed for one update", above=0, sweep=Range(1, 4),
+        service_most=16)  # a training is asked to stop between steps: one must not take minutes
+    clip_norm: float = _training(1.0, "maximum gradient norm; 0 disables clipping", least=0,
+        sweep=Range(0.1, 10.0, log=True))
+    clip_value: float = _training(0.0, "maximum absolute value of a gradient's entries; 0 disables clipping", least=0,
+        sweep=Range(0.01, 10.0, log=True))
+    patience: int | None = _training(None, "stop after this many validations without improvement", above=0)
+    retries: int = _training(5, "times that a diverged training may restart from a snapshot at a lower rate", least=0)
+    seed: int = _training(0, "seed of all random numbers", least=0, argument=False, sweep=Range(0, 9), first=True)
+
+    optimizer: Optimizer = _optimizer("adam", "optimizer")
+    learning_rate: float = _optimizer(8e-3, "highest learning rate, reached after the warm-up", above=0,
+        sweep=Range(5e-4, 3e-2, log=True, usual=True), first=True, alias="lr")
+    schedule: Schedule = _optimizer("cosine", "how the learning rate falls after the warm-up")
+    warmup_steps: int = _optimizer(100, "steps over which the learning rate rises from 0", least=0,
+        sweep=Range(0, 500))
+    final_rate_fraction: float = _optimizer(0.01, "cosine: the last learning rate as a fraction of the highest",
+        least=0, most=1, sweep=Range(1e-3, 1.0, log=True))
+    decay_factor: float = _optimizer(0.5, "step and plateau: factor of each reduction of the learning rate",
+        least=0, most=1, sweep=Range(0.1, 0.9))
+    decay_every: int = _optimizer(1000, "step: steps between two reductions", above=0,
+        sweep=Range(100, 5000, log=True))
+    plateau_patience: int = _optimizer(3, "plateau: validations without improvement before a reduction", above=0,
+        sweep=Range(1, 10))
+    beta1: float = _optimizer(0.9, "decay of the first moment (adam, adamw), or the momentum of momentum", least=0,
+        below=1, sweep=Range(0.5, 0.99))
+    beta2: float = _optimizer(0.99, "decay of the second moment (adam, adamw, rmsprop)", least=0, below=1,
+        sweep=Range(0.9, 0.9999))
+    epsilon: float = _optimizer(1e-8, "added to the root of the second moment", above=0,
+        sweep=Range(1e-10, 1e-5, log=True))
+    weight_decay: float = _optimizer(0.0, "L2 penalty; with adamw decoupled weight decay", least=0,
+        sweep=Range(1e-6, 1e-1, log=True))
+
+    validate_every: int = _record(250, "steps between two validations; with examples at most an epoch", above=0)
+    save_every: int = _record(250, "steps between two checkpoints", above=0, argument=False)
+    log_every: int = _record(10, "steps between two rows of metrics.jsonl", above=0, argument=False)
+    sample_every: int | None = _record(None, "steps between two samples that are shown", above=0, argument=False,
+        tasks=("lm", "generate"))
+    snapshot_every: int = _record(50, "steps between two snapshots to which a diverged training returns", above=0,
+        argument=False)
+    # fmt: on
 
     @property
     def k1(self) -> int:
+        """Steps whose losses are backpropagated together."""
         return self.bptt_block or min(self.window, self.k2)
 
     @property
     def k2(self) -> int:
+        """Steps that a gradient goes back at most."""
         return self.bptt_steps or self.window
 
+    @property
+    def data(self) -> Config:
+        return self
 
-@dataclass(frozen=True)
-class SequenceDataConfig:
-    tokens: SequenceTokens = "auto"  # of the strings that are read; auto: words where there are two or more
-    target_tokens: SequenceTokens = "auto"  # of the strings that are written
-    encoding: str = "utf-8"  # of the file
-    vocabulary_size: int = 20_000  # at most this many different tokens
-    min_count: int = 1  # keep those seen so often
-    unk_dropout: float = 0.25  # α: in training a token seen c times is read as unknown with probability α / (α + c)
-    standardize: bool = True  # numbers: each feature is brought to mean 0 and deviation 1; else it is taken as it is
-    validation_fraction: float = 0.1  # share of the examples, drawn at random, that is held out to judge
+    @property
+    def network(self) -> Config:
+        return self
 
+    @property
+    def training(self) -> Config:
+        return self
 
-@dataclass(frozen=True)
-class SequenceNetworkConfig:
-    hidden: int = 128  # units in each recurrent layer, and direction
-    layers: int = 1  # recurrent layers, one above the other
-    bidirectional: bool = False  # read from both ends
-    pooling: Pooling = "last"  # classify and regress: what of the states is judged
-    embedding: int = 0  # width of a token's vector; 0: a token is its one-hot row
-    learned_state: bool = False  # learn the state at the start instead of taking zeros
-    reverse_source: bool = True  # translate: read the source from its end
-    cell: CellName = "rnn"  # kind of recurrent cell
-    activation: Activation = "tanh"  # h = f(a)
-    dropout: float = 0.0  # share of each layer's output that is dropped in training
-    input_dropout: float = 0.0  # share of the inputs; one-hot tokens become unknown
-    recurrent_dropout: float = 0.0  # share of the state that enters W_hh, the same units at all steps
-    recurrent_init: RecurrentInit = "orthogonal"  # W_hh at the start
-    recurrent_init_scale: float = 1.0  # scale of W_hh at the start
-    dtype: Dtype = "float32"  # of every number
+    def with_options(self, **options: Any) -> Config:
+        """A checked copy with some options replaced.
 
-
-@dataclass(frozen=True)
-class Parts:
-    """A config in parts, each a dataclass; no field's name occurs twice."""
-
-    def with_options(self, **options: Any) -> Self:
-        """A copy with fields of any of its parts replaced, by their bare names."""
-        parts = {}
-        options = {name: _plain(value) for name, value in options.items()}
-        for part in dataclasses.fields(self):
-            old = getattr(self, part.name)
-            names = {field.name for field in dataclasses.fields(old)}
-            parts[part.name] = dataclasses.replace(old, **{n: options.pop(n) for n in list(options) if n in names})
-        if options:
-            raise UnknownNameError("option", expected=f"one of {', '.join(self.options())}", got=", ".join(options))
-        return check(type(self)(**parts))
+        >>> Config().with_options(hidden=32).hidden
+        32
+        """
+        return check(dataclasses.replace(self, **_known(options)))
 
     def options(self) -> dict[str, Any]:
-        """All fields of all parts, by their bare names."""
-        parts = dataclasses.asdict(self)
-        return {name: value for part in parts.values() for name, value in part.items()}
+        """All options with their values.
+
+        >>> Config().options()["hidden"]
+        256
+        """
+        return {name: getattr(self, name) for name in OPTIONS}
 
 
-C = TypeVar("C", bound=Parts)
+DataConfig = Config
+NetworkConfig = Config
+TrainingConfig = Config
+SequenceConfig = Config
+SequenceDataConfig = Config
+SequenceNetworkConfig = Config
+OPTIONS: dict[str, Option] = {field.name: field.metadata["option"] for field in dataclasses.fields(Config)}
 
+# -- defaults that fit ------------------------------------------------------------------------------------------------
 
-@dataclass(frozen=True)
-class Config(Parts):
-    """A language model and its training, whole."""
-
-    data: DataConfig = dataclasses.field(default_factory=DataConfig)
-    network: NetworkConfig = dataclasses.field(default_factory=NetworkConfig)
-    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
-
-
-@dataclass(frozen=True)
-class SequenceConfig(Parts):
-    """A model of whole sequences and its training."""
-
-    data: SequenceDataConfig = dataclasses.field(default_factory=SequenceDataConfig)
-    network: SequenceNetworkConfig = dataclasses.field(default_factory=SequenceNetworkConfig)
-    training: TrainingConfig = dataclasses.field(default_factory=TrainingConfig)
-
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "large": {"hidden": 512, "dropout": 0.1, "learning_rate": 7.5e-3, "epochs": 18},
-    "tiny": {"hidden": 64, "batch_size": 16, "window": 32, "epochs": 5},
-}
-
-_SEQUENCES = {"batch_size": 32, "learning_rate": 2e-3, "warmup_steps": 50, "epochs": 15}
-TASKS: dict[str, dict[str, Any]] = {  # the defaults of each shape, where they differ from those above
+_SEQUENCES: dict[str, Any] = {
+    "tokens": "auto", "min_count": 1, "hidden": 128, "batch_size": 32, "learning_rate": 2e-3, "warmup_steps": 50,
+    "epochs": 15,
+}  # fmt: skip
+TASKS: dict[str, dict[str, Any]] = {  # defaults of the tasks that read examples, where they differ from Config's
     "classify": {**_SEQUENCES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},
     "regress": {**_SEQUENCES},
     "tag": {**_SEQUENCES, "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
             "recurrent_dropout": 0.2, "unk_dropout": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
-    "translate": {**_SEQUENCES, "hidden": 256, "dropout": 0.2, "batch_size": 64, "learning_rate": 2e-3, "epochs": 10},
+    "translate": {**_SEQUENCES, "hidden": 256, "dropout": 0.2, "batch_size": 64, "epochs": 10},
 }  # fmt: skip
-
-POSITIVE = {"vocabulary_size", "min_count", "hidden", "layers", "batch_size", "window", "bptt_block", "bptt_steps",
-            "decay_every", "plateau_patience", "accumulate", "epochs", "steps", "seconds", "validate_every",
-            "patience", "save_every", "log_every", "sample_every", "snapshot_every", "learning_rate",
-            "recurrent_init_scale", "input_init_scale", "epsilon"}  # fmt: skip
-FROM_ZERO = {"clip_norm", "clip_value", "warmup_steps", "weight_decay", "retries", "seed", "decay_factor",
-             "final_rate_fraction", "embedding", "unk_dropout"}  # fmt: skip
-BELOW_ONE = {"validation_fraction", "test_fraction", "dropout", "input_dropout", "recurrent_dropout", "beta1",
-             "beta2"}  # fmt: skip
-UP_TO_ONE = {"decay_factor", "final_rate_fraction"}
-MOST_LAYERS = 1000
-LARGEST = 2**53  # above it not every whole number is a float
+DEFAULT_EPOCHS = 15.0  # of a language model
+PRESETS: dict[str, dict[str, Any]] = {  # of a language model
+    "default": {},
+    "large": {"hidden": 512, "dropout": 0.1, "learning_rate": 7.5e-3, "epochs": 18},
+    "tiny": {"hidden": 64, "batch_size": 16, "window": 32, "epochs": 5},
+}
 
 
-def check(config: C) -> C:
-    """The config itself, if every value makes sense."""
-    for part in dataclasses.fields(config):
-        values = getattr(config, part.name)
-        hints = _hints(type(values))
-        for field in dataclasses.fields(values):
-            _check_value(field.name, getattr(values, field.name), hints[field.name])
-    training: TrainingConfig = config.training  # type: ignore[attr-defined]
-    block, reach = training.k1, training.k2
-    if block > training.window:
-        raise RangeError("bptt_block", expected=f"at most the window, {training.window}", got=block)
-    if reach < block:
-        raise RangeError("bptt_steps", expected=f"at least bptt_block, {block}", got=reach)
-    network = config.network  # type: ignore[attr-defined]
-    if network.cell != "rnn" and network.activation != "tanh":
-        raise ArgumentError(
-            "activation", expected=f"tanh: the gates of cell {network.cell} have activations of their own",
-            got=repr(network.activation), do="Leave activation out, or choose cell rnn",
-        )  # fmt: skip
-    budgets = [name for name in ("epochs", "steps", "seconds") if getattr(training, name) is not None]
-    if len(budgets) > 1:
+class DataForm(NamedTuple):
+    """What the data look like, as far as defaults depend on it."""
+
+    kind: str  # char, byte, word, list or numbers
+    examples: int  # or 1 for a text
+    length: float  # mean length in steps
+    classes: int = 0  # of labels, or 0
+
+
+Rule = Callable[[str, str, DataForm | None], dict[str, Any]]
+RULES: tuple[Rule, ...] = (  # defaults by task, cell and form of data; a later one wins
+    lambda task, cell, form: TASKS.get(task, {}),
+)
+
+
+def defaults(task: str, cell: str = "rnn", form: DataForm | None = None) -> dict[str, Any]:
+    """The defaults of a task, for a cell and a form of data.
+
+    >>> defaults("tag")["bidirectional"]
+    True
+    """
+    found = Config().options() | {"epochs": DEFAULT_EPOCHS}
+    for rule in RULES:
+        found |= rule(task, cell, form)
+    return found
+
+
+def resolve(
+    task: str = "lm",
+    options: Mapping[str, Any] | None = None,
+    *,
+    form: DataForm | None = None,
+    preset: str = "default",
+) -> Config:
+    """The whole configuration: what was chosen, else the preset's values, else the defaults that fit.
+
+    Parameters
+    ----------
+    task : str
+        One of lm, classify, regress, tag, generate and translate.
+    options : mapping, optional
+        What was chosen, by name. None for epochs, steps and seconds means not chosen.
+    form : DataForm, optional
+        What the data look like, where the defaults depend on it.
+    preset : str
+        One of `PRESETS`; a language model's.
+
+    Returns
+    -------
+    Config
+        Checked, with a value for every option. One of epochs, steps and seconds is set.
+
+    Examples
+    --------
+    >>> config = resolve("classify", {"steps": 100})
+    >>> config.hidden, config.epochs, config.steps
+    (192, None, 100)
+    """
+    if task not in ALL_TASKS:
+        raise UnknownNameError("task", expected=f"one of {', '.join(ALL_TASKS)}", got=repr(task))
+    if preset not in PRESETS:
+        raise UnknownNameError("preset", expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
+    given = {name: value for name, value in _known(options or {}).items() if name not in BUDGET or value is not None}
+    for name in given:
+        if task not in OPTIONS[name].tasks:
+            raise ArgumentError(f"{name} does not apply to task {task}", do=f"It is for {applies_to(name)}.")
+    found = defaults(task, str(given.get("cell", "rnn")), form)
+    chosen = (PRESETS[preset] if task == "lm" else {}) | given
+    if set(BUDGET) & set(given):
+        chosen = {name: value for name, value in chosen.items() if name not in BUDGET or name in given}
+    if set(BUDGET) & set(chosen):
+        found |= dict.fromkeys(BUDGET)
+    if task == "lm" and chosen.get("tokens") == "auto":
+        chosen["tokens"] = "char"
+    return check(Config(**found | chosen))
+
+
+def applies_to(name: str) -> str:
+    """The tasks of an option, for a message: `classify and regress`.
+
+    >>> applies_to("pooling")
+    'classify and regress'
+    """
+    tasks = OPTIONS[name].tasks
+    if len(others := [task for task in ALL_TASKS if task not in tasks]) == 1:
+        return f"all tasks but {others[0]}"
+    return " and ".join([", ".join(tasks[:-1]), tasks[-1]]) if tasks[1:] else tasks[0]
+
+
+def suggestion(name: str, names: Iterable[str]) -> str | None:
+    """The name that was probably meant: one that begins with what was given comes first.
+
+    >>> suggestion("second", ["sigmoid", "seed", "seconds"])
+    'seconds'
+    """
+    known = sorted(names, key=len)
+    starts = [other for other in known if other.startswith(name)] if len(name) > 2 else []
+    return next(iter(starts or difflib.get_close_matches(name, known, 1, 0.7)), None)
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def check(config: Config) -> Config:
+    """The config itself, if every value is valid; else ArgumentError."""
+    for name in OPTIONS:
+        check_value(name, getattr(config, name))
+    if config.k1 > config.window:
+        raise RangeError("bptt_block", expected=f"at most the window, {config.window}", got=config.k1)
+    if config.k2 < config.k1:
+        raise RangeError("bptt_steps", expected=f"at least bptt_block, {config.k1}", got=config.k2)
+    for name, facts in OPTIONS.items():
+        value, usual = getattr(config, name), getattr(Config, name, None)
+        if config.cell in get_args(CellName) and config.cell not in facts.cells and value != usual:
+            raise ArgumentError(
+                name,
+                expected=f"{usual}: cell {config.cell} does not use it",
+                got=repr(value),
+                do=f"Leave {name} out, or choose cell {' or '.join(facts.cells)}",
+            )
+    if len(budgets := [name for name in BUDGET if getattr(config, name) is not None]) > 1:
         raise ArgumentError("budget", expected="one of epochs, steps and seconds", got=" and ".join(budgets))
     return config
 
 
-_hints: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
+def kind_of(name: str) -> tuple[Any, bool]:
+    """The type of an option, without None, and whether it may be None.
 
-
-def is_whole(value: object) -> bool:
-    """A whole number, Python's or NumPy's."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
-
-
-def is_real(value: object) -> bool:
-    """Any number on the line."""
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers, which a search over options hands in, as Python's."""
-    if type(value).__name__ in ("bool", "bool_"):  # NumPy itself is not imported: the command line is light
-        return bool(value)
-    return int(value) if is_whole(value) else float(value) if is_real(value) else value
-
-
-def _check_value(name: str, value: Any, hint: Any) -> None:
+    >>> kind_of("steps")
+    (<class 'int'>, True)
+    """
+    hint = _hints()[name]
     kinds = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
-    if value is None and NoneType in kinds:
+    return kinds[0], NoneType in kinds
+
+
+def choices_of(name: str) -> tuple[str, ...]:
+    """The values of an option that is one of a few names; empty for others.
+
+    >>> choices_of("cell")
+    ('rnn', 'gru', 'lstm')
+    """
+    kind, _ = kind_of(name)
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Config)
+
+
+def check_value(name: str, value: Any) -> None:
+    """Raise ArgumentError unless an option may have this value."""
+    kind, optional = kind_of(name)
+    if value is None and optional:
         return
-    kind = kinds[0]
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            raise UnknownNameError(name, expected=f"one of {', '.join(get_args(kind))}", got=repr(value))
+    if choices := choices_of(name):
+        if value not in choices:
+            raise UnknownNameError(name, expected=f"one of {', '.join(choices)}", got=repr(value))
         return
     wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
     fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
     if not fits or (isinstance(value, bool) and kind is not bool):
         raise ArgumentError(name, expected=wanted, got=repr(value))
-    if kind in (bool, str):
-        return
+    if kind not in (bool, str):
+        _check_bounds(name, value, wanted)
+
+
+def _check_bounds(name: str, value: float, wanted: str) -> None:
     if value != value or abs(value) > LARGEST:
         raise RangeError(name, expected=f"{wanted} up to 2^53", got=value)
-    if name == "layers" and value > MOST_LAYERS:
-        raise RangeError(name, expected=f"at most {MOST_LAYERS}", got=value)
-    for names, bound, right in (
-        (POSITIVE, "above 0", value > 0),
-        (FROM_ZERO | BELOW_ONE, "0 or more", value >= 0),
-        (BELOW_ONE, "below 1", value < 1),
-        (UP_TO_ONE, "at most 1", value <= 1),
+    facts = OPTIONS[name]
+    for bound, text, holds in (
+        (facts.above, "above {:g}", operator.gt),
+        (facts.least, "of {:g} or more", operator.ge),
+        (facts.below, "below {:g}", operator.lt),
+        (facts.most, "of at most {:g}", operator.le),
     ):
-        if name in names and not right:
-            raise RangeError(name, expected=f"{wanted} {bound}", got=value)
+        if bound is not None and not holds(value, bound):
+            raise RangeError(name, expected=f"{wanted} {text.format(bound)}", got=value)
 
 
-def to_json(config: Parts) -> dict[str, Any]:
-    return dataclasses.asdict(config)
+def is_whole(value: object) -> bool:
+    """Whether a value is a whole number, Python's or NumPy's."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def from_json(value: object, whole: type[C] = Config) -> C:  # type: ignore[assignment]
+def is_real(value: object) -> bool:
+    """Whether a value is a real number, Python's or NumPy's."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _known(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with NumPy's numbers, which a search hands in, as Python's; an unknown name is an error."""
+    for name in options:
+        if name not in OPTIONS:
+            near = suggestion(name, OPTIONS)
+            expected = None if near else f"one of {', '.join(OPTIONS)}"
+            do = f"Did you mean {near}?" if near else None
+            raise UnknownNameError("option", expected=expected, got=name, do=do)
+    return {name: _plain(value) for name, value in options.items()}
+
+
+def _plain(value: Any) -> Any:
+    if type(value).__name__ in ("bool", "bool_"):  # NumPy itself is not imported: the command line is light
+        return bool(value)
+    return int(value) if is_whole(value) else float(value) if is_real(value) else value
+
+
+# -- config.json ------------------------------------------------------------------------------------------------------
+
+
+def to_json(config: Config) -> dict[str, Any]:
+    """What config.json keeps: every option with its value."""
+    return config.options()
+
+
+def from_json(value: object) -> Config:
     """The config that to_json wrote; CheckpointError for anything else."""
     if not isinstance(value, Mapping):
         raise CheckpointError("config", expected="an object", got=type(value).__name__)
-    parts = {}
-    for part in dataclasses.fields(whole):
-        kind = _hints(whole)[part.name]
-        given = value.get(part.name)
-        names = {field.name for field in dataclasses.fields(kind)}
-        if not isinstance(given, Mapping) or set(given) != names:
-            odd = sorted(set(given) ^ names) if isinstance(given, Mapping) else type(given).__name__
-            raise CheckpointError(f"config, {part.name}", expected=f"the fields {sorted(names)}", got=f"besides: {odd}")
-        parts[part.name] = kind(**given)
+    if odd := sorted(set(value) ^ set(OPTIONS)):
+        missing = [name for name in OPTIONS if name not in value]
+        what = "missing options" if missing else "unknown options"
+        raise CheckpointError(f"config: {what}", expected="those of this version", got=", ".join(map(str, odd))[:200])
     try:
-        return check(whole(**parts))
-    except CheckpointError:
-        raise
+        return check(Config(**value))
     except ArgumentError as error:
         raise CheckpointError(f"config: {error}") from None
+
+
+# -- the service ------------------------------------------------------------------------------------------------------
+
+
+def check_for_service(options: Mapping[str, Any], task: str = "lm") -> Config:
+    """The configuration of a training that the service starts; ArgumentError if a client may not ask for it.
+
+    Options about files are refused, and numbers above `Option.service_most`.
+    """
+    for name in _known(options):
+        if not OPTIONS[name].service:
+            raise ArgumentError(f"{name} is about files, and the service reads none")
+    config = resolve(task, options)
+    for name, facts in OPTIONS.items():
+        value = getattr(config, name)
+        if facts.service_most is not None and value is not None and value > facts.service_most:
+            raise RangeError(name, expected=f"at most {facts.service_most:g}: this is for small trainings", got=value)
+    return config

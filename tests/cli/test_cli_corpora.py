@@ -80,7 +80,7 @@ def test_training_on_much_text_is_judged_by_a_part_and_says_so(elman, books, mon
 
     monkeypatch.setattr(language_run, "MOST_JUDGED", 100)
     out = elman("train", books, *SMALL, "--steps", 3).out
-    assert "Training is judged by the first 100 of those; elman eval judges all." in out
+    assert "Validation reads the first 100 of them; elman eval reads all." in out
     shutil.rmtree("run")
     monkeypatch.setattr(language_run, "MOST_JUDGED", 10_000)
     assert "judged by the first" not in elman("train", books, *SMALL, "--steps", 3).out

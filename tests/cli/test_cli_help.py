@@ -11,11 +11,7 @@ import pytest
 
 from elman.cli.flags import parse
 from elman.cli.main import COMMANDS
-from elman.cli.train_sequences import MEANS
-from elman.config import PRESETS, TASKS
-from elman.models.language_run import DEFAULT_EPOCHS
-
-BOX = re.compile("[│╭╰─]")
+from elman.config import OPTIONS, PRESETS, defaults
 
 
 def examples(page):
@@ -57,55 +53,72 @@ def test_the_examples_of_a_help_are_commands(elman, name):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_flag_is_explained_and_no_default_says_nothing(elman, name):
     out = elman(name, "--help").out
-    flat = re.sub(r"\s+", " ", BOX.sub(" ", out))
-    assert "None" not in flat
-    assert "(default: False)" not in flat
-    assert "(default: '')" not in flat
+    text = flat(out)
+    assert "None" not in text
+    assert "(default: False)" not in text
+    assert "(default: )" not in text
     module, kind = COMMANDS[name][0].split(":")
-    for flag in set(re.findall(r"--[a-z][a-z0-9-]+", flat)) - {"--help"}:
-        assert re.search(rf"{flag}\b[^-]* \w\w", flat)
+    for flag in set(re.findall(r"--[a-z][a-z0-9-]+", text)) - {"--help"}:
+        assert re.search(rf"{flag}\b[^-]* \w\w", text)
     assert getattr(import_module(module), kind).__doc__
 
 
+def flat(page):
+    return re.sub(r"\s+", " ", page)
+
+
+def listed(elman, *words):
+    """The flags of a page of help, as they are listed."""
+    page = elman("train", *words, "--help").out.partition("usage:")[2]
+    return set(re.findall(r"(?:^ *|, )(--[a-z0-9-]+)", page, re.MULTILINE))
+
+
 def test_defaults_that_say_something_are_shown(elman):
-    out = elman("train", "--help").out
-    assert "units in each recurrent layer (default: 256)" in out
-    assert re.search(r"--lr FLOAT, --learning-rate FLOAT", out)
-    assert re.search(r"RUN +a run made by elman train", elman("sample", "--help").out)
+    out = flat(elman("train", "--help").out)
+    assert "--hidden INT units of each recurrent layer and direction (default: 256)" in out
+    assert "--lr NUMBER, --learning-rate NUMBER highest learning rate" in out
+    assert "RUN a run made by elman train" in flat(elman("sample", "--help").out)
+
+
+def test_the_ten_options_that_most_people_need_come_first(elman):
+    page = elman("train", "--help").out.partition("the options that most people need:")[2]
+    section = page.partition("\n\n")[0]
+    assert len([line for line in section.splitlines() if line.startswith("  --")]) == 10
+    assert all(flag in section for flag in ("--hidden", "--cell", "--epochs", "--seconds", "--learning-rate"))
+
+
+@pytest.mark.parametrize("task", ["lm", "classify", "tag", "generate", "translate"])
+def test_the_defaults_shown_are_those_of_the_task(elman, task):
+    out, usual = flat(elman("train", "--task", task, "--help").out), defaults(task)
+    for name in ("hidden", "batch_size", "learning_rate", "epochs", "dropout"):
+        assert f"{OPTIONS[name].help} (default: {usual[name]:g})" in out
 
 
 def test_the_defaults_shown_are_those_of_the_preset(elman):
-    out = elman("train", "--preset", "large", "--help").out
-    assert f"units in each recurrent layer (default: {PRESETS['large']['hidden']})" in out
-    assert f"(default: {PRESETS['large']['epochs']:g}" in out
+    out = flat(elman("train", "--preset", "large", "--help").out)
+    for name, value in PRESETS["large"].items():
+        assert f"{OPTIONS[name].help} (default: {value:g})" in out
 
 
-def test_one_number_of_epochs_is_the_default(elman):
-    said = f"Without a budget or a preset {DEFAULT_EPOCHS} epochs are taken."
-    for words, epochs in ([], None), (["--preset", "large"], PRESETS["large"]), (["--task", "tag"], TASKS["tag"]):
-        flat = re.sub(r"\s+", " ", BOX.sub(" ", elman("train", *words, "--help").out))
-        shown = "" if epochs is None else f" (default: {epochs['epochs']:g})"
-        assert f"passes over the data{shown} --steps" in re.sub(r"(?<=--steps) INT", "", flat)
-        assert (said in flat) == ("--task" not in words)
-
-
-@pytest.mark.parametrize("task", ["classify", "tag", "generate", "translate"])
+@pytest.mark.parametrize("task", ["lm", "classify", "tag", "generate", "translate"])
 def test_the_help_of_a_task_lists_the_flags_that_it_takes_and_no_others(elman, task):
-    def listed(*words):
-        page = elman("train", *words, "--help").out.partition("usage:")[2]
-        return set(re.findall(r"(?:^[^\w-]*|, )(--[a-z0-9-]+)", page, re.MULTILINE))
+    flags = listed(elman, "--task", task)
+    for name, option in OPTIONS.items():
+        flag = f"--{name.replace('_', '-')}"
+        assert (flag in flags or flag.replace("--", "--no-") in flags) == (task in option.flags_of())
 
-    flags = listed("--task", task)
-    assert {"--hidden", "--lr", "--learning-rate", "--epochs", "--validation-fraction"} <= flags
-    known = {"--window", "--bptt-block", "--bptt-steps", "--preset", *(f"--{name}" for name in MEANS)}
-    turned_off = {flag for flag in known if flag.replace("--", "--no-") in flags}
-    taken = sorted((flags | turned_off) - {"--help", "--resume", "--task"})
-    # the values are looked at once every flag has been let through, and a switch takes none
-    assert "takes no value" in elman("train", "--task", task, *(f"{flag}=1" for flag in taken)).err
-    for flag in sorted(known - flags - turned_off):
-        refused = elman("train", "--task", task, f"{flag}=1").err
-        assert "means nothing" in refused or "for language models only" in refused
-    assert {"--window", "--bptt-block", "--bptt-steps"} <= listed()  # of a language model, also after another task's
+
+@pytest.mark.parametrize("task", ["lm", "classify", "tag", "generate", "translate"])
+def test_a_flag_of_another_task_is_refused_by_name(elman, text, task):
+    for name, option in OPTIONS.items():
+        if option.flags_of() and task not in option.flags_of():
+            value = {str: "auto", int: "1", float: "0.5"}.get(type(defaults("tag")[name]))
+            value = {"pooling": "mean", "sample_every": "1", "bptt_block": "1", "bptt_steps": "1"}.get(name, value)
+            flag = f"--{name.replace('_', '-')}"
+            status, _, err = elman("train", text, "--task", task, *([flag] if value is None else [flag, value]))
+            assert (status, err.partition(".")[0].removesuffix(" from a file")) == (
+                2, f"elman: {flag} does not apply to --task {task}"
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("columns", [60, 90])

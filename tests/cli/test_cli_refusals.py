@@ -93,8 +93,8 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--seed", "-1"], "seed: .*0 or more"),
     (["--bptt-block", "65"], "bptt_block: .*at most the window, 64, got 65"),
     (["--bptt-steps", "3", "--bptt-block", "5"], "bptt_steps: .*at least bptt_block, 5, got 3"),
-    (["--steps", "2", "--epochs", "3"], "one of epochs, steps and seconds, got epochs and steps"),
-    (["--steps", "2", "--seconds", "3"], "got steps and seconds"),
+    (["--steps", "2", "--epochs", "3"], "one of --epochs, --steps and --seconds, got --epochs and --steps"),
+    (["--steps", "2", "--seconds", "3"], "got --steps and --seconds"),
     (["--validation-fraction", "0.999"], r"--validation-fraction|shorter than a window"),
     (["--validation-fraction", "0.99999"], "something left for training"),
     (["--validation-fraction", "0.5", "--test-fraction", "0.5"], "something left for training"),
@@ -106,7 +106,7 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--threads", "0"], "threads: expected 1 or more"),
     (["--encoding", "utf-9"], "encoding: .*'utf-9'"),
     (["--encoding", "undefined"], "encoding: expected a text encoding that Python knows.*, got 'undefined'"),
-    (["--tokens", "letter"], "^elman: --tokens: expected one of char, byte, word, got 'letter'. elman train --help"),
+    (["--tokens", "letter"], "^elman: --tokens: expected one of auto, char, byte, word, got 'letter'. elman"),
     (["--hidden", "many"], "^elman: --hidden: expected a whole number, got 'many'. elman train --help tells more. $"),
     (["--hidden", "2.5"], "--hidden: expected a whole number, got '2.5'"),
     (["--hidden"], "^elman: --hidden: expected a value, got none"),
@@ -169,9 +169,9 @@ def test_samples_that_cannot_be_written(refused, run, words, message):
 
 @pytest.mark.parametrize(("words", "message"), [
     ([], "^elman: SOURCE is missing. elman eval --help tells more"),
-    (["cat.txt", "dog.txt"], "^elman: 'dog.txt' is one word too many for elman eval"),
-    (["cat.txt", "a dog, or two"], "^elman: 'a dog, or two' is one word too many for elman eval"),
-    (["dog house", "dog"], "^elman: 'dog' is one word too many for elman eval"),
+    (["cat.txt", "dog.txt"], "^elman: elman eval: 'dog.txt' is one argument too many"),
+    (["cat.txt", "a dog, or two"], "^elman: elman eval: 'a dog, or two' is one argument too many"),
+    (["dog house", "dog"], "^elman: elman eval: 'dog' is one argument too many"),
     (["missing.txt"], "no file and no corpus named"),
     (["zebra.txt"], "'Z', 'b', 'r'.*--unknown skip"),
     (["strange.txt", "--unknown", "skip"], "'strange.txt' has nothing that the vocabulary"),
@@ -248,7 +248,7 @@ def test_a_place_that_is_no_run(refused, files, words, place, message):
     (["path", "prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
     (["fetch", "prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
     (["fetch", "pride-and-prejudice"], "could not be fetched: no connection"),
-    (["delete"], "^elman: action: expected one of list, path, fetch, got 'delete'"),
+    (["delete"], "^elman: ACTION: expected one of list, path, fetch, got 'delete'"),
 ])  # fmt: skip
 def test_corpora_that_are_not_there(refused, words, message):
     refused(["data", *words], message)

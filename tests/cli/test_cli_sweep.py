@@ -18,7 +18,7 @@ import pytest
 
 from elman.cli.flags import parse
 from elman.cli.train import Train
-from elman.config import Config
+from elman.config import Config, resolve
 from elman.kernels import KERNELS
 from elman.kernels.compile import FOLDER
 from elman.models.sweep import flags
@@ -100,7 +100,7 @@ def test_flags_are_the_config(elman):
     changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "bptt_steps": 2}
     config = Config().with_options(**changed, learning_rate=1 / 3, optimizer="adamw", window=5)
     read = parse(Train, "train", ["x.txt", *flags(config)])
-    assert Config(read.data, read.network, read.training) == config
+    assert resolve("lm", read.options) == config
     assert flags(Config()) == []
 
 
@@ -177,8 +177,8 @@ def test_ctrl_c_stops_and_says_how_to_go_on(text):
     (["--search", "lr", "--lr", "0.1"], "not as a flag of its own, got learning_rate"),
     (["--search", "tokens=char,byte"], "cannot be compared"),
     (["--validation-fraction", "0"], "validation_fraction: a sweep is judged by it"),
-    (["--resume", "run"], "the same command is run again"),
-    (["--steps", "3", "--epochs", "3"], "one of epochs, steps and seconds"),
+    (["--resume", "run"], "elman sweep has no flag --resume"),
+    (["--steps", "3", "--epochs", "3"], "one of --epochs, --steps and --seconds"),
     (["--out", "cat.txt"], "exists already"),
     (["--threads", "0"], "threads"),
     (["missing.txt"], "missing.txt"),
@@ -202,8 +202,8 @@ def test_another_sweep_in_the_folder_is_refused(elman, text):
     assert elman("sweep", text, *SMALL, "--steps", 3, "--trials", 1).status == 0
     status, _, err = elman("sweep", text, *SMALL, "--steps", 4, "--trials", 1)
     assert status == 2
-    assert "config.training.steps was 3 and is 4" in err
-    assert json.loads(Path("sweeps/cat/sweep.json").read_text())["config"]["training"]["steps"] == 3
+    assert "config.steps was 3 and is 4" in err
+    assert json.loads(Path("sweeps/cat/sweep.json").read_text())["config"]["steps"] == 3
 
 
 def test_no_trial_at_its_end_is_said(elman, text):

@@ -18,7 +18,7 @@ def config(folder):
 
 
 def options(folder):
-    return {name: value for part in config(folder).values() for name, value in part.items()}
+    return config(folder)
 
 
 def test_it_trains_and_the_last_line_is_the_next_command(elman, text):
@@ -106,12 +106,12 @@ def test_the_preset_s_own_budget_counts_where_none_is_named(elman, text):
 
 def test_a_short_text_is_said_to_be_short(elman, text):
     out = elman("train", text, "--steps", 1, "--hidden", 8, "--window", 400, "--out", "r").out
-    assert "The text is short: 4 lanes instead of 64." in out
+    assert "The text is short: batch size 4 instead of 64." in out
 
 
 def test_shares_are_said(elman, text):
     out = elman("train", text, *QUICK, "--validation-fraction", 0.25, "--test-fraction", 0.25, "--out", "r").out
-    assert "1,040 to train on, 520 to validate, 520 set aside" in out
+    assert "1,040 to train on, 520 to validate, 520 to test" in out
 
 
 def test_a_dash_is_standard_input_and_such_a_run_goes_on(elman):

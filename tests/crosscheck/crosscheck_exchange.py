@@ -39,8 +39,8 @@ class Module(nn.Module):
 
 def random_run(path, **options):
     config, vocabulary = Config().with_options(hidden=H, **options), CharVocabulary(LETTERS)
-    network = new_network(config.network, V)
-    p = Parameters(network.shapes, np.dtype(config.network.dtype))
+    network = new_network(config, V)
+    p = Parameters(network.shapes, np.dtype(config.dtype))
     p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
     return save_run(PortableModel(p, config, vocabulary), path).path
 
@@ -49,7 +49,7 @@ def random_run(path, **options):
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_torch_loads_it_strictly_and_computes_the_same(tmp_path, activation, layers, precision):
-    run = random_run(tmp_path / "run", activation=activation, layers=layers, precision=precision)
+    run = random_run(tmp_path / "run", activation=activation, layers=layers, dtype=precision)
     export_torch(run, tmp_path / "model.safetensors")
     module = Module(V, H, layers, activation).to(getattr(torch, precision))
     module.load_state_dict(load_file(tmp_path / "model.safetensors"))

@@ -24,8 +24,8 @@ def random_model(kind="char", **options) -> PortableModel:
     """With weights that make every token depend on what came before."""
     vocabulary = VOCABULARIES[kind]
     config = Config().with_options(**{"hidden": 12, "layers": 2, "tokens": kind, **options})
-    network = new_network(config.network, len(vocabulary))
-    dtype = np.dtype(config.network.dtype)
+    network = new_network(config, len(vocabulary))
+    dtype = np.dtype(config.dtype)
     rng = np.random.default_rng(0)
     p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=1.0, dtype=dtype)
     for name in p:

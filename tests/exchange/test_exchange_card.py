@@ -165,7 +165,7 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
     exec(blocks(body, "python")[0], {})
     assert "SequenceClassifier" in capsys.readouterr().out
     config = json.loads((run / "config.json").read_text())
-    config["config"]["data"] |= {"validation_fraction": "x", "test_fraction": 10**400}
+    config["config"] |= {"validation_fraction": "x", "test_fraction": 10**400}
     (run / "config.json").write_text(json.dumps(config))
     assert command("card", run) == 0
     assert "held out" not in read(run)[1]

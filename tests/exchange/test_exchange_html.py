@@ -168,10 +168,10 @@ def test_fewer_bits_are_what_was_measured(kind, precision, run_of, opened, page_
 def untrained(path: Path, tokens: int = 75, **options) -> Path:
     """A run as it is before the first step, whose text nobody has."""
     config = Config().with_options(**options)
-    network = new_network(config.network, tokens)
+    network = new_network(config, tokens)
     files = {
         "vocabulary.json": as_json(CharVocabulary(map(chr, range(32, 32 + tokens))).to_json()),
-        "model.safetensors": to_bytes(new_parameters(network, config.network, 0)),
+        "model.safetensors": to_bytes(new_parameters(network, config, 0)),
     }
     Run.create(path, language_run.config_json(config, None), files)
     return path

@@ -150,7 +150,7 @@ def test_float64_leaves_as_float32(tmp_path):
     run = random_run(tmp_path / "run", dtype="float64")
     export_onnx(run, tmp_path / "model.onnx")
     back = read_onnx(tmp_path / "model.onnx")
-    assert back.config.network.dtype == "float32"
+    assert back.config.dtype == "float32"
     for name, array in LanguageModel.load(run).parameters_.items():
         np.testing.assert_array_equal(back.parameters[name], array.astype(np.float32))
 

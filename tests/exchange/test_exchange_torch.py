@@ -141,8 +141,8 @@ def test_a_foreign_module_computes_the_same_here(tmp_path, letters, layers, embe
     model = read_torch(saved(tmp_path / "x.safetensors", state), activation="relu", vocabulary=letters)
     run = save_run(model, tmp_path / "run")
     loaded = LanguageModel.load(run.path)
-    assert loaded.config_.network.activation == "relu"
-    assert loaded.config_.network.dtype == "float64"
+    assert loaded.config_.activation == "relu"
+    assert loaded.config_.dtype == "float64"
 
     x, h = [0, 3, 4, 1], np.zeros((layers, H))
     for token in x:  # nn.RNN as its documentation defines it
@@ -190,7 +190,7 @@ def test_a_vocabulary_of_a_run_is_taken(tmp_path):
     (tmp_path / "vocabulary.json").write_text(json.dumps(vocabulary.to_json()))
     model = read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=tmp_path / "vocabulary.json")
     assert model.terms == vocabulary
-    assert model.config.data.tokens == "word"
+    assert model.config.tokens == "word"
 
 
 def test_half_precision_becomes_single(tmp_path, letters):
@@ -408,7 +408,7 @@ def test_npz_is_read_by_numpy_alone(tmp_path, precision):
     facts = json.loads(str(arrays.pop("elman")))
     model = LanguageModel.load(run)
     assert facts["vocabulary"]["tokens"] == list(model.vocabulary_.tokens)
-    assert facts["config"]["network"]["hidden"] == 12
+    assert facts["config"]["hidden"] == 12
     assert set(arrays) == set(model.parameters_)
     for name, array in arrays.items():
         assert array.tobytes() == model.parameters_[name].tobytes()

@@ -295,11 +295,11 @@ def overwritten(name, data):
     damaged_config(lambda c: c.update(format=99)),
     damaged_config(lambda c: c.update(task="poem")),
     damaged_config(lambda c: c.update(config=None)),
-    damaged_config(lambda c: c["config"]["network"].update(hidden=17)),
-    damaged_config(lambda c: c["config"]["network"].update(hidden="16")),
-    damaged_config(lambda c: c["config"]["network"].update(dtype="float64")),
-    damaged_config(lambda c: c["config"]["network"].pop("hidden")),
-    damaged_config(lambda c: c["config"]["network"].update(strange=1)),
+    damaged_config(lambda c: c["config"].update(hidden=17)),
+    damaged_config(lambda c: c["config"].update(hidden="16")),
+    damaged_config(lambda c: c["config"].update(dtype="float64")),
+    damaged_config(lambda c: c["config"].pop("hidden")),
+    damaged_config(lambda c: c["config"].update(strange=1)),
 ])  # fmt: skip
 def test_a_damaged_folder_is_refused_by_name(damage, char_model, tmp_path):
     char_model.save(tmp_path / "m")

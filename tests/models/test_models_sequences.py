@@ -974,7 +974,7 @@ def test_numbers_are_weighted_and_seeds_are_unknown_after_a_run_too(tmp_path):
     assert known.random_state is None
     drawn = SequenceClassifier(**QUICK | {"random_state": np.random.RandomState(3)}).fit(WORDS, FIRST)
     drawn.save(tmp_path / "drawn")
-    assert load_model(tmp_path / "drawn").random_state == drawn.fitted_.config.training.seed
+    assert load_model(tmp_path / "drawn").random_state == drawn.fitted_.config.seed
     path = tmp_path / "run" / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "told": {"class_weight": [1, 2]}}))
     with pytest.raises(RunError, match="class_weight of a run is damaged"):
@@ -1093,7 +1093,7 @@ def test_the_loss_of_validation_is_the_loss_of_training(options, precision):
     kind, own, X, y = CASES[task]
     options = {name: value for name, value in options.items() if name != "tag"}
     weights = {name: 1 + i for i, name in enumerate(sorted({*y[0], *y[1]} if task == "tag" else set(y)))}
-    model = kind(**(QUICK | own | options), class_weight=weights, precision=precision).fit(X, y)
+    model = kind(**(QUICK | own | options), class_weight=weights, dtype=precision).fit(X, y)
     fitted = model.fitted_
     examples = model._examples(fitted.terms, model._sequences(X, reset=False), y, RNG.random(len(y)), np.arange(len(y)))
     total = units = 0.0

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elman.config import Config, Optimizer
+from elman.config import OPTIONS, Config, Optimizer
 from elman.data import open_corpus
 from elman.errors import ArgumentError, CheckpointError, MissingExtraError, RangeError, RunError, UnknownNameError
 from elman.models import LanguageModel
 from elman.models.sweep import Sweep, TrialEnded, TrialStarted
-from elman.models.sweep_space import RANGES, USUAL, Dimension, searchable, space
+from elman.models.sweep_space import USUAL, Dimension, searchable, space
 from elman.models.sweep_study import FIRST, Lock
 from elman.training.events import Saved, Stepped
 
@@ -38,7 +38,7 @@ def test_every_name_has_a_usual_range_that_the_config_takes(name: str) -> None:
 
 
 def test_the_table_names_fields_and_nothing_else() -> None:
-    assert set(RANGES) <= set(searchable()) <= set(Config().options())
+    assert set(USUAL) <= set(searchable()) <= set(OPTIONS)
     assert [dimension.name for dimension in space([])] == list(USUAL)
     assert [dimension.name for dimension in space([], fixed=["hidden", "batch_size", "seed"])] == [
         name for name in USUAL if name not in ("hidden", "batch_size")
@@ -145,8 +145,8 @@ def test_a_trial_s_config_repeats_it_to_the_bit(text: Path) -> None:
         if isinstance(event, TrialStarted):
             again = LanguageModel(**event.config.options()).fit(text)
             assert again.finished_.best_loss == ends[event.number]
-            assert event.config.training.validate_every == 2  # ten of them
-            assert event.config.training.epochs is event.config.training.seconds is None
+            assert event.config.validate_every == 2  # ten of them
+            assert event.config.epochs is event.config.seconds is None
 
 
 @pytest.mark.parametrize("budget", [{"epochs": 0.5, "steps": None}, {"seconds": 0.01, "steps": None}])
@@ -154,7 +154,7 @@ def test_a_budget_of_epochs_or_seconds_becomes_steps(text: Path, budget: dict[st
     s, seen = sweep(text, **budget), []
     s.run(1, seen.append)
     config = next(event.config for event in seen if isinstance(event, TrialStarted))
-    assert config.training.steps == max(event.step for event in seen if isinstance(event, Stepped))
+    assert config.steps == max(event.step for event in seen if isinstance(event, Stepped))
     assert sum(isinstance(event, Saved) for event in seen) == 1
 
 
@@ -256,7 +256,7 @@ def test_a_lock_is_one_s_own(tmp_path: Path) -> None:
 
 def test_a_sweep_with_other_choices_is_not_mixed_in(text: Path) -> None:
     sweep(text).run(1)
-    with pytest.raises(RunError, match=r"other choices: got config\.network\.hidden was 4 and is 5.*--out"):
+    with pytest.raises(RunError, match=r"other choices: got config\.hidden was 4 and is 5.*--out"):
         sweep(text, hidden=5)
     with pytest.raises(RunError, match=r"search\.learning_rate\.high was 0\.1 and is 0\.2"):
         sweep(text, "lr=1e-3..0.2")

@@ -37,7 +37,7 @@ def test_runs_are_described_without_paths(server, runs):
     char = server.http.get("/v1/elman/runs/char").json()
     assert char == result["char"]
     assert (char["task"], char["ready"], char["training"], char["steps"]) == ("lm", True, False, 60)
-    assert char["config"]["network"]["hidden"] == 16
+    assert char["config"]["hidden"] == 16
     assert result["names"]["task"] == "classify"
     assert str(runs) not in json.dumps(result)  # no paths of this machine
 
@@ -219,9 +219,9 @@ def test_units_and_reading(server, char_model):
 
 def test_steps_with_a_small_network_and_with_a_run(server):
     small = server.post("/v1/elman/steps", input="hell", target="ello").json()
-    assert small["network"]["hidden"] == 3
+    assert small["hidden"] == 3
     own = server.post("/v1/elman/steps", input="cat", target="at ", model="char", shown=4).json()
-    assert own["network"]["hidden"] == 16
+    assert own["hidden"] == 16
     assert own["axes"]["H"]["size"] == 16
     assert {step["phase"] for step in own["steps"]} >= {"forward", "backward"}
 

@@ -115,7 +115,7 @@ def test_a_training_ends_with_its_service_even_if_that_is_killed(tmp_path):
 
 
 def test_a_training_imports_no_modules_from_the_working_folder(tmp_path, monkeypatch):
-    (tmp_path / "tyro.py").write_text("open('executed', 'w').close()\nraise ImportError('not the real one')\n")
+    (tmp_path / "rich.py").write_text("open('executed', 'w').close()\nraise ImportError('not the real one')\n")
     monkeypatch.chdir(tmp_path)
     with service(tmp_path / "runs") as (_, client):
         assert "shorter than a window" in start(client, "too short").json()["error"]["message"]

@@ -262,7 +262,7 @@ def test_weights_that_are_not_finite_are_refused(bad: float, run: Path) -> None:
 def test_a_model_of_other_sizes_than_the_config_says_is_refused_before_it_is_made(run: Path) -> None:
     config = json.loads((run / "config.json").read_bytes())
     for hidden, layers in ((16, 1), (8, 2), (40_000, 1), (10**9, 1), (8, 10**12), (2**53, 2**53)):
-        config["config"]["network"] |= {"hidden": hidden, "layers": layers}
+        config["config"] |= {"hidden": hidden, "layers": layers}
         (run / "config.json").write_text(json.dumps(config))
         with pytest.raises(Exception, match=r".") as caught:
             LanguageModel.load(run)

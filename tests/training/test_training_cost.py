@@ -160,9 +160,7 @@ def test_a_run_that_is_judged_by_a_part_goes_on_being_judged_by_it(
         loss = language_run.mean_loss(*model, language_run.corpus_of(Run(run)).ids[-300:][:judged])
     else:
         fitted = sequence_run.load(run)[1]
-        held = sequence_run.examples_of(Run(run)).split(
-            0.5, sequence_run.generator(fitted.config.training.seed, "validation")
-        )
+        held = sequence_run.examples_of(Run(run)).split(0.5, sequence_run.generator(fitted.config.seed, "validation"))
         loss = sequence_run.validation(fitted.network, fitted.parameters, held[1].take(np.arange(judged))).loss
     assert min(losses) == pytest.approx(loss, rel=1e-5)
     count = len(losses)

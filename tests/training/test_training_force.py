@@ -74,10 +74,10 @@ def test_force_refuses_a_run_in_training_which_goes_on(
             Run.create(run, {"task": "lm"}, {}, force=True)  # also where it began after the first look
         process.terminate()
         assert process.wait(60) == 130
-    assert Run(run).config["config"]["training"]["steps"] == LONG["steps"]
+    assert Run(run).config["config"]["steps"] == LONG["steps"]
     assert LanguageModel.load(run).sample(5)
     assert elman_here("train", text, "--out", run, "--force", *flags(SMALL)).returncode == 0
-    assert Run(run).config["config"]["training"]["steps"] == SMALL["steps"]
+    assert Run(run).config["config"]["steps"] == SMALL["steps"]
     assert os.listdir(folder) == ["run"]
 
 
@@ -90,7 +90,7 @@ def test_two_trainings_that_force_one_folder_at_once_never_share_it(text: Path, 
         process.communicate(timeout=60)
     assert sorted({process.returncode for process in both}) in ([0], [0, 2])  # one after the other, or one refused
     config = json.loads((run / "config.json").read_text())
-    seed = config["config"]["training"]["seed"]
+    seed = config["config"]["seed"]
     whole = folder.parent / "whole"
     start(text, whole, seed=seed)
     assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()

@@ -124,7 +124,7 @@ def test_config(value: Any) -> None:
 
 def test_config_with_a_number_too_large_for_a_float() -> None:
     value = copy.deepcopy(GOOD_CONFIG)
-    value["network"]["hidden"] = 10**400
+    value["hidden"] = 10**400
     with pytest.raises(CheckpointError):
         from_json(value)
 
@@ -192,7 +192,7 @@ def trainer(good: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
     prepared = language_run.prepare(language_run.corpus_from(TEXT, config), config)
     copied = tmp_path_factory.mktemp("fuzzed") / "run"
     shutil.copytree(good, copied)
-    return Trainer(prepared.task(), config.training, steps=6, run=Run(copied))
+    return Trainer(prepared.task(), config, steps=6, run=Run(copied))
 
 
 @fuzzed

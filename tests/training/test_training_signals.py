@@ -172,4 +172,4 @@ def test_a_fitted_model_whose_second_fit_is_interrupted_before_a_step_stays_as_i
     with pytest.raises(KeyboardInterrupt):
         model.fit(text, listeners=[interrupt_at(Started)])
     assert model.sample(50) == before
-    assert model.config_.data.tokens == "char"
+    assert model.config_.tokens == "char"

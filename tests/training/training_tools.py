@@ -85,7 +85,7 @@ def new_trainer(text: Path | str, listeners: Listeners = (), **options: Any) -> 
     config = small_config(**options)
     prepared = language_run.prepare(language_run.corpus_from(text, config), config)
     task = prepared.task()
-    return Trainer(task, config.training, steps=language_run.budget(prepared, task), listeners=listeners)
+    return Trainer(task, config, steps=language_run.budget(prepared, task), listeners=listeners)
 
 
 def rows(run: Path) -> list[dict[str, Any]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from elman.cli.console import console, errors
+from elman.cli.flags import argument, flag
 
 
 @dataclass(frozen=True)
@@ -20,11 +19,11 @@ class Card:
         elman card runs/pride-and-prejudice --seed 7 --length 300
     """
 
-    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
-    seed: int = 0  # of the sample
-    length: int = 500  # of the sample, in tokens
-    temperature: float = 0.8  # of the sample
-    force: bool = False  # replace a README.md or curve.svg that elman card has not made
+    run_folder: Path = argument("RUN", "a run made by elman train")
+    seed: int = flag(0, "of the sample")
+    length: int = flag(500, "of the sample, in tokens")
+    temperature: float = flag(0.8, "of the sample")
+    force: bool = flag(False, "replace a README.md or curve.svg that elman card has not made")
 
     def run(self) -> int:
         from elman.exchange.card import write_card

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import tyro
-
 from elman.cli.console import console
+from elman.cli.flags import argument
 from elman.errors import ArgumentError
 
 
@@ -22,8 +21,8 @@ class Data:
         elman data fetch pride-and-prejudice
     """
 
-    action: tyro.conf.Positional[Literal["list", "path", "fetch"]] = "list"  # list, path or fetch
-    name: tyro.conf.Positional[str | None] = None  # of the text
+    action: Literal["list", "path", "fetch"] = argument("ACTION", "list, path or fetch", "list")
+    name: str | None = argument("NAME", "of the text", None)
 
     def run(self) -> int:
         from elman.data import fetch, find_source, list_corpora

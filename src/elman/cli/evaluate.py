@@ -8,11 +8,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Literal
 
-import tyro
-
 from elman.cli.compile_notice import say_if_compiling
 from elman.cli.console import console
-from elman.config import TASKS
+from elman.cli.flags import argument, flag
+from elman.config import SEQUENCE_TASKS
 from elman.errors import ArgumentError
 
 
@@ -25,11 +24,13 @@ class Evaluate:
         elman eval runs/pride-and-prejudice other.txt --json
     """
 
-    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
-    source: tyro.conf.Positional[str]  # a file, a folder of texts, a pattern, - or a name
-    encoding: str | None = None  # of the text (default: as in training)
-    unknown: Literal["error", "skip"] | None = None  # characters that a language model does not know (default: error)
-    json: bool = False  # print the figures as JSON
+    run_folder: Path = argument("RUN", "a run made by elman train")
+    source: str = argument("SOURCE", "a file, a folder of texts, a pattern, - or a name")
+    encoding: str | None = flag(None, "of the text (default: as in training)")
+    unknown: Literal["error", "skip"] | None = flag(
+        None, "characters that a language model does not know (default: error)"
+    )
+    json: bool = flag(False, "print the figures as JSON")
 
     def run(self) -> int:
         from elman.data import open_corpus
@@ -38,7 +39,7 @@ class Evaluate:
         from elman.models.language_run import config_of
         from elman.training.run import Run
 
-        if (task := Run(self.run_folder).config.get("task")) in list(TASKS):
+        if (task := Run(self.run_folder).config.get("task")) in SEQUENCE_TASKS:
             from elman.cli.evaluate_sequences import evaluate_sequences
 
             if self.unknown is not None:

@@ -30,7 +30,7 @@ def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json:
         what = f"{run} is a run to {model.task}{', from numbers' * numbers}"
         raise DataError(what, do="Measure it in Python: load_model(RUN).score(X, y).")
     source = source if source == "-" else str(find_here(source) or source)
-    rows = read_rows(source, model.task, encoding=encoding or model.fitted_.config.data.encoding)
+    rows = read_rows(source, model.task, encoding=encoding or model.fitted_.config.encoding)
     _refuse_strangers(model, rows)
     with console.rich.status(f"judging {len(rows):,} examples"):
         figures = evaluate(model, rows.left, rows.right)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import tyro
-
 from elman.cli.console import console, errors
+from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError, RunError
 
 if TYPE_CHECKING:
@@ -31,11 +30,11 @@ class Export:
         elman export runs/pride-and-prejudice --to html --precision int8 --out austen.html
     """
 
-    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
-    to: Literal["onnx", "torch", "html", "npz"]  # the kind of file
-    out: Path | None = None  # the file (default: the run's name, here)
-    force: bool = False  # replace the file if it exists
-    precision: Literal["float32", "float16", "int8"] = "float32"  # html: of the weights in the page
+    run_folder: Path = argument("RUN", "a run made by elman train")
+    to: Literal["onnx", "torch", "html", "npz"] = flag(MISSING, "the kind of file")
+    out: Path | None = flag(None, "the file (default: the run's name, here)")
+    force: bool = flag(False, "replace the file if it exists")
+    precision: Literal["float32", "float16", "int8"] = flag("float32", "html: of the weights in the page")
 
     def run(self) -> int:
         from elman.training.run import Run
@@ -48,7 +47,7 @@ class Export:
             raise RunError(f"{out} belongs to the run", do="Choose another --out.")
         with errors.rich.status(f"writing {out}"):
             wrote = self._write(out)
-        if self.to == "onnx" and run.config["config"]["network"]["dtype"] == "float64":
+        if self.to == "onnx" and run.config["config"]["dtype"] == "float64":
             console.print("Rounded to float32: ONNX runtimes have no recurrent layer in float64.")
         for path in wrote.paths:
             console.print(f"{path}, {path.stat().st_size / 1024:,.0f} KB", markup=False)

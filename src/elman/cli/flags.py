@@ -1,128 +1,262 @@
-"""Flags made from a command's dataclass by tyro, and a help that says no more than a reader needs."""
+"""From the words of the command line to a command: one parser and one help for the fields of any command.
+
+A command is a dataclass whose fields are made by `flag` and `argument`. A command with `takes_options = True` also has
+the flags of the table of options; those that were given are in its field `options`, by name.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import io
-import os
+import re
 import shutil
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
-from functools import cache
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_type_hints
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-import tyro
-
-from elman.cli.usage_errors import refusal
+from elman.config import ALL_TASKS, GROUPS, OPTIONS, PRESETS, Option, applies_to, defaults, kind_of, suggestion
 from elman.errors import ArgumentError
 
-NAMES: dict[str, Any] = {
-    "learning_rate": {"aliases": ("--lr",)},
-    "run_folder": {"metavar": "RUN"},
-    "run_folders": {"metavar": "[RUN …]"},
-    "from_": {"name": "from"},
-    "trained": {"name": "run", "metavar": "RUN"},
-}
-TEXTS = ("--prompt", "--stop", "--text")  # whose value may begin with a dash
+KINDS = {int: ("INT", "a whole number"), float: ("NUMBER", "a number"), str: ("TEXT", "text"), Path: ("PATH", "a path")}
 
 
-def parse(command: Any, name: str, words: list[str]) -> Any:
-    """The command with the values that the words give it."""
-    command = command.chosen(words) if hasattr(command, "chosen") else command
-    wants_help = bool({"-h", "--help"} & set(words))
-    if wants_help:
-        print(_laid_out(command.__doc__), end="\n\n")
-    options = {"default": command.default(words)} if hasattr(command, "default") else {}
-    _annotate(command, options["default"].refused() if hasattr(command, "refused") else set())
-    config = (
-        tyro.conf.FlagCreatePairsOff,
-        tyro.conf.OmitArgPrefixes,
-        tyro.conf.PositionalMetavarFromFieldName,
-        tyro.conf.DisallowNone,
-    )
-    words, said = _joined(words), io.StringIO()
-    _refuse_values(words, _switches(command))
-    try:
-        with redirect_stderr(said), nullcontext() if wants_help else _wide():
-            return tyro.cli(command, prog=f"elman {name}", description="", args=words, config=config, **options)
-    except SystemExit as leave:
-        if leave.code == 2:
-            raise refusal(said.getvalue(), name, words) from None
-        raise
+def flag(default: Any, help: str, **facts: Any) -> Any:
+    """A field of a command that is a flag; `alias` gives it a second name, `name` another one than the field's."""
+    name = facts.pop("name", None)
+    return dataclasses.field(default=default, metadata={"option": Option(help, **facts), "name": name})
 
 
-@contextmanager
-def _wide() -> Iterator[None]:
-    """A terminal on which tyro breaks no line, and so no word, of what it refuses."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "1000000"
-    try:
-        yield
-    finally:
-        del os.environ["COLUMNS"]
-        if before is not None:
-            os.environ["COLUMNS"] = before
+def argument(name: str, help: str, default: Any = MISSING) -> Any:
+    """A field of a command that is given by its place; of type tuple[…, ...] it takes all words that are left."""
+    facts = {"option": Option(help), "name": name, "argument": True}
+    return dataclasses.field(default=default, metadata=facts)
 
 
-def _switches(kind: Any) -> set[str]:
-    """The flags that are there or not."""
-    found: set[str] = set()
-    for name, hint in _hints(kind).items():
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            found |= _switches(hint)
-        elif hint is bool:
-            found |= {f"--{name.replace('_', '-')}", f"--no-{name.replace('_', '-')}"}
+@dataclass(frozen=True)
+class Flag:
+    """A flag or an argument, as the parser sees it."""
+
+    field: str
+    name: str
+    kind: Any
+    default: Any
+    option: Option
+    many: bool = False
+    place: bool = False  # an argument
+    part: str = ""  # the field that holds the dataclass which it belongs to
+    table: bool = False  # from the table of options
+
+    def names(self) -> list[str]:
+        """All names: --learning-rate and --lr."""
+        return [f"--{self.name}", *([f"--{self.option.alias}"] if self.option.alias else [])]
+
+
+def flags_of(command: Any) -> list[Flag]:
+    """All flags and arguments of a command, in the order of its help."""
+    found = _fields(command, "")
+    if getattr(command, "takes_options", False):
+        for name, option in OPTIONS.items():
+            if option.flags_of():
+                found.append(Flag(name, name.replace("_", "-"), kind_of(name)[0], None, option, table=True))
     return found
 
 
-def _refuse_values(words: list[str], switches: set[str]) -> None:
-    """Of --force=no tyro would make --force and a word more."""
-    for word in words:
-        flag, given, value = word.partition("=")
-        if given and flag.replace("_", "-") in switches:
-            raise ArgumentError(f"{flag} takes no value", do=f"Leave out {given + value!r}.")
+def _fields(kind: Any, part: str) -> list[Flag]:
+    found, hints = [], get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        hint = hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            found += _fields(hint, field.name)
+        elif "option" in field.metadata:
+            kinds = get_args(hint) if get_origin(hint) in (UnionType, Union, tuple) else (hint,)
+            found.append(
+                Flag(
+                    field.name,
+                    field.metadata.get("name") or field.name.replace("_", "-"),
+                    next(kind for kind in kinds if kind not in (NoneType, ...)),
+                    field.default,
+                    field.metadata["option"],
+                    many=get_origin(hint) is tuple,
+                    place=field.metadata.get("argument", False),
+                    part=part,
+                )
+            )
+    return found
 
 
-def _laid_out(text: str) -> str:
-    """A docstring in the width of the terminal; indented paragraphs, which are examples, as they are."""
+# -- parsing ----------------------------------------------------------------------------------------------------------
+
+
+def parse(command: Any, name: str, words: Sequence[str]) -> Any:
+    """The command with the values that the words give it; SystemExit(0) after --help."""
+    flags = flags_of(command)
+    by_name = {text: each for each in flags if not each.place for text in each.names()}
+    given: dict[Flag, Any] = {}
+    left: list[str] = []
+    rest, wants_help = list(words), False
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            left += rest
+            break
+        if word in ("-h", "--help"):
+            wants_help = True
+            continue
+        if not word.startswith("-") or word == "-" or re.fullmatch(r"-\.?\d.*", word):
+            left.append(word)
+            continue
+        typed, has_value, value = word.partition("=")
+        typed = typed.replace("_", "-")
+        switched_off = typed.startswith("--no-") and typed not in by_name
+        found = by_name.get(f"--{typed[5:]}" if switched_off else typed)
+        if found is None or (switched_off and found.kind is not bool):
+            raise _unknown(name, typed, by_name)
+        if found.kind is bool:
+            if has_value:
+                raise ArgumentError(f"{typed} takes no value", do=f"Leave out {has_value + value!r}.")
+            given[found] = not switched_off
+        elif found.many and not has_value:
+            taken = []
+            while rest and not rest[0].startswith("--"):
+                taken.append(_converted(found.kind, rest.pop(0), typed, name))
+            if not taken:
+                raise _missing(typed, name)
+            given[found] = (*given.get(found, ()), *taken)
+        else:
+            if not has_value:
+                if not rest or (found.kind is not str and rest[0].startswith("--")):
+                    raise _missing(typed, name)
+                value = rest.pop(0)
+            one = _converted(found.kind, value, typed, name)
+            given[found] = (*given.get(found, ()), one) if found.many else one
+    if wants_help:
+        chosen = {each.field: value for each, value in given.items()}
+        print(help_of(command, name, chosen.get("task"), chosen.get("preset")))
+        raise SystemExit(0)
+    return _made(command, name, flags, given | _placed(flags, left, name))
+
+
+def _placed(flags: list[Flag], words: list[str], name: str) -> dict[Flag, Any]:
+    """The words that are no flags, each at its place."""
+    places = [each for each in flags if each.place]
+    given: dict[Flag, Any] = {}
+    for place in places:
+        if place.many:
+            given[place] = tuple(_converted(place.kind, word, place.name, name) for word in words)
+            words = []
+        elif words:
+            given[place] = _converted(place.kind, words.pop(0), place.name, name)
+    if words:
+        most = len(places)
+        expected = f"{most} argument{'s' * (most != 1)}: {' '.join(place.name for place in places)}" if most else "none"
+        raise ArgumentError(f"elman {name}: {words[0]!r} is one argument too many", expected=expected, do=_more(name))
+    return given
+
+
+def _made(command: Any, name: str, flags: list[Flag], given: dict[Flag, Any]) -> Any:
+    missing = [each for each in flags if each.default is MISSING and each not in given]
+    if missing:
+        names = " and ".join(each.name if each.place else f"--{each.name}" for each in missing)
+        raise ArgumentError(f"{names} {'are' if missing[1:] else 'is'} missing", do=_more(name))
+    values: dict[str, Any] = {each.field: value for each, value in given.items() if not each.table and not each.part}
+    hints = get_type_hints(command)
+    for part in {each.part for each in flags} - {""}:
+        values[part] = hints[part](**{each.field: value for each, value in given.items() if each.part == part})
+    if getattr(command, "takes_options", False):
+        values["options"] = {each.field: value for each, value in given.items() if each.table}
+    return command(**values)
+
+
+def _converted(kind: Any, text: str, typed: str, name: str) -> Any:
+    if get_origin(kind) is Literal:
+        if text not in get_args(kind):
+            expected = f"one of {', '.join(get_args(kind))}"
+            raise ArgumentError(typed, expected=expected, got=repr(text), do=_more(name))
+        return text
+    try:
+        return kind(text)
+    except ValueError:
+        got = repr(text if len(text) < 200 else f"{text[:200]}…")
+        raise ArgumentError(typed, expected=KINDS[kind][1], got=got, do=_more(name)) from None
+
+
+def _unknown(name: str, typed: str, known: dict[str, Flag]) -> ArgumentError:
+    near = suggestion(typed.lstrip("-").removeprefix("no-"), [text[2:] for text in known]) if len(typed) > 3 else None
+    do = f"Did you mean --{near}?" if near else _more(name)
+    return ArgumentError(f"elman {name} has no flag {typed}", do=do)
+
+
+def _missing(typed: str, name: str) -> ArgumentError:
+    return ArgumentError(typed, expected="a value", got="none", do=_more(name))
+
+
+def _more(name: str) -> str:
+    return f"elman {name} --help tells more."
+
+
+# -- help -------------------------------------------------------------------------------------------------------------
+
+
+def help_of(command: Any, name: str, task: str | None = None, preset: str | None = None) -> str:
+    """The help of a command; with a task, the flags and defaults of that task."""
     width = min(shutil.get_terminal_size().columns, 100)
+    flags = flags_of(command)
+    if task is not None:
+        flags = [each for each in flags if not each.table or task in each.option.flags_of()]
+    places = [each for each in flags if each.place]
+    usage = " ".join(_usage(each) for each in places)
+    parts = [_laid_out(command.__doc__, width), f"usage: elman {name} {usage + ' ' if usage else ''}[flags]"]
+    own = [each for each in flags if not each.table and not each.place]
+    shown = (defaults(task or "lm") | PRESETS.get(preset or "", {})) if any(each.table for each in flags) else {}
+    sections = {"": places, "flags": own}
+    first = [each for each in flags if each.table and each.option.first]
+    if first:
+        sections["the options that most people need"] = first
+        for group, title in GROUPS.items():
+            rest = [each for each in flags if each.table and each.option.group == group and not each.option.first]
+            sections[title] = rest
+    for title, members in sections.items():
+        if members:
+            rows = [_row(each, shown, task, width) for each in members]
+            parts.append("\n".join(([f"{title}:"] if title else []) + rows))
+    return "\n\n".join(parts)
+
+
+def _usage(each: Flag) -> str:
+    text = f"{each.name} …" if each.many else each.name
+    return text if each.default is MISSING else f"[{text}]"
+
+
+def _row(each: Flag, shown: dict[str, Any], task: str | None, width: int) -> str:
+    default = shown.get(each.field) if each.table else each.default
+    if each.place:
+        head = _usage(each)
+    elif each.kind is bool:
+        head = f"--no-{each.name}" if default is True else f"--{each.name}"
+    else:
+        head = ", ".join(f"{text} {_metavar(each)}" for text in reversed(each.names()))
+    text = each.option.help
+    if each.table and task is None and each.option.tasks != ALL_TASKS:
+        text += f" [{applies_to(each.field)}]"
+    if each.kind is bool:
+        text += " (on; this turns it off)" if default is True else ""
+    elif default is not MISSING and default not in (None, "", ()):
+        text += f" (default: {f'{default:g}' if isinstance(default, float) else default})"
+    lines = textwrap.wrap(text, max(width - 34, 20))
+    first, *more = [f"  {head:<31} {lines[0]}"] if len(head) < 32 else [f"  {head}", f"{'':34}{lines[0]}"]
+    return "\n".join([first, *more, *(f"{'':34}{line}" for line in lines[1:])])
+
+
+def _metavar(each: Flag) -> str:
+    if get_origin(each.kind) is Literal:
+        return "{" + ",".join(get_args(each.kind)) + "}"
+    return KINDS[each.kind][0] + (" …" if each.many else "")
+
+
+def _laid_out(text: str, width: int) -> str:
+    """A docstring in the width of the terminal; indented paragraphs, which are examples, as they are."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(p if "\n    " in p else textwrap.fill(p, width) for p in paragraphs)
-
-
-@cache  # before the first of them is replaced
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind, include_extras=True)
-
-
-def _annotate(kind: Any, refused: set[str]) -> None:
-    """Tell tyro of better names, and to be silent about defaults that say nothing and flags that are refused."""
-    for name, hint in _hints(kind).items():
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            _annotate(hint, refused)
-        elif name in {field.name for field in dataclasses.fields(kind)}:
-            if isinstance(hint, UnionType):  # which tyro would check with typeguard: a tenth of a second to import
-                hint = Union[get_args(hint)]  # noqa: UP007
-            marks: list[Any] = [tyro.conf.arg(help_behavior_hint=_hint, **NAMES.get(name, {}))]
-            marks += [tyro.conf.Suppress] if name in refused else []
-            kind.__annotations__[name] = Annotated[hint, *marks]
-
-
-def _hint(default: str) -> str:
-    if default == "True":  # then the flag is called --no-…
-        return "(on; this turns it off)"
-    return "" if default in ("None", "False", "''", "") else f"(default: {default})"
-
-
-def _joined(words: list[str]) -> list[str]:
-    """--prompt TEXT as --prompt=TEXT, else a text that begins with a dash would be taken for a flag."""
-    joined: list[str] = []
-    for word in words:
-        if joined and joined[-1] in TEXTS:
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return joined

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from elman.cli.console import console, track
+from elman.cli.flags import flag
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Gradcheck:
         elman gradcheck --tolerance 1e-7
     """
 
-    tolerance: float = 1e-6  # largest relative error that passes
+    tolerance: float = flag(1e-6, "largest relative error that passes")
 
     def run(self) -> int:
         from rich.table import Table

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Literal
 
-import tyro
-
 from elman.cli.console import console, errors
+from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError
 
 ENDINGS = {".onnx": "onnx", ".safetensors": "torch", ".pt": "torch", ".pth": "torch"}
@@ -28,12 +27,12 @@ class Import:
         elman import theirs.pt --from torch --vocabulary letters.json --activation relu --out runs/theirs
     """
 
-    file: tyro.conf.Positional[Path]  # a state dict (.safetensors, .pt) or an ONNX file
-    out: Path  # the run folder
-    from_: Literal["torch", "onnx"] | None = None  # what wrote it (default: as its name ends)
-    vocabulary: Path | None = None  # what its tokens are, where the file does not say so
-    activation: Literal["tanh", "relu"] | None = None  # of nn.RNN, where the file does not say so (default: tanh)
-    force: bool = False  # replace the folder if it is a run that nobody trains
+    file: Path = argument("FILE", "a state dict (.safetensors, .pt) or an ONNX file")
+    out: Path = flag(MISSING, "the run folder")
+    from_: Literal["torch", "onnx"] | None = flag(None, "what wrote it (default: as its name ends)", name="from")
+    vocabulary: Path | None = flag(None, "what its tokens are, where the file does not say so")
+    activation: Literal["tanh", "relu"] | None = flag(None, "of nn.RNN, where the file does not say so (default: tanh)")
+    force: bool = flag(False, "replace the folder if it is a run that nobody trains")
 
     def run(self) -> int:
         from elman.exchange.cells import unit_kind
@@ -54,7 +53,7 @@ class Import:
             else:
                 model = read_onnx(self.file, vocabulary=self.vocabulary)
             save_run(model, self.out, force=self.force)
-        network = model.config.network
+        network = model.config
         units = unit_kind(network.cell, network.activation)
         console.print(f"{self.out}: {network.layers} × {network.hidden} {units} units. Use it:", markup=False)
         console.print(f"elman {'sample' if model.task == 'lm' else 'show'} {quote(str(self.out))}", markup=False)

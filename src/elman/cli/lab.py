@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import tyro
-
 from elman.cli.console import console
+from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError
 
 
@@ -24,11 +23,11 @@ class Lab:
         elman lab check lab/rnn.py
     """
 
-    action: tyro.conf.Positional[Literal["start", "check"]]  # start or check
-    path: tyro.conf.Positional[Path]  # a folder to write into, or a file to check
-    solutions: bool = False  # start: write the files with all gaps filled
-    seed: int = 0  # check: draws the problems
-    seconds: float = 10.0  # check: time limit for one gap
+    action: Literal["start", "check"] = argument("ACTION", "start or check")
+    path: Path = argument("PATH", "a folder to write into, or a file to check")
+    solutions: bool = flag(False, "start: write the files with all gaps filled")
+    seed: int = flag(0, "check: draws the problems")
+    seconds: float = flag(10.0, "check: time limit for one gap")
 
     def run(self) -> int:
         from elman.lab import check_file, start

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 from elman.cli.compile_notice import say_if_compiling
 from elman.cli.console import console
+from elman.cli.flags import argument, flag
 from elman.cli.progress import reading
 from elman.errors import ArgumentError
 
@@ -26,12 +25,12 @@ class Look:
         elman look runs/pride-and-prejudice --file chapter.txt --out report.html
     """
 
-    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
-    text: str | None = None  # what the model is to read
-    file: str | None = None  # or a file, - or a name
-    out: Path | None = None  # the report (default: look.html in the run folder)
-    encoding: str | None = None  # of the file (default: as in training)
-    unknown: Literal["error", "skip"] = "error"  # characters that the model does not know
+    run_folder: Path = argument("RUN", "a run made by elman train")
+    text: str | None = flag(None, "what the model is to read")
+    file: str | None = flag(None, "or a file, - or a name")
+    out: Path | None = flag(None, "the report (default: look.html in the run folder)")
+    encoding: str | None = flag(None, "of the file (default: as in training)")
+    unknown: Literal["error", "skip"] = flag("error", "characters that the model does not know")
 
     def run(self) -> int:
         if (self.text is None) == (self.file is None):
@@ -48,7 +47,7 @@ class Look:
         model = LanguageModel.load(self.run_folder)
         out = self._checked_out()
         say_if_compiling("backward")
-        data = model.config_.data
+        data = model.config_
         options: dict[str, Any] = {"vocabulary": model.vocabulary_, "unknown": self.unknown}
         with reading() as progress:
             if self.text is not None:

@@ -56,7 +56,7 @@ def attempt(words: list[str]) -> int:
             warnings.simplefilter("always", ElmanWarning)
             warnings.showwarning = _note
             return run(words)
-    except SystemExit as leave:  # tyro has shown the help
+    except SystemExit as leave:  # the help was shown
         return leave.code if isinstance(leave.code, int) else 0
     except KeyboardInterrupt:
         return 130

@@ -47,7 +47,7 @@ def as_a_rank(command: Callable[[], int]) -> int:
         return command()
     except (SharedError, DivergenceError):  # which all ranks raise
         raise
-    except SystemExit:  # tyro has shown the help, on every rank
+    except SystemExit:  # the help was shown, on every rank
         world.agree({"stage": "leaving"})
         raise
     except KeyboardInterrupt:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from elman.cli.compile_notice import say_if_compiling
 from elman.cli.console import errors, write
+from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError, DataError, RunError
 
 
@@ -29,14 +28,14 @@ class Predict:
         elman predict runs/names - --proba
     """
 
-    run_folder: tyro.conf.Positional[Path]  # a run made by elman train --task …
-    source: tyro.conf.Positional[str] = "-"  # a file, or - for standard input
-    json: bool = False  # an object in each line
-    proba: bool = False  # classify and tag: with the probabilities, the likeliest first
-    beam: int = 1  # translate and generate: search with so many candidates
-    temperature: float = 0.0  # generate: 0 takes the likeliest, above it draws at random
-    seed: int = 0  # generate: the same seed draws the same
-    encoding: str = "utf-8"  # of FILE
+    run_folder: Path = argument("RUN", "a run made by elman train --task …")
+    source: str = argument("SOURCE", "a file, or - for standard input", "-")
+    json: bool = flag(False, "an object in each line")
+    proba: bool = flag(False, "classify and tag: with the probabilities, the likeliest first")
+    beam: int = flag(1, "translate and generate: search with so many candidates")
+    temperature: float = flag(0.0, "generate: 0 takes the likeliest, above it draws at random")
+    seed: int = flag(0, "generate: the same seed draws the same")
+    encoding: str = flag("utf-8", "of FILE")
 
     def run(self) -> int:
         from elman.models.loading import load_predictor
@@ -53,9 +52,9 @@ class Predict:
             raise ArgumentError("--proba", expected="a run to classify or tag", got=f"one to {task}")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ArgumentError("--temperature", expected="0 or more", got=self.temperature)
-        for flag, given in (("--temperature", self.temperature), ("--seed", self.seed)):
+        for name, given in (("--temperature", self.temperature), ("--seed", self.seed)):
             if given and task != "generate":
-                raise ArgumentError(flag, expected="a run to generate", got=f"one to {task}")
+                raise ArgumentError(name, expected="a run to generate", got=f"one to {task}")
         check_beam(self.beam)
         if self.beam > 1 and task not in ("generate", "translate"):
             raise ArgumentError("--beam", expected="a run to translate or generate", got=f"one to {task}")

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 from elman.cli.compile_notice import say_if_compiling
 from elman.cli.console import console, write
+from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError, RangeError
 
 
@@ -21,18 +20,18 @@ class Sample:
         elman sample runs/pride-and-prejudice --prompt "It is a truth" --length 300 --temperature 0.7
     """
 
-    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
-    prompt: str = ""  # what the text begins with
-    length: int = 500  # tokens to write
-    temperature: float = 0.8  # below 1 is safer, above 1 is wilder, 0 takes the likeliest
-    top_k: int | None = None  # choose among the k likeliest only
-    top_p: float | None = None  # choose among the likeliest that together have this probability
-    beam: int | None = None  # search for the likeliest text with so many candidates, instead of drawing
-    stop: str | None = None  # end before this text
-    seed: int = 0  # the same seed writes the same text
-    count: int = 1  # how many samples
-    unknown: Literal["error", "skip", "replace"] = "error"  # what the model does not know of the prompt
-    copies: bool = False  # tell how much of it stands verbatim in the training text
+    run_folder: Path = argument("RUN", "a run made by elman train")
+    prompt: str = flag("", "what the text begins with")
+    length: int = flag(500, "tokens to write")
+    temperature: float = flag(0.8, "below 1 is safer, above 1 is wilder, 0 takes the likeliest")
+    top_k: int | None = flag(None, "choose among the k likeliest only")
+    top_p: float | None = flag(None, "choose among the likeliest that together have this probability")
+    beam: int | None = flag(None, "search for the likeliest text with so many candidates, instead of drawing")
+    stop: str | None = flag(None, "end before this text")
+    seed: int = flag(0, "the same seed writes the same text")
+    count: int = flag(1, "how many samples")
+    unknown: Literal["error", "skip", "replace"] = flag("error", "what the model does not know of the prompt")
+    copies: bool = flag(False, "tell how much of it stands verbatim in the training text")
 
     def run(self) -> int:
         from elman.models import LanguageModel, Sampling

@@ -6,10 +6,9 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import tyro
-
 from elman.cli.compile_notice import say_if_compiling
 from elman.cli.console import console, errors
+from elman.cli.flags import argument, flag
 from elman.errors import MissingExtraError
 from elman.serve.limits import Limits
 
@@ -25,12 +24,12 @@ class Serve:
         elman serve runs/novel runs/letters --port 8000
     """
 
-    run_folders: tyro.conf.Positional[tuple[Path, ...]] = ()  # runs made by elman train; no others can be read
-    host: str = "127.0.0.1"  # the address to listen on; another lets other machines in
-    port: int = 8765  # 0 takes a free one
-    allow_host: tuple[str, ...] = ()  # other names by which clients reach it
-    allow_origin: tuple[str, ...] = ()  # other sites whose pages may use it, such as https://example.org
-    runs: Path = Path("runs")  # where trainings that are started on the page are kept
+    run_folders: tuple[Path, ...] = argument("RUN", "runs made by elman train; no others can be read", ())
+    host: str = flag("127.0.0.1", "the address to listen on; another lets other machines in")
+    port: int = flag(8765, "0 takes a free one")
+    allow_host: tuple[str, ...] = flag((), "other names by which clients reach it")
+    allow_origin: tuple[str, ...] = flag((), "other sites whose pages may use it, such as https://example.org")
+    runs: Path = flag(Path("runs"), "where trainings that are started on the page are kept")
     limits: Limits = field(default_factory=Limits)
 
     def run(self) -> int:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
 from elman.cli.console import console
 from elman.cli.curve import Points, curve
+from elman.cli.flags import argument
 from elman.config import TASKS, NetworkConfig, SequenceNetworkConfig, TrainingConfig
 from elman.look.history import is_number, kept
 from elman.training.metrics import UNITS
@@ -26,7 +25,7 @@ class Show:
         elman show runs/pride-and-prejudice
     """
 
-    run_folder: tyro.conf.Positional[Path]  # a run made by elman train
+    run_folder: Path = argument("RUN", "a run made by elman train")
 
     def run(self) -> int:
         from elman.training.run import Run
@@ -53,12 +52,12 @@ def _of_a_language_model(run: Run) -> dict[str, str]:
     from elman.models.language_run import config_of, vocabulary_of
 
     config, vocabulary = config_of(run), vocabulary_of(run)
-    training, corpus = config.training, run.config.get("corpus")
+    training, corpus = config, run.config.get("corpus")
     name, tokens = (corpus.get(fact) if isinstance(corpus, dict) else None for fact in ("name", "tokens"))
     read = f"{name}, {tokens:,}" if is_number(tokens) else "unknown,"
     return {
-        "text": f"{read} {config.data.tokens} tokens, {len(vocabulary)} different",
-        "network": _network(config.network),
+        "text": f"{read} {config.tokens} tokens, {len(vocabulary)} different",
+        "network": _network(config),
         "training": f"{_optimizer(training)}, batch {run.config.get('batch_size', training.batch_size)} × window "
         f"{training.window}, reach {training.k2}, seed {training.seed}",
     }
@@ -70,12 +69,12 @@ def _of_sequences(run: Run) -> dict[str, str]:
     config, terms, data = config_of(run), terms_of(run), run.config.get("data")
     name, examples = (data.get(fact) if isinstance(data, dict) else None for fact in ("name", "examples"))
     read = f"{name}, {examples:,}" if is_number(examples) else "unknown,"
-    ways = ", both ways" if config.network.bidirectional else ""
+    ways = ", both ways" if config.bidirectional else ""
     return {
         "task": f"{terms.task}: {terms.inputs.width} inputs, {terms.targets.width} outputs",
         "data": f"{read} examples",
-        "network": f"{_network(config.network)}{ways}",
-        "training": f"{_optimizer(config.training)}, batch {config.training.batch_size}, seed {config.training.seed}",
+        "network": f"{_network(config)}{ways}",
+        "training": f"{_optimizer(config)}, batch {config.batch_size}, seed {config.seed}",
     }
 
 

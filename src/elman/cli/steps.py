@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import tyro
-
 from elman.cli.console import console
+from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -32,11 +31,11 @@ class Steps:
         elman steps hell ello --run runs/pride-and-prejudice --out steps.html
     """
 
-    input: tyro.conf.Positional[str]  # what the network reads
-    target: tyro.conf.Positional[str]  # what it should predict, token by token
-    trained: Path | None = None  # a run made by elman train, whose network is used
-    cell: Literal["rnn", "gru", "lstm"] = "rnn"  # cell of the network without --run
-    out: Path | None = None  # write an HTML page instead
+    input: str = argument("INPUT", "what the network reads")
+    target: str = argument("TARGET", "what it should predict, token by token")
+    trained: Path | None = flag(None, "a run made by elman train, whose network is used", name="run")
+    cell: Literal["rnn", "gru", "lstm"] = flag("rnn", "cell of the network without --run")
+    out: Path | None = flag(None, "write an HTML page instead")
 
     def run(self) -> int:
         from elman.look.page_marker import is_page

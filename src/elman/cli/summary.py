@@ -6,7 +6,6 @@ from pathlib import Path
 from shlex import quote
 
 from elman.cli.console import console
-from elman.errors import ArgumentError
 from elman.training.events import Finished
 from elman.training.metrics import UNITS
 
@@ -20,10 +19,9 @@ def free_folder(parent: Path, name: str) -> Path:
     return path
 
 
-def farewell(
-    path: Path, finished: Finished, *, task: str = "lm", use: str = "Write with it", command: str = "elman sample"
-) -> int:
+def farewell(path: Path, finished: Finished, *, task: str = "lm") -> int:
     """How it ended, and last the next command to type."""
+    use, command = ("Write with it", "elman sample") if task == "lm" else ("Use it", "elman predict")
     where = quote(str(path))
     if finished.why == "interrupted":
         console.print(f"Stopped after step {finished.step}, everything is saved. To go on:", markup=False)
@@ -35,11 +33,3 @@ def farewell(
     console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. {use}:", markup=False)
     console.print(f"{command} {where}", markup=False)
     return 0
-
-
-def only_the_budget(got: str) -> ArgumentError:
-    return ArgumentError(
-        "--resume takes everything from the run; only --epochs, --steps or --seconds may change",
-        got=got,
-        do="Start a new run for other choices.",
-    )

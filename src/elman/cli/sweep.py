@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from shlex import join, quote
-from typing import TYPE_CHECKING, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from elman.cli.compile_notice import say_if_compiling
 from elman.cli.console import console, errors
+from elman.cli.flags import argument, flag
 from elman.cli.progress import reading
-from elman.cli.train import Train
-from elman.config import Config, DataConfig, NetworkConfig, TrainingConfig, check
+from elman.cli.train import check_options, guess, options_of, reading_options
 from elman.errors import ArgumentError, DataError, RangeError
 from elman.training.events import Stepped
 
@@ -38,28 +36,16 @@ class Sweep:
         elman sweep novel.txt --search lr hidden=64..256 optimizer=adam,adamw --epochs 3
     """
 
-    source: tyro.conf.Positional[tuple[str, ...]] = ()  # files, folders, patterns or a name, as for elman train
-    trials: int = 20  # so many in all, of all processes together
-    search: tuple[str, ...] = ()  # what is tried (default: hidden, layers, dropout, learning_rate, batch, window)
-    out: Path | None = None  # the sweep's folder (default: sweeps/NAME)
-    storage: Path | None = None  # the file with the record of all trials (default: journal.log in the folder)
-    preset: str = "default"  # choices that fit together: default, large, tiny
-    threads: int | None = None  # at most so many (default: all cores that the process may use)
-    fixed: tyro.conf.Suppress[tuple[str, ...]] = ()  # names that were given as flags
-    data: DataConfig = field(default_factory=DataConfig)
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
+    takes_options: ClassVar[bool] = True
 
-    @staticmethod
-    def default(words: list[str]) -> Sweep:
-        """The defaults of elman train, those of a preset included, and which flags were given."""
-        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
-        if "--resume" in flags:
-            raise ArgumentError("--resume is for elman train", do="A sweep goes on when the same command is run again.")
-        usual = Train.default(words)
-        names = {"learning_rate" if flag == "--lr" else flag[2:].replace("-", "_") for flag in flags}
-        fixed = tuple(sorted(names & set(Config().options())))
-        return Sweep(fixed=fixed, data=usual.data, network=usual.network, training=usual.training)
+    source: tuple[str, ...] = argument("SOURCE", "files, folders, patterns or a name, as for elman train", ())
+    trials: int = flag(20, "so many in all, of all processes together")
+    search: tuple[str, ...] = flag((), "what is tried (default: hidden, layers, dropout, learning_rate, batch, window)")
+    out: Path | None = flag(None, "the sweep's folder (default: sweeps/NAME)")
+    storage: Path | None = flag(None, "the file with the record of all trials (default: journal.log in the folder)")
+    preset: str = flag("default", "choices that fit together: default, large, tiny")
+    threads: int | None = flag(None, "at most so many (default: all cores that the process may use)")
+    options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:
         from elman.kernels.threads import set_threads
@@ -72,6 +58,7 @@ class Sweep:
         optuna()  # if it is missing, before anything is read
         if world().size > 1:
             raise ArgumentError("a sweep under mpirun", do="Start several elman sweep instead: they share the work.")
+        check_options(self.options, self.preset)
         if self.trials < 1:
             raise RangeError("--trials", expected="1 or more", got=self.trials)
         if "-" in self.source:
@@ -79,8 +66,8 @@ class Sweep:
         self._refuse_examples()
         if self.threads is not None:
             set_threads(self.threads)
-        config = check(Config(self.data, self.network, self.training))
-        dimensions = space(self.search, self.fixed)
+        config = options_of("lm", self.options, self.preset)
+        dimensions = space(self.search, self.options)
         say_if_compiling("backward")
         corpus = self._corpus()
         out = self.out or Path("sweeps") / corpus.name
@@ -98,15 +85,13 @@ class Sweep:
         return farewell(sweep, out, done)
 
     def _refuse_examples(self) -> None:
-        from elman.cli.train_sequences import task_of
-
         task = "lm"
         with suppress(DataError):  # what may be either is a text here
-            task = task_of(list(self.source))
+            task = guess(self.source)
         if task != "lm":
             raise ArgumentError(
                 f"{self.source[0]} looks like examples to {task}, and a sweep is for language models",
-                do="In Python, scikit-learn's GridSearchCV finds what suits a SequenceClassifier and its like.",
+                do="In Python, scikit-learn's GridSearchCV searches the options of SequenceClassifier and the others.",
             )
 
     def _source(self) -> tuple[str, ...]:
@@ -118,15 +103,12 @@ class Sweep:
         from elman.data import default_source, open_corpus
 
         source = self.source or default_source(partial(console.print, markup=False))
-        options = {name: getattr(self.data, name) for name in READ}
+        options = reading_options(options_of("lm", self.options, self.preset))
         with reading() as progress:
             corpus = open_corpus(source, progress=progress, **options)
         for note in corpus.notes:
             console.print(note, markup=False)
         return corpus
-
-
-READ = ("tokens", "encoding", "keep_boilerplate", "vocabulary_size", "min_count")
 
 
 class TrialReport:
@@ -160,7 +142,7 @@ class TrialReport:
         if isinstance(event, TrialStarted):
             command = join(["elman", "train", *self.source, *flags(event.config)])
             console.print(f"trial {event.number}: {command}", markup=False)
-            steps = event.config.training.steps
+            steps = event.config.steps
             self.bar.reset(self.job, total=steps, description=f"trial {event.number}", figures="")
         elif isinstance(event, Stepped) and event.logged:
             figures = (

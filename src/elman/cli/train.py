@@ -1,162 +1,201 @@
-"""elman train: from a text to a model, or on with a run that was stopped."""
+"""elman train: train a model on a text or on examples, or continue a run."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import tyro
-
-from elman.cli.compile_notice import say_if_compiling
-from elman.cli.console import console, errors
-from elman.cli.mpi import LastWords
-from elman.cli.progress import TrainingReport, reading
-from elman.cli.summary import farewell, free_folder, only_the_budget
-from elman.cli.watch import check_extra, watched
-from elman.config import PRESETS, Config, DataConfig, NetworkConfig, TrainingConfig, check
+from elman.cli.flags import argument, flag
+from elman.config import BUDGET, OPTIONS, PRESETS, Config, Task, applies_to, check_value, resolve
 from elman.errors import ArgumentError, UnknownNameError
-from elman.training.events import Listener
-from elman.training.run import refuse_existing
 
 if TYPE_CHECKING:
+    from elman.data.labelled import Rows
     from elman.models.language_run import Preparation
-
-BUDGET = ("epochs", "steps", "seconds")
-RESUME = {
-    "--resume",
-    "--task",
-    "--threads",
-    "--tensorboard",
-    "--watch",
-    "--help",
-    *(f"--{name}" for name in BUDGET),
-}  # flags that may go on
+    from elman.training.events import Listener
 
 
 @dataclass(frozen=True)
 class Train:
-    """Train a character, byte or word language model on a text.
+    """Train a model on a text or on examples, or continue a run.
 
-    SOURCE is a file, - for standard input, or a text known by name (elman data list); several files, a folder of .txt
-    files or a pattern in quotes ('books/*.txt') are one text. .gz and .zst are unpacked. Without it Pride and Prejudice
-    is taken. Without a budget or a preset 15 epochs are taken. Ctrl-C finishes the step and saves; elman train --resume
-    RUN goes on as if nothing had happened.
+    A text (--task lm): SOURCE is a file, - for standard input, or a text known by name (elman data list); several
+    files, a folder of .txt files or a pattern in quotes ('books/*.txt') are one text. .gz and .zst are unpacked.
+    Without SOURCE it is Pride and Prejudice.
+
+    Examples: --task classify and generate read a text, a tab and a label in each line, or a folder with one file a
+    label; --task tag a token, a tab and a tag in each line and a blank line after each sequence; --task translate a
+    source, a tab and a target in each line. Without --task it is guessed from SOURCE.
+
+    Ctrl-C finishes the step and saves; elman train --resume RUN continues as if nothing had happened. elman train
+    --task TASK --help shows the flags and defaults of one task.
 
     For instance:
         elman train novel.txt --seconds 60
-        elman train novel.txt --preset large --out runs/large
+        elman train names --task classify --cell gru
         elman train --resume runs/novel --epochs 30
     """
 
-    source: tyro.conf.Positional[tuple[str, ...]] = ()  # files, folders, patterns, - or a name
-    out: Path | None = None  # the run folder (default: runs/NAME, or runs/NAME-2 …)
-    force: bool = False  # replace the folder if it is a run that nobody trains
-    resume: Path | None = None  # go on with this run; only the budget may change (--seconds: so many more)
-    task: str = "lm"  # or classify, tag, generate, translate: each has its own --help (guessed where SOURCE is clear)
-    preset: str = "default"  # choices that fit together: default, large, tiny
-    threads: int | None = None  # at most so many (default: all cores that the process may use)
-    tensorboard: bool = False  # write TensorBoard files into the run folder
-    watch: bool = False  # open a page on which to see it learn
-    data: DataConfig = field(default_factory=DataConfig)
-    network: NetworkConfig = field(default_factory=NetworkConfig)
-    training: TrainingConfig = field(default_factory=TrainingConfig)
+    takes_options: ClassVar[bool] = True
 
-    @staticmethod
-    def chosen(words: list[str]) -> type:
-        """This command, or the one for whole sequences."""
-        from elman.cli.train_sequences import TrainSequences, task_of
-
-        return Train if task_of(words) == "lm" else TrainSequences
-
-    @staticmethod
-    def default(words: list[str]) -> Train:
-        """The defaults: those of the preset, if one is named; its budget gives way to one that is named."""
-        flags = {word.partition("=")[0] for word in words if word.startswith("--")}
-        if "--resume" in flags and (other := flags - RESUME):
-            raise only_the_budget(", ".join(sorted(other)))
-        given = dict(zip(words, [*words[1:], ""], strict=True)) | dict(w.split("=", 1) for w in words if "=" in w)
-        preset = _preset(given.get("--preset") or "default")
-        if any(f"--{name}" in given for name in BUDGET):
-            preset = {name: value for name, value in preset.items() if name not in BUDGET}
-        config = Config().with_options(**preset)
-        return Train(data=config.data, network=config.network, training=config.training)
+    source: tuple[str, ...] = argument("SOURCE", "files, folders, patterns, - or a name", ())
+    task: Task | None = flag(None, "what to learn (default: guessed from SOURCE, lm for a text)")
+    out: Path | None = flag(None, "the run folder (default: runs/NAME, or runs/NAME-2 …)")
+    force: bool = flag(False, "replace the run folder, unless it is being trained")
+    resume: Path | None = flag(None, "continue this run; only the budget may change (--seconds: that many more)")
+    preset: str = flag("default", f"options that fit together: {', '.join(PRESETS)} [lm]")
+    threads: int | None = flag(None, "number of threads (default: all cores)")
+    tensorboard: bool = flag(False, "write TensorBoard files into the run folder")
+    watch: bool = flag(False, "open a page that shows the training live")
+    options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:
+        from elman.cli.compile_notice import say_if_compiling
+        from elman.cli.watch import check_extra
         from elman.kernels.threads import set_threads
         from elman.training.distributed import world
 
+        check_options(self.options, self.preset)
         shared = None if os.environ.get("ELMAN_THREADS") else world().threads  # with the other ranks of the machine
         if (threads := shared if self.threads is None else self.threads) is not None:
             set_threads(threads)
         if self.watch:
             check_extra()
+        if self.resume is not None:
+            self._check_resume()
+            say_if_compiling("backward")
+            return self._continue(self.resume)
+        task = self.task or guess(self.source)
+        config = options_of(task, self.options, self.preset)
         say_if_compiling("backward")
-        return self._start() if self.resume is None else self._resume(self.resume)
+        return self._train_text(config) if task == "lm" else self._train_examples(task, config)
 
-    def _start(self) -> int:
+    # -- a new run ----------------------------------------------------------------------------------------------------
+
+    def _train_text(self, config: Config) -> int:
+        from elman.cli.console import console
+        from elman.cli.progress import reading
+        from elman.cli.summary import free_folder
         from elman.data import default_source, open_corpus
         from elman.models import language_run
         from elman.training.distributed import world
-        from elman.training.signals import stop_on_signals
 
         if "-" in self.source and world().size > 1:
-            raise ArgumentError("Standard input reaches rank 0 alone", do="Save the text in a file that all can read.")
-        config = check(Config(self.data, self.network, self.training))
-        out = self._named_out()
+            raise ArgumentError("Only rank 0 can read standard input", do="Save the text in a file that all can read.")
+        out = self._checked_out()
         source = self.source or default_source(partial(console.print, markup=False))
         with reading() as progress:
-            read = partial(
-                open_corpus,
-                source,
-                tokens=self.data.tokens,
-                encoding=self.data.encoding,
-                keep_boilerplate=self.data.keep_boilerplate,
-                vocabulary_size=self.data.vocabulary_size,
-                min_count=self.data.min_count,
-                progress=progress,
-            )
+            read = partial(open_corpus, source, **reading_options(config), progress=progress)
             corpus = world().in_turn(read)
         prepared = language_run.prepare(corpus, config)
         out = out or free_folder(Path("runs"), corpus.name)
-        self._say(prepared, out)
-        with stop_on_signals(errors.print) as stopping, TrainingReport() as report, watched(self.watch) as page:
-            trained = language_run.start(
-                prepared, out=out, force=self.force, listeners=[report, page, *self._also(out)], stopping=stopping
-            )
-        return farewell(out, trained.finished)
+        _describe_text(prepared, out)
 
-    def _resume(self, path: Path) -> int:
-        from elman.models import language_run
-        from elman.training.environment import resume_note
-        from elman.training.run import Run
-        from elman.training.signals import stop_on_signals
+        def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
+            return language_run.start(prepared, out=out, force=self.force, listeners=listeners, stopping=stopping)
 
-        if self.source:
-            raise only_the_budget(" ".join(self.source))
-        budget = {name: getattr(self.training, name) for name in BUDGET}
-        run = Run(path)
-        if note := resume_note(run.config.get("environment")):
-            errors.print(note, markup=False, style="yellow")
-        report = TrainingReport(self.training.epochs)
-        with stop_on_signals(errors.print) as stopping, report, watched(self.watch) as page:
-            trained = language_run.resume(
-                path, budget_options=budget, listeners=[report, page, *self._also(path)], stopping=stopping
-            )
-        return farewell(path, trained.finished)
+        return self._trained(out, "lm", train)
 
-    def _named_out(self) -> Path | None:
-        """The folder asked for: refused now, not after the text has been read."""
+    def _train_examples(self, task: str, config: Config) -> int:
+        from elman.cli.console import console
+        from elman.cli.summary import free_folder
+        from elman.data.labelled import FORMS, read_rows
+        from elman.data.named import find_here
+        from elman.models.loading import model_class
+
+        if task not in FORMS:
+            raise ArgumentError(f"--task {task}", do="It reads numbers, which come from Python: SequenceRegressor.")
+        if len(self.source) != 1:
+            got = ", ".join(self.source) or "none"
+            raise ArgumentError("SOURCE", expected=f"one file or folder of examples to {task}", got=got)
+        out = self._checked_out()
+        found = self.source[0] if self.source[0] == "-" else str(find_here(self.source[0]) or self.source[0])
+        with console.rich.status("reading the examples"):
+            rows = read_rows(found, task, encoding=config.encoding)
+            kind = model_class(task)  # with all that scikit-learn imports
+        known = kind.defaults()
+        options = {name: value for name, value in config.options().items() if name in known}
+        model = kind(**options, random_state=config.seed)
+        name = "stdin" if found == "-" else Path(found).stem
+        out = out or free_folder(Path("runs"), name)
+        X, y = (rows.right, rows.left) if task == "generate" else (rows.left, rows.right)
+        _describe_examples(name, task, rows, config, out)
+
+        def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
+            source = {"name": name, "source": found, "examples": len(rows)}
+            model.fit(X, y, config=config, out=out, force=self.force, source=source,
+                      listeners=listeners, stopping=stopping)  # fmt: skip
+            return model.fitted_
+
+        return self._trained(out, task, train)
+
+    def _checked_out(self) -> Path | None:
+        """The folder asked for: refused now, not after the data have been read."""
+        from elman.training.run import refuse_existing
+
         if self.out is not None:
             refuse_existing(self.out, force=self.force)
         return self.out
 
-    def _also(self, out: Path) -> list[Listener]:
+    # -- a run that continues -----------------------------------------------------------------------------------------
+
+    def _check_resume(self) -> None:
+        given = [f"--{name.replace('_', '-')}" for name in self.options if name not in BUDGET]
+        given += ["--out"] * (self.out is not None) + ["--force"] * self.force + list(self.source)
+        given += ["--preset"] * (self.preset != "default")
+        if given:
+            raise ArgumentError(
+                "--resume takes everything from the run; only --epochs, --steps or --seconds may change",
+                got=", ".join(sorted(given)),
+                do="Start a new run for other options.",
+            )
+
+    def _continue(self, path: Path) -> int:
+        from elman.cli.console import errors
+        from elman.models import language_run, sequence_run
+        from elman.training.environment import resume_note
+        from elman.training.run import Run
+
+        run = Run(path)
+        task = run.config.get("task")
+        if self.task is not None and self.task != task:
+            raise ArgumentError("--task", expected=f"{task}, as {path} has it", got=self.task)
+        if note := resume_note(run.config.get("environment")):
+            errors.print(note, markup=False, style="yellow")
+        resume = language_run.resume if task == "lm" or task not in OPTIONS["embedding"].tasks else sequence_run.resume
+
+        def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
+            return resume(path, budget_options=self.options, listeners=listeners, stopping=stopping)
+
+        return self._trained(path, str(task), train)
+
+    def _trained(self, out: Path, task: str, train: Callable[[list[Listener], Callable[[], bool]], Any]) -> int:
+        """Train with progress, a page and signals, and say how it ended."""
+        from elman.cli.console import errors
+        from elman.cli.progress import TrainingReport
+        from elman.cli.summary import farewell
+        from elman.cli.watch import watched
+        from elman.training.signals import stop_on_signals
+
+        epochs = self.options.get("epochs") if self.resume else None
+        with (
+            stop_on_signals(errors.print) as stopping,
+            TrainingReport(epochs) as report,
+            watched(self.watch) as page,
+        ):
+            trained = train([report, page, *self._listeners(out)], stopping)
+        assert trained.finished is not None
+        return farewell(out, trained.finished, task=task)
+
+    def _listeners(self, out: Path) -> list[Listener]:
+        from elman.cli.mpi import LastWords
         from elman.training.distributed import Ranks, world
 
-        here, also = world(), list[Listener]()
+        here, also = world(), list[Any]()
         if isinstance(here, Ranks):
             also.append(LastWords(here))
         if self.tensorboard:
@@ -165,24 +204,86 @@ class Train:
             also.append(TensorBoard(out / "tensorboard"))
         return also
 
-    def _say(self, prepared: Preparation, out: Path) -> None:
-        corpus, split, network = prepared.corpus, prepared.split, self.network
-        for note in corpus.notes:
-            console.print(note, markup=False)
-        tokens = {"char": "characters", "byte": "bytes", "word": "words"}[self.data.tokens]
-        parts = f"{len(split.train):,} to train on, {len(split.validation):,} to validate"
-        if len(split.test):
-            parts += f", {len(split.test):,} set aside"
-        console.print(f"{corpus.name}: {len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
-        if len(prepared.judged) < len(split.validation):
-            console.print(f"Training is judged by the first {len(prepared.judged):,} of those; elman eval judges all.")
-        if prepared.batch < self.training.batch_size:
-            console.print(f"The text is short: {prepared.batch} lanes instead of {self.training.batch_size}.")
-        layers = f"{network.layers} layer{'s' * (network.layers > 1)} of {network.hidden} {network.activation} units"
-        console.print(f"Network: {layers}. Run folder: {out}", markup=False)
+
+# -- options ----------------------------------------------------------------------------------------------------------
 
 
-def _preset(name: str) -> dict[str, object]:
-    if name not in PRESETS:
-        raise UnknownNameError("--preset", expected=f"one of {', '.join(PRESETS)}", got=repr(name))
-    return PRESETS[name]
+def check_options(options: dict[str, Any], preset: str) -> None:
+    """What can be checked before any file is opened."""
+    for name, value in options.items():
+        check_value(name, value)
+    if preset not in PRESETS:
+        raise UnknownNameError("--preset", expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
+    if len(budgets := [f"--{name}" for name in BUDGET if name in options]) > 1:
+        raise ArgumentError("budget", expected="one of --epochs, --steps and --seconds", got=" and ".join(budgets))
+
+
+def options_of(task: str, options: dict[str, Any], preset: str = "default") -> Config:
+    """The configuration; a flag that does not apply to the task is refused by its name."""
+    for name in options:
+        given = f"--{name.replace('_', '-')}"
+        if task not in OPTIONS[name].tasks:
+            raise ArgumentError(f"{given} does not apply to --task {task}", do=f"It is for {applies_to(name)}.")
+        if task not in OPTIONS[name].flags_of():
+            raise ArgumentError(f"{given} does not apply to --task {task} from a file", do="It is for Python.")
+    if task != "lm" and preset != "default":
+        raise ArgumentError(f"--preset does not apply to --task {task}", do="It is for lm.")
+    return resolve(task, options, preset=preset)
+
+
+def guess(source: tuple[str, ...]) -> str:
+    """The task of a source: that of a file or folder of examples, or lm."""
+    from elman.data.labelled import guess_task
+    from elman.data.named import find_here
+
+    if len(source) != 1 or source[0] == "-":
+        return "lm"
+    found = find_here(source[0])
+    return guess_task(str(found)) if found is not None and (found.is_file() or found.is_dir()) else "lm"
+
+
+def reading_options(config: Config) -> dict[str, Any]:
+    """How a text is read."""
+    names = ("tokens", "encoding", "keep_boilerplate", "vocabulary_size", "min_count")
+    return {name: getattr(config, name) for name in names}
+
+
+# -- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _describe_text(prepared: Preparation, out: Path) -> None:
+    from elman.cli.console import console
+
+    corpus, split, config = prepared.corpus, prepared.split, prepared.config
+    for note in corpus.notes:
+        console.print(note, markup=False)
+    tokens = {"char": "characters", "byte": "bytes", "word": "words"}.get(config.tokens, "tokens")
+    parts = f"{len(split.train):,} to train on, {len(split.validation):,} to validate"
+    if len(split.test):
+        parts += f", {len(split.test):,} to test"
+    console.print(f"{corpus.name}: {len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
+    if len(prepared.judged) < len(split.validation):
+        console.print(f"Validation reads the first {len(prepared.judged):,} of them; elman eval reads all.")
+    if prepared.batch < config.batch_size:
+        console.print(f"The text is short: batch size {prepared.batch} instead of {config.batch_size}.")
+    console.print(f"Network: {network_of(config)}. Run folder: {out}", markup=False)
+
+
+def _describe_examples(name: str, task: str, rows: Rows, config: Config, out: Path) -> None:
+    from elman.cli.console import console
+
+    n, held = len(rows), round(config.validation_fraction * len(rows))
+    parts = f"{n - held:,} to train on, {held:,} to validate"
+    if task in ("classify", "generate"):
+        parts += f"; {len(set(rows.right))} labels"
+    if task == "tag":
+        parts += f"; {len({tag for tags in rows.right for tag in tags})} tags"
+    console.print(f"{name}: {n:,} examples to {task}, {parts}.", markup=False)
+    console.print(f"Network: {network_of(config)}. Run folder: {out}", markup=False)
+
+
+def network_of(config: Config) -> str:
+    """The network in a few words."""
+    units = config.activation if config.cell == "rnn" else config.cell.upper()
+    both = ", bidirectional" if config.bidirectional else ""
+    return f"{config.layers} layer{'s' * (config.layers > 1)} of {config.hidden} {units} units{both}"

@@ -177,7 +177,7 @@ def _data(run: Run) -> str:
     facts = {name: record[name] for name in ("name", "sha256") if isinstance(record.get(name), str)} | counts
     if not facts:
         return "## Data\n\nThe training data are not recorded."
-    parts = _part(run, "data")
+    parts = _config(run)
     shares = {what: parts.get(f"{what}_fraction") for what in ("validation", "test")}
     held = {f"held out for {what}": f"{share:.0%}" for what, share in shares.items() if share and is_number(share)}
     note = "No license is stated here: it depends on the data."
@@ -223,7 +223,7 @@ _INSTALLED = "## Use\n\nWith Elman installed, in the parent folder:"
 
 
 def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
-    training, made = _part(run, "training"), run.config.get("environment")
+    training, made = _config(run), run.config.get("environment")
     windows = ("window",) if run.config["task"] == "lm" else ()  # other tasks have no window
     wanted = ("optimizer", "learning_rate", "schedule", "batch_size", *windows, "clip_norm", "seed")
     lanes = {
@@ -240,11 +240,11 @@ def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _kind(run: Run) -> str:
-    return KINDS.get(str(_part(run, "network").get("cell")), "A recurrent network")
+    return KINDS.get(str(_config(run).get("cell")), "A recurrent network")
 
 
 def _network(run: Run, size: int) -> str:
-    network = _part(run, "network")
+    network = _config(run)
     if not {"layers", "hidden", "activation"} <= set(network):
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not describe the network")
     units = unit_kind(network.get("cell"), network["activation"])
@@ -252,10 +252,9 @@ def _network(run: Run, size: int) -> str:
     return plain(f"{shape}, {size:,} parameters, {network.get('dtype', 'float32')}")
 
 
-def _part(run: Run, name: str) -> dict[str, Any]:
+def _config(run: Run) -> dict[str, Any]:
     config = run.config.get("config")
-    part = config.get(name) if isinstance(config, dict) else None
-    return part if isinstance(part, dict) else {}
+    return config if isinstance(config, dict) else {}
 
 
 # -- language models --------------------------------------------------------------------------------------------------

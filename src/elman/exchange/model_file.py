@@ -76,7 +76,7 @@ def build_network(config: Config | SequenceConfig, terms: Vocabulary | Terms) ->
         return sequence_run.new_shape(terms, config)
     assert isinstance(config, Config)
     assert isinstance(terms, Vocabulary)
-    return new_network(config.network, len(terms))
+    return new_network(config, len(terms))
 
 
 def load_run(path: Path) -> PortableModel:
@@ -91,14 +91,14 @@ def load_run(path: Path) -> PortableModel:
 def save_run(model: PortableModel, path: Path, *, force: bool = False) -> Run:
     """Save a model as a run folder."""
     network = model.network
-    parameters = Parameters(network.shapes, np.dtype(model.config.network.dtype))
+    parameters = Parameters(network.shapes, np.dtype(model.config.dtype))
     for name, array in model.parameters.items():
         parameters[name][...] = array
     if isinstance(model.terms, Terms):
-        fitted = Fitted(model.terms, model.config, network, parameters)  # type: ignore[arg-type]
+        fitted = Fitted(model.terms, model.config, network, parameters)
         return sequence_run.save(fitted, path, force=force)
     files = {"vocabulary.json": as_json(model.terms.to_json()), "model.safetensors": to_bytes(parameters)}
-    return Run.create(path, language_run.config_json(model.config, None), files, force=force)  # type: ignore[arg-type]
+    return Run.create(path, language_run.config_json(model.config, None), files, force=force)
 
 
 def read_metadata(path: Path, text: str) -> tuple[Config | SequenceConfig, Vocabulary | Terms]:
@@ -116,7 +116,7 @@ def read_metadata(path: Path, text: str) -> tuple[Config | SequenceConfig, Vocab
     terms = Terms.from_json(vocabulary)
     if task != terms.task:
         raise CheckpointError(f"{path}", expected=f"a model to {terms.task}", got=repr(task))
-    return from_json(config, SequenceConfig), terms
+    return from_json(config), terms
 
 
 def checked_model(

@@ -86,7 +86,7 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> PortableModel:
     if isinstance(terms, Terms):
         return _sequence_model(path, [model, *(_load(other, onnx)[0] for other in others)], config, terms, onnx)
     parameters, *found = reader.parameters()
-    expected = [config.network.cell, config.network.activation]
+    expected = [config.cell, config.activation]
     if found != expected:
         raise CheckpointError(f"{path} is damaged", expected=" with ".join(expected), got=" with ".join(found))
     return checked_model(path, parameters, config, terms)

@@ -177,22 +177,22 @@ def examine(
         ranking = None
     if progress:
         progress("ranking units", 1, 1)
-    window, clip = config.training.window, config.training.clip_norm
+    window, clip = config.window, config.clip_norm
     rows = model.run_.metrics() if model.run_ else None
-    kind = network.stack.cell.name if network.stack.cell.gates > 1 else config.network.activation
+    kind = network.stack.cell.name if network.stack.cell.gates > 1 else config.activation
     return Analysis(
         name=model.run_.path.resolve().name if model.run_ else "model",
         facts={
             "network": f"{network.stack.layers} × {network.stack.hidden} {kind} units",
             "parameters": f"{p.buffer.size:,}",
-            "tokens": f"{len(writer.vocabulary)} {config.data.tokens} tokens",
-            "BPTT steps in training": f"{config.training.k2}",
+            "tokens": f"{len(writer.vocabulary)} {config.tokens} tokens",
+            "BPTT steps in training": f"{config.k2}",
         },
         tokens=tuple(writer.vocabulary.tokens[i] for i in used),
         token={"char": "letter", "byte": "byte", "word": "word"}[writer.vocabulary.kind],
         unread=len(ids) - len(used),
         flow=flow,
-        verdicts=verdicts(flow, reach=config.training.k2),
+        verdicts=verdicts(flow, reach=config.k2),
         layers=layers,
         clipping=clipping(network, p, x[:window], y[:window], clip_norm=clip),
         history=None if rows is None else gradient_history(rows),

@@ -44,7 +44,6 @@ class SequenceClassifier(ClassifierMixin, ManyToOne, ClassPredictor):  # type: i
     arguments; `SequenceClassifier().get_params()` lists them. class_weight: None, "balanced" or {class: weight}.
     """
 
-    without: ClassVar[set[str]] = OTHERS
     own: ClassVar[dict[str, Any]] = {"class_weight": None}
 
     def fit(
@@ -95,8 +94,6 @@ class SequenceClassifier(ClassifierMixin, ManyToOne, ClassPredictor):  # type: i
 
 class SequenceRegressor(RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
     """Which number, or numbers, a sequence stands for. X as in SequenceClassifier, y: (n,) or (n, Y)."""
-
-    without: ClassVar[set[str]] = OTHERS
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any

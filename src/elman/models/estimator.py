@@ -6,7 +6,6 @@ the API, the flags and config.json cannot differ.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from elman.config import TASKS, SequenceConfig, SequenceDataConfig, SequenceNetworkConfig, is_whole
+from elman.config import OPTIONS, SequenceConfig, defaults, is_whole, resolve
 from elman.data.examples import Examples
 from elman.data.inputs import few, form_of, number_sequences
 from elman.errors import ArgumentError, NotFiniteError
@@ -34,21 +33,7 @@ from elman.training.events import Listener
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.trainer import Trainer
 
-# options of other tasks, of files and of the loop's bookkeeping; the seed comes from random_state
-HIDDEN = {
-    "encoding",
-    "seed",
-    "window",
-    "bptt_block",
-    "bptt_steps",
-    "save_every",
-    "log_every",
-    "sample_every",
-    "snapshot_every",
-}
-# what partial_fit can change from one pass to the next besides the training: the rest is what the model is made of
-CHANGES = {"dropout", "input_dropout", "recurrent_dropout", "unk_dropout", "validation_fraction"}
-FIXED = {f.name for part in (SequenceDataConfig, SequenceNetworkConfig) for f in dataclasses.fields(part)} - CHANGES
+FIXED = {name for name, option in OPTIONS.items() if option.fixed}  # what a model is made of: partial_fit keeps it
 PASS = {"schedule": "constant", "warmup_steps": 0, "validation_fraction": 0.0}  # one pass has no plan for the next ones
 OVERRULED = ("epochs", *PASS)  # arguments of which a config may say otherwise
 
@@ -69,7 +54,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     @classmethod
     def defaults(cls) -> dict[str, Any]:
         """All arguments of the constructor. Unlike a command, fit holds nothing back unless it is told to."""
-        kept = {name: value for name, value in _options(cls.task).items() if name not in HIDDEN | cls.without}
+        kept = {name: value for name, value in _options(cls.task).items() if name not in cls.without}
         return {**kept, **cls.own, "random_state": None}
 
     def _config(self) -> SequenceConfig:
@@ -78,7 +63,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
             default = self.defaults()["epochs"]
             given["epochs"] = None if given["epochs"] == default else given["epochs"]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return SequenceConfig().with_options(**TASKS[self.task]).with_options(**given, seed=seed)
+        return resolve(self.task, given | {"seed": seed})
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -221,7 +206,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
 
 @cache
 def _options(task: str) -> dict[str, Any]:
-    return SequenceConfig().with_options(**TASKS[task], validation_fraction=0.0).options()
+    found = defaults(task) | {"validation_fraction": 0.0}
+    return {name: found[name] for name, option in OPTIONS.items() if option.argument and task in option.tasks}
 
 
 def _is_text(X: Any) -> bool:

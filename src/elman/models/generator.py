@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,15 +26,6 @@ class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
 
     X: (n,) labels, or (n, F) numbers. y: strings or lists of tokens.
     """
-
-    without: ClassVar[set[str]] = {
-        "reverse_source",
-        "pooling",
-        "bidirectional",
-        "learned_state",
-        "tokens",
-        "unk_dropout",
-    }
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any

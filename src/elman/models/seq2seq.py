@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,8 +28,6 @@ class Seq2Seq(SequenceEstimator, TranslatingPredictor):
     X as in SequenceClassifier, y: strings or lists of tokens. The encoder's final states start the decoder. The source
     is read from its end unless reverse_source=False: its beginning is then close to what is written first.
     """
-
-    without: ClassVar[set[str]] = {"pooling"}
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any

@@ -250,7 +250,7 @@ def terms_of(run: Run) -> Terms:
 
 
 def config_of(run: Run) -> SequenceConfig:
-    return from_json(run.config.get("config"), SequenceConfig)
+    return from_json(run.config.get("config"))
 
 
 def told_of(run: Run) -> dict[str, Any]:

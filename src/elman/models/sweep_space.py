@@ -1,4 +1,4 @@
-"""What a sweep may search: fields of the configs, with their kinds and bounds; sensible ranges are in one table.
+"""What a sweep may search: options of the table, by default in the range that the table gives.
 
 --search learning_rate                  the table's range
 --search hidden=64..256 lr=1e-3..1e-2   a range of one's own
@@ -7,50 +7,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
-from elman.config import Config, DataConfig, NetworkConfig, TrainingConfig
-from elman.data.checks import did_you_mean
+from elman.config import OPTIONS, Config, choices_of, kind_of, suggestion
 from elman.errors import ArgumentError, RangeError, UnknownNameError
 
-
-class Range(NamedTuple):
-    low: float
-    high: float
-    log: bool = False  # equal factors count alike, not equal differences
-
-
-RANGES = {
-    "hidden": Range(32, 512, log=True),
-    "layers": Range(1, 3),
-    "dropout": Range(0.0, 0.5),
-    "recurrent_init_scale": Range(0.5, 1.5),
-    "input_init_scale": Range(0.03, 1.0, log=True),
-    "batch_size": Range(16, 256, log=True),
-    "window": Range(16, 256, log=True),
-    "bptt_block": Range(1, 64, log=True),
-    "bptt_steps": Range(1, 256, log=True),
-    "learning_rate": Range(5e-4, 3e-2, log=True),
-    "warmup_steps": Range(0, 500),
-    "final_rate_fraction": Range(1e-3, 1.0, log=True),
-    "decay_factor": Range(0.1, 0.9),
-    "decay_every": Range(100, 5000, log=True),
-    "plateau_patience": Range(1, 10),
-    "beta1": Range(0.5, 0.99),
-    "beta2": Range(0.9, 0.9999),
-    "epsilon": Range(1e-10, 1e-5, log=True),
-    "weight_decay": Range(1e-6, 1e-1, log=True),
-    "clip_norm": Range(0.1, 10.0, log=True),
-    "clip_value": Range(0.01, 10.0, log=True),
-    "accumulate": Range(1, 4),
-    "seed": Range(0, 9),
-}
-USUAL = ("hidden", "layers", "dropout", "learning_rate", "batch_size", "window")  # searched where nothing is said
-ALIASES = {"lr": "learning_rate", "optimizer": "optimizer"}
+USUAL = tuple(name for name, option in OPTIONS.items() if option.sweep and option.sweep.usual)  # unless told otherwise
 
 
 @dataclass(frozen=True)
@@ -74,17 +38,13 @@ class Dimension:
         return f"{self.name}: {what}{' (log)' * self.log}"
 
 
-def searchable() -> dict[str, Any]:
-    """Names and kinds: what changes neither the text nor the budget."""
-    found = {}
-    for part in (NetworkConfig, TrainingConfig):
-        hints = get_type_hints(part)
-        for field in dataclasses.fields(part):
-            hint = hints[field.name]
-            kind = get_args(hint)[0] if get_origin(hint) in (UnionType, Union) else hint
-            if field.name in RANGES or get_origin(kind) is Literal:
-                found[field.name] = kind
-    return found
+def searchable(task: str = "lm") -> dict[str, Any]:
+    """Names and kinds of the options that a sweep may search: they change neither the data nor the budget."""
+    return {
+        name: str if choices_of(name) else kind_of(name)[0]
+        for name, option in OPTIONS.items()
+        if task in option.tasks and option.group != "data" and (option.sweep or choices_of(name))
+    }
 
 
 def space(words: Sequence[str], fixed: Iterable[str] = ()) -> list[Dimension]:
@@ -102,25 +62,26 @@ def space(words: Sequence[str], fixed: Iterable[str] = ()) -> list[Dimension]:
 def _named(word: str) -> tuple[str, str]:
     name, _, values = word.partition("=")
     name = name.strip().lstrip("-").replace("-", "_")
-    name = ALIASES.get(name, name)
+    name = next((known for known, option in OPTIONS.items() if option.alias == name), name)
     known = searchable()
     if name in known:
         return name, values.strip()
-    if name in {field.name for field in dataclasses.fields(DataConfig)}:
+    if name in OPTIONS and OPTIONS[name].group == "data":
         raise ArgumentError(f"--search {name}", do="Losses on another text, or of other tokens, cannot be compared.")
-    if name in Config().options():
+    if name in OPTIONS:
         raise ArgumentError(f"--search {name}", do="It is the same for all trials: give it as a flag.")
-    raise UnknownNameError(
-        "--search", expected=f"one of {', '.join(known)}", got=repr(name), do=did_you_mean(name, known) or None
-    )
+    near = suggestion(name, known)
+    do = f"Did you mean {near}?" if near else None
+    raise UnknownNameError("--search", expected=f"one of {', '.join(known)}", got=repr(name), do=do)
 
 
 def _dimension(name: str, values: str) -> Dimension:
     kind = searchable()[name]
-    if get_origin(kind) is Literal:
-        chosen = tuple(map(str.strip, values.split(","))) if values else get_args(kind)
+    if choices := choices_of(name):
+        chosen = tuple(map(str.strip, values.split(","))) if values else choices
         return _checked(Dimension(name, choices=chosen))
-    usual = RANGES[name]
+    usual = OPTIONS[name].sweep
+    assert usual is not None
     if not values:
         return Dimension(name, kind(usual.low), kind(usual.high), usual.log, kind is int)
     low, dots, high = values.partition("..")

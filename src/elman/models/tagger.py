@@ -32,7 +32,6 @@ class SequenceTagger(SequenceEstimator, TagPredictor):
     class_weight: None, "balanced" or {tag: weight}; a step counts by its tag, times the sample_weight of its sequence.
     """
 
-    without: ClassVar[set[str]] = {"target_tokens", "reverse_source", "pooling"}
     own: ClassVar[dict[str, Any]] = {"class_weight": None}
 
     def fit(

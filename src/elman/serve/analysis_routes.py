@@ -91,7 +91,7 @@ def _flow(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
         "tokens": [names[i] for i in ids],
         "losses": found.losses,
         "layers": [_flow_layer(found, layer) for layer in range(found.layers)],
-        "verdicts": verdicts(found, reach=model.config_.training.k2),
+        "verdicts": verdicts(found, reach=model.config_.k2),
     }
 
 

@@ -1,25 +1,25 @@
-"""What a client may ask for, one commented default a line: the flags of `elman serve` are made from it."""
+"""What a client may ask for, each with its default and help: the flags of `elman serve` are made from it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from elman.config import is_real, is_whole
+from elman.config import is_real, is_whole, option
 from elman.errors import RangeError
 
 
 @dataclass(frozen=True)
 class Limits:
-    max_body: int = 1 << 20  # bytes of a request
-    max_prompt: int = 20_000  # tokens of a prompt
-    max_tokens: int = 4096  # tokens to generate for each text
-    max_sequences: int = 64  # texts that are generated at the same time
-    max_streams: int = 32  # clients that follow the metrics of runs at the same time
-    max_connections: int = 512  # connections at the same time; at most half of the files that may be open
-    max_trainings: int = 100  # trainings that may be started on the page, one at a time
-    max_training_memory: int = 4 << 30  # bytes of memory of such a training; at most half of the machine's
-    max_training_disk: int = 4 << 30  # bytes of disk of all of them; at most half of the free space
-    max_seconds: float = 60.0  # duration of a request
+    max_body: int = option(1 << 20, "bytes of a request")
+    max_prompt: int = option(20_000, "tokens of a prompt")
+    max_tokens: int = option(4096, "tokens to generate for each text")
+    max_sequences: int = option(64, "texts that are generated at the same time")
+    max_streams: int = option(32, "clients that follow the metrics of runs at the same time")
+    max_connections: int = option(512, "connections at the same time; at most half of the files that may be open")
+    max_trainings: int = option(100, "trainings that may be started on the page, one at a time")
+    max_training_memory: int = option(4 << 30, "bytes of memory of such a training; at most half of the machine's")
+    max_training_disk: int = option(4 << 30, "bytes of disk of all of them; at most half of the free space")
+    max_seconds: float = option(60.0, "duration of a request")
 
     def check(self) -> Limits:
         for field in fields(self):

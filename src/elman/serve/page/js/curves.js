@@ -21,7 +21,7 @@ function smooth(rows, name) {
 }
 
 export function drawCurves(rows, run, marked) {
-  const clip = run.config?.training?.clip_norm;
+  const clip = run.config?.clip_norm;
   const held = rows.filter((row) => row.validation_loss != null);
   plot(at("loss-figure"), (c) => ({
     traces: [

@@ -15,7 +15,7 @@ const say = (words, wrong = false) => {
 
 /** A text to begin with: the network's own, which has no letter that it does not know. */
 async function ownWords(signal) {
-  const length = run.config.data.tokens === "word" ? 30 : STEPS;
+  const length = run.config.tokens === "word" ? 30 : STEPS;
   const told = await post("/v1/completions", { model: run.name, max_tokens: length, temperature: 0.6, seed: 2 }, signal);
   return told.choices[0].text.trim();
 }
@@ -48,7 +48,7 @@ function drawAll() {
   const here = found.layers[layer], there = spectra.layers[layer];
   drawMap(here, found.tokens);
   drawLag(here);
-  drawFactors(here, SLOPES[run.config.network.activation] ?? "diag(f′)");
+  drawFactors(here, SLOPES[run.config.activation] ?? "diag(f′)");
   drawEigen(there);
   drawSingular(there);
   at("saturated").textContent = `${percent(there.saturation.share)} of the states lie where the activation is flat`;

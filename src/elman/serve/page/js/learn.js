@@ -17,8 +17,8 @@ const usual = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.le
 const rested = () => (!rows.length || !run.steps ? "at rest" : rows.at(-1).step >= run.steps ? "finished" : "stopped");
 
 function drawHead() {
-  const { config } = run, network = config?.network;
-  const facts = network ? [`${network.layers} × ${network.hidden} ${network.activation} units`, run.vocabulary && `${run.vocabulary} ${config.data.tokens} tokens`,
+  const { config } = run, network = config;
+  const facts = network ? [`${network.layers} × ${network.hidden} ${network.activation} units`, run.vocabulary && `${run.vocabulary} ${config.tokens} tokens`,
     run.corpus && run.corpus !== "stdin" && `on ${run.corpus}`, run.tokens && `${count(run.tokens)} tokens of text`].filter(Boolean).join(" · ") : "";
   const stoppable = mine.some((found) => found.name === run.name && found.state === "running");
   at("run-head").replaceChildren(

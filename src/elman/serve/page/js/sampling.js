@@ -23,7 +23,7 @@ export function spelling(kind) {
 
 /** Tokens, {name, piece, logprob, top, activation, given}, a few at a time. */
 export async function* written(run, { prompt, unit, ...how }, signal) {
-  const kind = run.config.data.tokens;
+  const kind = run.config.tokens;
   const spell = spelling(kind);
   const value = {
     model: run.name, prompt, ...how, echo: true, logprobs: TOP, stream: true,

@@ -16,7 +16,7 @@ const say = (words, wrong = false) => {
 
 /** The word without its last token, and without its first: what is read, and what should be said. */
 async function halves(word, model, signal) {
-  const kind = state.runs?.find((run) => run.name === model)?.config.data.tokens ?? "char";
+  const kind = state.runs?.find((run) => run.name === model)?.config.tokens ?? "char";
   if (kind !== "word") {
     const letters = [...word];
     return [letters.slice(0, -1).join(""), letters.slice(1).join("")];

@@ -80,7 +80,7 @@ async function begin({ again = null, slowly = !calm.matches } = {}) {
 }
 
 function stats(tokens, first, seconds) {
-  const kind = { char: "characters", byte: "bytes", word: "words" }[run.config.data.tokens];
+  const kind = { char: "characters", byte: "bytes", word: "words" }[run.config.tokens];
   const costs = text.cells.map((cell) => cell.surprise).filter((cost) => cost !== null);
   const mean = costs.reduce((a, b) => a + b, 0) / Math.max(1, costs.length);
   const each = `${number(mean, 2)} nats each`;
@@ -106,7 +106,7 @@ async function findUnits() {
     const { features } = await post("/v1/elman/look/units", { model: run.name, text: told.choices[0].text, count: 1 });
     at("found-units").replaceChildren(...features.slice(0, 8).map(({ feature, measure, units: [best] }) =>
       make("li", {}, make("button", { type: "button", onclick: () => chooseUnit(best) },
-        make("b", {}, feature), make("span", {}, `unit ${best.unit}${run.config.network.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))),
+        make("b", {}, feature), make("span", {}, `unit ${best.unit}${run.config.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))),
       make("li", { class: "hint" }, "How well a unit tells it: 1 is perfect. Chance is 0.5 for AUC (a yes or no), 0 for R² (a number)."));
   } catch (error) {
     at("found-units").replaceChildren(make("li", { class: "wrong" }, error.message));
@@ -158,7 +158,7 @@ export const write = {
     const same = run?.name === found.name;
     run = found;
     if (same) return;
-    for (const [id, most] of [["unit", found.config.network.hidden], ["layer", found.config.network.layers]]) {
+    for (const [id, most] of [["unit", found.config.hidden], ["layer", found.config.layers]]) {
       at(id).max = most - 1;
       at(id).value = Math.min(value(id), most - 1);
     }
