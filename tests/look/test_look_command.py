@@ -84,7 +84,7 @@ def other_task(run: Path) -> None:
     (["run", "--text", "the cat", "--out", "cats.txt"], "cats.txt exists and is no report of elman look"),
     (["run", "--text", "the cat", "--out", "run"], "run exists and is no report of elman look"),
     (["run", "--text", "the cat", "--out", "nowhere/a.html"], "nowhere is no folder"),
-    (["other", "--text", "the cat"], "expected a language model, got .*poetry"),
+    (["other", "--text", "the cat"], "expected a run to lm, .*, got 'poetry'"),
 ])  # fmt: skip
 def test_what_cannot_be_looked_at_is_said_and_nothing_is_written(look, words, message):
     Path("cats.txt").write_text(TEXT)

@@ -15,14 +15,16 @@ from elman.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Look:
-    """Analyze a model while it reads a text: how far back its gradient reaches, and why no further.
+    """Analyze a model while it reads a text: how far back its gradient reaches, or which tokens decided.
 
-    Prints the verdict and writes a report, one HTML file that opens offline: the gradient of every loss by every state,
-    gates, spectra, Lyapunov exponents, saturation, surprise, and what single units track.
+    Prints the verdict and writes a report, one HTML file that opens offline. Of a language model: the gradient of every
+    loss by every state, gates, spectra, Lyapunov exponents, saturation, surprise, and what single units track. Of a
+    classifier, regressor or tagger: what each token contributes to the prediction.
 
     For instance:
         elman look runs/pride-and-prejudice --text "It is a truth universally acknowledged"
         elman look runs/pride-and-prejudice --file chapter.txt --out report.html
+        elman look runs/names --text Bianchi
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
@@ -43,9 +45,12 @@ class Look:
         from elman.look.analysis import examine
         from elman.look.html_report import Report, place
         from elman.models import LanguageModel
+        from elman.models.loading import load_predictor
 
-        model = LanguageModel.load(self.run_folder)
+        model = load_predictor(self.run_folder)
         out = self._checked_out()
+        if not isinstance(model, LanguageModel):
+            return self._attribution(model, out)
         say_if_compiling("backward")
         data = model.config_
         options: dict[str, Any] = {"vocabulary": model.vocabulary_, "unknown": self.unknown}
@@ -70,6 +75,24 @@ class Look:
         for verdict in reversed(seen.verdicts):
             layer = f"Layer {verdict.layer}: " if len(seen.verdicts) > 1 else ""
             console.print(f"{layer}{verdict} {place(verdict, seen.tokens)}".rstrip(), markup=False)
+        console.print(f"Report, for any browser: {out}", markup=False)
+        return 0
+
+    def _attribution(self, model: Any, out: Path) -> int:
+        """Which tokens decided, for a model of whole sequences."""
+        from elman.data.inputs import TokenInputs
+        from elman.look.html_report import report
+
+        if self.text is None:
+            raise ArgumentError("elman look", expected="--text TEXT for this model", got="--file")
+        inputs = model.fitted_.terms.inputs
+        if not isinstance(inputs, TokenInputs):
+            raise ArgumentError(
+                "elman look", expected="a model of text", got="one of numbers", do="In Python: elman.look.attribution."
+            )
+        found = report(model, self.text.split() if inputs.symbols.kind == "list" else self.text)
+        found.save(out)
+        console.print(f"{getattr(found.analysis, 'words', '')}.", markup=False)
         console.print(f"Report, for any browser: {out}", markup=False)
         return 0
 

@@ -1,69 +1,184 @@
-"""See through a network: gradient flow, spectra, units, steps. Plain data first; figures, which need plotly, over it.
+"""Analyze networks: gradient flow, spectra, gates, units, attribution, steps. Plain data first, figures of it second.
 
-Importing is cheap: a public name loads its module when it is first used.
+``look.report(model, text)`` shows everything at once. Figures need plotly (the extra `look`). Importing is cheap: a
+public name loads its module when it is first used.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME = {
-    # how far back a gradient reaches, and why no further
-    "gradient_flow": "flow",
-    "GradientFlow": "flow",
-    "memory_horizon": "flow",
-    "verdict": "flow_verdict",
-    "verdicts": "flow_verdict",
-    "Verdict": "flow_verdict",
-    "clipping": "gradient_clipping",
-    "clipped_steps": "gradient_clipping",
-    "Clipping": "gradient_clipping",
-    "gradient_history": "history",
-    "GradientHistory": "history",
-    # what the state does
-    "trace": "traces",
-    "Trace": "traces",
-    "LayerTrace": "traces",
-    "spectrum": "spectra",
-    "recurrent_spectra": "spectra",
-    "layer_saturation": "spectra",
-    "Spectrum": "spectra",
-    "jacobian_spectra": "spectra",
-    "JacobianSpectra": "spectra",
-    "lyapunov_exponents": "spectra",
-    "saturation": "spectra",
-    "Saturation": "spectra",
-    # what the units track, and what surprised the model
-    "read_text": "units",
-    "Reading": "units",
-    "rank_units": "units",
-    "Ranking": "units",
-    "UnitScore": "units",
-    # every equation with its numbers
-    "steps_data": "steps",
-    # the first three at once
-    "examine": "analysis",
-    "Analysis": "analysis",
-    "LayerAnalysis": "analysis",
-    # with plotly
-    "flow_heatmap": "figures",
-    "flow_by_lag": "figures",
-    "flow_factors": "figures",
-    "eigenvalue_plane": "figures",
-    "singular_values": "figures",
-    "lyapunov_spectrum": "figures",
-    "state_histogram": "figures",
-    "saturation_along": "figures",
-    "gradient_norms": "figures",
-    "unit_along_text": "figures",
-    "units_along_text": "figures",
-    "surprise_along_text": "figures",
-    "best_units": "figures",
-    "gates_along_text": "figures",
-    "report": "html_report",
-    "Report": "html_report",
+if TYPE_CHECKING:
+    from elman.look.analysis import Analysis, LayerAnalysis, examine
+    from elman.look.attributions import Attribution, attribution
+    from elman.look.figures import (
+        attribution_along_text,
+        best_units,
+        eigenvalue_plane,
+        flow_by_lag,
+        flow_factors,
+        flow_heatmap,
+        gates_along_text,
+        gradient_norms,
+        lyapunov_spectrum,
+        saturation_along,
+        singular_values,
+        state_histogram,
+        surprise_along_text,
+        unit_along_text,
+        units_along_text,
+    )
+    from elman.look.flow import GradientFlow, gradient_flow, memory_horizon
+    from elman.look.flow_verdict import Verdict, verdict, verdicts
+    from elman.look.gradient_clipping import ClippedSteps, Clipping, clipped_steps, clipping
+    from elman.look.history import GradientHistory, gradient_history
+    from elman.look.html_report import Report, report
+    from elman.look.spectra import (
+        JacobianSpectra,
+        Saturation,
+        Spectrum,
+        jacobian_spectra,
+        layer_saturation,
+        lyapunov_exponents,
+        recurrent_spectra,
+        saturation,
+        spectrum,
+    )
+    from elman.look.steps import steps_data
+    from elman.look.traces import LayerTrace, Trace, trace
+    from elman.look.units import Ranking, Reading, UnitScore, rank_units, read_text
+
+_MODULES = {
+    "analysis": (
+        "Analysis",
+        "LayerAnalysis",
+        "examine",
+    ),
+    "attributions": (
+        "Attribution",
+        "attribution",
+    ),
+    "figures": (
+        "attribution_along_text",
+        "best_units",
+        "eigenvalue_plane",
+        "flow_by_lag",
+        "flow_factors",
+        "flow_heatmap",
+        "gates_along_text",
+        "gradient_norms",
+        "lyapunov_spectrum",
+        "saturation_along",
+        "singular_values",
+        "state_histogram",
+        "surprise_along_text",
+        "unit_along_text",
+        "units_along_text",
+    ),
+    "flow": (
+        "GradientFlow",
+        "gradient_flow",
+        "memory_horizon",
+    ),
+    "flow_verdict": (
+        "Verdict",
+        "verdict",
+        "verdicts",
+    ),
+    "gradient_clipping": (
+        "ClippedSteps",
+        "Clipping",
+        "clipped_steps",
+        "clipping",
+    ),
+    "history": (
+        "GradientHistory",
+        "gradient_history",
+    ),
+    "html_report": (
+        "Report",
+        "report",
+    ),
+    "spectra": (
+        "JacobianSpectra",
+        "Saturation",
+        "Spectrum",
+        "jacobian_spectra",
+        "layer_saturation",
+        "lyapunov_exponents",
+        "recurrent_spectra",
+        "saturation",
+        "spectrum",
+    ),
+    "steps": ("steps_data",),
+    "traces": (
+        "LayerTrace",
+        "Trace",
+        "trace",
+    ),
+    "units": (
+        "Ranking",
+        "Reading",
+        "UnitScore",
+        "rank_units",
+        "read_text",
+    ),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = list(_HOME)
+__all__ = [
+    "Analysis",
+    "Attribution",
+    "ClippedSteps",
+    "Clipping",
+    "GradientFlow",
+    "GradientHistory",
+    "JacobianSpectra",
+    "LayerAnalysis",
+    "LayerTrace",
+    "Ranking",
+    "Reading",
+    "Report",
+    "Saturation",
+    "Spectrum",
+    "Trace",
+    "UnitScore",
+    "Verdict",
+    "attribution",
+    "attribution_along_text",
+    "best_units",
+    "clipped_steps",
+    "clipping",
+    "eigenvalue_plane",
+    "examine",
+    "flow_by_lag",
+    "flow_factors",
+    "flow_heatmap",
+    "gates_along_text",
+    "gradient_flow",
+    "gradient_history",
+    "gradient_norms",
+    "jacobian_spectra",
+    "layer_saturation",
+    "lyapunov_exponents",
+    "lyapunov_spectrum",
+    "memory_horizon",
+    "rank_units",
+    "read_text",
+    "recurrent_spectra",
+    "report",
+    "saturation",
+    "saturation_along",
+    "singular_values",
+    "spectrum",
+    "state_histogram",
+    "steps_data",
+    "surprise_along_text",
+    "trace",
+    "unit_along_text",
+    "units_along_text",
+    "verdict",
+    "verdicts",
+]
 
 
 def __getattr__(name: str) -> Any:

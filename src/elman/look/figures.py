@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from elman.look.attributions import Attribution
 from elman.look.flow import GONE
 from elman.look.history import GradientHistory
 from elman.look.spectra import TANH_GATES, JacobianSpectra, Saturation, Spectrum
@@ -736,4 +737,68 @@ def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate:
         x_showgrid=False,
         y_autorange="reversed",
         **_labels("x", shown),
+    )
+
+
+def attribution_along_text(found: Attribution, *, prediction: int | None = None, by: str = "left_out") -> Any:
+    """A sequence, each token in the color of its contribution to one prediction.
+
+    Parameters
+    ----------
+    found : Attribution
+        From `attribution`.
+    prediction : int, optional
+        Which prediction: 0 of a classifier, the step of a tagger. Unless given, all tags of a tagger, a row each.
+    by : {"left_out", "gradient"}
+        The method.
+
+    Returns
+    -------
+    plotly.graph_objects.Figure
+
+    Examples
+    --------
+    >>> from elman import SequenceClassifier, look
+    >>> texts, labels = ["good film", "bad film"] * 20, ["+", "-"] * 20
+    >>> model = SequenceClassifier(hidden=8, epochs=5, tokens="word").fit(texts, labels, listeners=[])
+    >>> look.attribution_along_text(look.attribution(model, "good film")).data[0].text[0][:2]
+    ['·good', '·film']
+    """
+    if prediction is None and len(found.targets) > 1:
+        return _all_attributions(found, by)
+    prediction = prediction or 0
+    values, other = (getattr(found, name)[prediction] for name in (by, "gradient" if by == "left_out" else "left_out"))
+    names = {"left_out": "left out", "gradient": "gradient × input"}
+    words = [
+        f"“{visible(token)}”<br>{names[by]}: {value:+.3f}<br>{names['gradient' if by == 'left_out' else 'left_out']}: "
+        f"{check:+.3f}"
+        for token, value, check in zip(found.tokens, values, other, strict=True)
+    ]
+    far = float(np.abs(values).max()) or 1.0
+    bar = {"title": {"text": f"contribution to {found.targets[prediction]}"}}
+    return _text(found.tokens, values, words, {"colorscale": LOW_HIGH, "cmin": -far, "cmax": far, "colorbar": bar})
+
+
+def _all_attributions(found: Attribution, by: str) -> Any:
+    """What each token contributes to the tag of each step."""
+    values, tokens = getattr(found, by), [visible(token) for token in found.tokens]
+    far = float(np.abs(values).max()) or 1.0
+    tags = [f"{t}: {tag}" for t, tag in enumerate(found.targets)]
+    heatmap = go.Heatmap(
+        z=values.astype(np.float32),
+        y=tags,
+        text=[tokens] * len(values),
+        coloraxis="coloraxis",
+        hovertemplate="“%{text}” contributes %{z:+.3f} to tag %{y}<extra></extra>",
+    )
+    bar = {"title": {"text": "contribution"}}
+    return figure(
+        [heatmap],
+        x="token",
+        y="tag",
+        height=160 + 22 * len(values),
+        coloraxis={"colorscale": LOW_HIGH, "cmin": -far, "cmax": far, "colorbar": bar},
+        y_autorange="reversed",
+        x_showgrid=False,
+        **_labels("x", tokens),
     )

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from elman.look.analysis import Analysis, examine
+from elman.look.attributions import Attribution, attribution
 from elman.look.figures import (
+    attribution_along_text,
     best_units,
     eigenvalue_plane,
     flow_by_lag,
@@ -32,8 +35,10 @@ from elman.look.theme import visible
 from elman.look.traces import CARRY_GATES, STEPS
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
+from elman.models.predictors import Predictor
 from elman.training.storage import write_file
 
+FOOTER = "<footer>Made by Elman. Everything is in this file: it opens without a network and sends nothing.</footer>"
 EXCERPT = 60  # characters of the text in the title
 GOOD = 0.2  # of the way from chance to perfect: a unit below it tracks nothing
 JACOBIANS = {  # of a step, by cell
@@ -49,14 +54,17 @@ class Report:
 
     Attributes
     ----------
-    analysis : Analysis
-        What it shows.
+    analysis : Analysis or Attribution
+        What it shows: of a language model everything, of other models which tokens decided.
+    name : str
+        Of the model, in the title.
     """
 
-    analysis: Analysis
+    analysis: Analysis | Attribution
+    name: str = "model"
 
     def __repr__(self) -> str:
-        return repr(self.analysis).replace("<Analysis of", "<Report on", 1)
+        return repr(self.analysis).replace("<Analysis of", "<Report on", 1).replace("<Attribution", "<Report", 1)
 
     def _repr_html_(self) -> str:
         page = escape(self.html(), quote=True)
@@ -65,14 +73,17 @@ class Report:
     def html(self) -> str:
         """The whole page, a file that needs nothing else."""
         seen = self.analysis
+        if isinstance(seen, Attribution):
+            page = Page(f"{self.name}: report")
+            _attribution(page, seen, self.name)
+            page.add(FOOTER)
+            return page.html()
         page = Page(f"{seen.name}: report")
         parts: tuple[Callable[[Page, Analysis], None], ...]
         parts = (_head, _verdicts, _reach, _flow, _gates, _spectra, _states, _surprise, _units, _training)
         for part in parts:
             part(page, seen)
-        page.add(
-            "<footer>Made by Elman. Everything is in this file: it opens without a network and sends nothing.</footer>"
-        )
+        page.add(FOOTER)
         return page.html()
 
     def save(self, path: str | Path) -> None:
@@ -86,17 +97,19 @@ class Report:
         write_file(Path(path), self.html().encode())
 
 
-def report(model: LanguageModel, text: str | Array, *, steps: int = STEPS, progress: Progress | None = None) -> Report:
+def report(
+    model: LanguageModel | Predictor, text: Any, *, steps: int = STEPS, progress: Progress | None = None
+) -> Report:
     """Analyze how a model reads a text, as a page: in a notebook it shows itself, ``save(path)`` writes it.
 
     Parameters
     ----------
-    model : LanguageModel
+    model : LanguageModel, SequenceClassifier, SequenceRegressor or SequenceTagger
         A fitted model.
-    text : str or ndarray of ids
+    text : str, ndarray of ids, or a sequence as in training
         What it reads.
     steps : int
-        The most steps that are analyzed; units and surprise are those of the whole text.
+        The most steps of a language model that are analyzed; units and surprise are those of the whole text.
     progress : callable, optional
         Called with what is being done, how much of it is done, and how much there is.
 
@@ -112,7 +125,31 @@ def report(model: LanguageModel, text: str | Array, *, steps: int = STEPS, progr
     >>> look.report(model, "the cat sat on").html().startswith("<!DOCTYPE html>")
     True
     """
+    if isinstance(model, Predictor):
+        run = model.run_
+        return Report(attribution(model, text), "model" if run is None else run.path.resolve().name)
     return Report(examine(model, text, steps=steps, progress=progress))
+
+
+def _attribution(page: Page, seen: Attribution, name: str) -> None:
+    """Which tokens decided."""
+    text = " ".join(token.strip() for token in seen.tokens) if max(map(len, seen.tokens)) > 1 else "".join(seen.tokens)
+    start = text if len(text) <= EXCERPT else text[:EXCERPT].rsplit(" ", 1)[0] + " …"
+    page.add(
+        f'<header><div><p class="eyebrow">Report on {escape(name)}</p><h1>“{escape(start)}”</h1></div>'
+        '<button class="theme" type="button">Dark</button></header>'
+    )
+    several = len(seen.targets) > 1
+    page.add(card(f"<h3>Which tokens decided{' the first tag' * several}</h3><p>{escape(seen.words)}.</p>"))
+    page.add(
+        "<p>Blue tokens speak for the prediction, orange ones against it. <b>Left out</b>: what the prediction loses "
+        "without the token, in log-odds (nats). <b>Gradient × input</b>: the first-order estimate of the same. Where "
+        "the two disagree, trust the first.</p>"
+    )
+    for by, title in (("left_out", "Left out"), ("gradient", "Gradient × input")):
+        fig = attribution_along_text(seen, by=by)
+        fig.update_layout(meta={"diverging": True})
+        page.add(page.figure(fig, title, wide=True))
 
 
 def _head(page: Page, seen: Analysis) -> None:
