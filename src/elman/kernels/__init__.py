@@ -7,6 +7,7 @@ import os
 
 from elman.errors import UnknownNameError
 from elman.kernels.reference import Layer, ReferenceOutput, Workspace
+from elman.kernels.stepwise import AttentionSteps, LayerSteps, Memory, Product, ReferenceAttention
 from elman.maths.layers import OutputGradients
 from elman.maths.optimizers import Rates
 
@@ -14,6 +15,7 @@ KERNELS = os.environ.get("ELMAN_KERNELS") or "compiled"
 
 if KERNELS == "reference":
     from elman.kernels.reference import add_up, compiled_for, make_layer, make_output
+    from elman.kernels.stepwise import layer_steps, make_attention, make_product
     from elman.maths.dropout import dropout_mask
     from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
     from elman.maths.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
@@ -21,6 +23,7 @@ if KERNELS == "reference":
     from elman.maths.pooling import max_backward, max_forward, mean_backward, mean_forward
     from elman.maths.recurrence import cell_backward, cell_forward
 elif KERNELS == "compiled":
+    from elman.kernels.attention import layer_steps, make_attention, make_product
     from elman.kernels.dropout import dropout_mask
     from elman.kernels.layers import (
         embedding_backward,
@@ -38,9 +41,14 @@ else:
 
 __all__ = [
     "KERNELS",
+    "AttentionSteps",
     "Layer",
+    "LayerSteps",
+    "Memory",
     "OutputGradients",
+    "Product",
     "Rates",
+    "ReferenceAttention",
     "ReferenceOutput",
     "Workspace",
     "add_up",
@@ -53,8 +61,11 @@ __all__ = [
     "dropout_mask",
     "embedding_backward",
     "embedding_forward",
+    "layer_steps",
+    "make_attention",
     "make_layer",
     "make_output",
+    "make_product",
     "max_backward",
     "max_forward",
     "mean_backward",

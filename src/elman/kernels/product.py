@@ -75,7 +75,7 @@ def pack_transposed(W, packed):
 
 
 @inline
-def _rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, depth):
+def tall_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, depth):
     """One panel, all rows: as many as the tile is tall at a time, but so that no one or two rows are left over alone.
 
     Below four rows there are too few sums to keep the multipliers busy.
@@ -147,7 +147,7 @@ def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
             if p == full and 2 * left <= width:
                 _narrow_rows(a, packed, to, at, w_at, to_at, K, width, to_step, rows, depth)
             else:
-                _rows(a, packed, to, at, w_at, to_at, K, width, to_step, rows, depth)
+                tall_rows(a, packed, to, at, w_at, to_at, K, width, to_step, rows, depth)
             if p == full:
                 for i in range(rows):
                     copy(edge[i * width :], c[c_at + p * width + i * N :], left)

@@ -4,15 +4,18 @@
 
     c       the condition: a label's id, numbers, or the final states of the encoder
     s[0] =  c @ W_ch + b_h      for all layers at once; an encoder of one direction passes its states on as they are
+
+With attention (network/attention.py) the decoder also looks at all outputs of the encoder at each step.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from elman.kernels import (
+    Memory,
     OutputGradients,
     Workspace,
     embedding_backward,
@@ -23,8 +26,9 @@ from elman.kernels import (
 from elman.maths.arrays import Array, FloatType
 from elman.maths.initializers import glorot, normal
 from elman.maths.truncation import Truncation
+from elman.network.attention import AttentionDecoder, AttentionTrace
 from elman.network.batch import Batch, step_weights
-from elman.network.network import Draw, Network, PackedNetwork
+from elman.network.network import DecoderState, Draw, Network, PackedNetwork
 from elman.network.parameters import Parameters
 from elman.network.stack import NO_MASKS, Masks, Stack, StackTrace, check_ids, check_inputs
 
@@ -38,9 +42,11 @@ class Start(NamedTuple):
 
 
 class EncoderDecoder(Network):
-    """`source` is an encoder, or the width of a condition."""
+    """`source` is an encoder, or the width of a condition; attention is none, dot or additive."""
 
-    def __init__(self, source: Stack | int, decoder: Stack, outputs: int, *, edge: int) -> None:
+    def __init__(
+        self, source: Stack | int, decoder: Stack, outputs: int, *, edge: int, attention: str = "none"
+    ) -> None:
         super().__init__()
         self.decoder, self.outputs, self.edge = decoder, outputs, edge  # edge: the token that begins and ends
         self.encoder = source if isinstance(source, Stack) else None
@@ -49,12 +55,17 @@ class EncoderDecoder(Network):
         parts = decoder.cell.parts
         c = self.conditions if self.encoder is None else self.encoder.hidden * len(self.encoder.names) * parts
         self.bridged = self.encoder is None or len(self.encoder.directions) > 1
+        self.attention = None
+        if attention != "none":
+            assert self.encoder is not None
+            self.attention = AttentionDecoder(decoder, self.encoder.width, attention)
         width = decoder.layers * parts * decoder.hidden
         bridge: dict[str, tuple[int, ...]] = {"bridge.W_ch": (c, width), "bridge.b_h": (width,)}
         self.shapes = {
             **(self.encoder.shapes if self.encoder else {}),
             **(bridge if self.bridged else {}),
             **decoder.shapes,
+            **(self.attention.shapes if self.attention else {}),
             "head.W_hy": (decoder.width, outputs),
             "head.b_y": (outputs,),
         }
@@ -72,8 +83,14 @@ class EncoderDecoder(Network):
                 normal(rng, shape, gain=0.3, dtype=dtype) if self.encoder is None else glorot(rng, shape, dtype=dtype)
             )
         self.decoder.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale, forget_bias=forget_bias)
+        if self.attention is not None:
+            self.attention.fill(p, rng)
         p["head.W_hy"][...] = glorot(rng, self.shapes["head.W_hy"], dtype=dtype)
         return p
+
+    def pack(self, p: Parameters, packed: PackedNetwork | None = None) -> PackedNetwork:
+        ready = super().pack(p, packed)
+        return ready if self.attention is None else ready._replace(attention=self.attention.pack(p, ready.attention))
 
     def units(self, batch: Batch) -> float:
         assert batch.y_lengths is not None
@@ -118,6 +135,36 @@ class EncoderDecoder(Network):
         shape = len(s), self.decoder.layers, self.decoder.cell.parts, self.decoder.hidden
         return Start(np.ascontiguousarray(s.reshape(shape).transpose(1, 2, 0, 3)), trace, c)
 
+    def begin(self, packed: PackedNetwork, x: Array, lengths: Array | None = None) -> DecoderState:
+        """All that the first token depends on."""
+        start = self.start(packed, x, lengths)
+        if self.attention is None or start.trace is None:
+            return DecoderState(start.state)
+        memory = self.attention.memory(packed.p, start.trace.outputs, lengths)
+        return DecoderState(start.state, (*memory, np.zeros((1, *start.state.shape[2:]), start.state.dtype)))
+
+    def next_logits(self, packed: PackedNetwork, ids: Array, state: DecoderState) -> tuple[Array, DecoderState]:
+        if self.attention is None:
+            return super().next_logits(packed, ids, state)
+        *memory, h_tilde = state.memory
+        trace = self._attend(packed, ids[np.newaxis], state.state, Memory(*memory), h_tilde[0])
+        return packed.output.forward(trace.outputs[0]), DecoderState(trace.final, (*memory, trace.outputs))
+
+    def _attend(
+        self,
+        packed: PackedNetwork,
+        ids: Array,
+        state: Array,
+        memory: Memory,
+        h_tilde: Array | None = None,
+        **options: Any,
+    ) -> AttentionTrace:
+        """The decoder with attention, over the steps of ids (S, B)."""
+        assert self.attention is not None
+        return self.attention.forward(
+            packed.attention, packed.stacks[-1], packed.p, ids, state, memory, h_tilde, **options
+        )  # fmt: skip
+
     def _start_backward(
         self,
         packed: PackedNetwork,
@@ -127,6 +174,7 @@ class EncoderDecoder(Network):
         lengths: Array | None,
         masks: Masks,
         work: Workspace | None,
+        d_outputs: Array | None = None,  # (T, B, D·H), on the encoder's outputs
     ) -> None:
         """From the gradient on the decoder's initial state to the bridge and the encoder."""
         p, d_final = packed.p, d_state
@@ -145,7 +193,8 @@ class EncoderDecoder(Network):
             shape = len(d_c), len(self.encoder.names), self.encoder.cell.parts, self.encoder.hidden
             d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3))
         if self.encoder is not None and start.trace is not None:
-            d_outputs = np.zeros(start.trace.outputs.shape, p.buffer.dtype)
+            if d_outputs is None:
+                d_outputs = np.zeros(start.trace.outputs.shape, p.buffer.dtype)
             self.encoder.backward(
                 packed.stacks[0], p, start.trace, d_outputs, gradients, d_final=d_final, lengths=lengths, masks=masks,
                 initial=False, work=work,
@@ -164,24 +213,35 @@ class EncoderDecoder(Network):
         truncation: Truncation | None = None,
         work: Workspace | None = None,
     ) -> float:
-        p, decoder, mask = packed.p, self.decoder, masks[-1]
+        p, mask, d_memory = packed.p, masks[-1], None
         given, wanted, lengths, weights = self._shifted(batch, p.buffer.dtype)
         start = self.start(packed, batch.x, batch.x_lengths, masks[0], work)
-        trace = decoder.forward(packed.stacks[-1], p, given, start.state, lengths=lengths, masks=mask, work=work)
-        loss, d_h = self.head_loss(
-            packed, trace.outputs, wanted, weights, normalizer, gradients, mask=mask.head, work=work
-        )
-        _, d_state = decoder.backward(
-            packed.stacks[-1], p, trace, d_h, gradients, lengths=lengths, masks=mask, work=work
-        )
-        self._start_backward(packed, d_state, start, gradients, batch.x_lengths, masks[0], work)
+        options: dict[str, Any] = {"lengths": lengths, "masks": mask, "work": work}
+        if self.attention is not None and start.trace is not None:
+            memory = self.attention.memory(p, start.trace.outputs, batch.x_lengths)
+            attended = self._attend(packed, given, start.state, memory, **options)
+            loss, d_h = self.head_loss(packed, attended.outputs, wanted, weights, normalizer, gradients, work=work)
+            d_state, d_memory = self.attention.backward(
+                packed.attention, p, attended, memory, d_h, gradients, masks=mask
+            )
+        else:
+            trace = self.decoder.forward(packed.stacks[-1], p, given, start.state, **options)
+            loss, d_h = self.head_loss(
+                packed, trace.outputs, wanted, weights, normalizer, gradients, mask=mask.head, work=work
+            )
+            _, d_state = self.decoder.backward(packed.stacks[-1], p, trace, d_h, gradients, **options)
+        self._start_backward(packed, d_state, start, gradients, batch.x_lengths, masks[0], work, d_memory)
         return loss
 
     def forward(self, packed: PackedNetwork, batch: Batch) -> tuple[Array, Array, Array | None]:
         given, wanted, lengths, weights = self._shifted(batch, packed.p.buffer.dtype)
-        state = self.start(packed, batch.x, batch.x_lengths).state
-        trace = self.decoder.forward(packed.stacks[-1], packed.p, given, state, lengths=lengths)
-        return packed.output.forward(trace.outputs), wanted, weights
+        start, p = self.start(packed, batch.x, batch.x_lengths), packed.p
+        if self.attention is not None and start.trace is not None:
+            memory = self.attention.memory(p, start.trace.outputs, batch.x_lengths)
+            h = self._attend(packed, given, start.state, memory, lengths=lengths).outputs
+        else:
+            h = self.decoder.forward(packed.stacks[-1], p, given, start.state, lengths=lengths).outputs
+        return packed.output.forward(h), wanted, weights
 
     def _shifted(self, batch: Batch, dtype: FloatType) -> tuple[Array, Array, Array, Array]:
         """The token given before each step, the one that should follow, the number of steps, and each step's weight.

@@ -64,13 +64,14 @@ class PackedNetwork(NamedTuple):
     p: Parameters
     stacks: tuple[Packed, ...]
     output: ReferenceOutput
+    attention: Any = None  # PackedAttention, of a decoder that has it
 
 
 class DecoderState(NamedTuple):
     """All that the next token depends on besides the last one."""
 
     state: Array  # (L, P, B, H)
-    memory: tuple[Array, ...] = ()  # (…, B, …): what stays the same at every step, rows on axis 1
+    memory: tuple[Array, ...] = ()  # (…, B, …), of attention: keys, values, lengths, and h_tilde, which is fed
 
     def take(self, rows: Rows) -> DecoderState:
         """Some of the rows, in any order."""

@@ -1,0 +1,379 @@
+"""The steps of a decoder with attention, compiled: stepwise.py, with maths/attention.py in one kernel a step.
+
+Rows run side by side in products and alone in all else: a row's bits do not depend on its neighbors or on padding.
+Arrays of a pass have the step first, (S, B, …); alpha and d_score are (S, B, T). What goes back to the keys and values
+of a source step comes from all steps: it is added up once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from elman.kernels import stepwise
+from elman.kernels.compile import FLOATS, kernel, part
+from elman.kernels.elementwise import activate, tanh, through
+from elman.kernels.product import (
+    add_product,
+    copy,
+    pack,
+    pack_transposed,
+    packed_size,
+    panel_width,
+    tall_rows,
+    width_of,
+)
+from elman.kernels.reference import Layer, Workspace
+from elman.kernels.steps import exponentials, top_of
+from elman.kernels.stepwise import AttentionSteps, LayerSteps, Memory, Product, ReferenceAttention
+from elman.kernels.tile import lanes
+from elman.maths.arrays import Array
+from elman.maths.cells import Weights
+
+SUMS = 4  # vectors of a dot product that are added up side by side, because one would wait for itself
+
+
+def _make_dot() -> Any:
+    @intrinsic
+    def dot_product(typing, a, a_at, b, b_at, count):
+        """Σ a[a_at + j] · b[b_at + j] of flat arrays, in an order that depends on `count` alone."""
+        size = a.dtype.bitwidth // 8
+        width = lanes(size)
+
+        def generate(context, builder, signature, args):
+            number = ir.FloatType() if size == 4 else ir.DoubleType()
+            vector, index = ir.VectorType(number, width), ir.IntType(64)
+            left, right = (
+                builder.gep(
+                    cgutils.create_struct_proxy(signature.args[i])(context, builder, value=args[i]).data, [args[at]]
+                )
+                for i, at in ((0, 1), (2, 3))
+            )
+            count = args[4]
+            fma = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{width}f{8 * size}"
+            )
+
+            def vector_at(base, j):
+                value = builder.load(builder.bitcast(builder.gep(base, [j]), vector.as_pointer()))
+                value.align = size
+                return value
+
+            zero = ir.Constant(vector, [ir.Constant(number, 0.0)] * width)
+            sums = [cgutils.alloca_once_value(builder, zero) for _ in range(SUMS)]
+            start, one = ir.Constant(index, 0), ir.Constant(index, 1)
+            for step, used in ((SUMS * width, sums), (width, sums[:1])):  # by fours, then one by one
+                block = ir.Constant(index, step)
+                whole = builder.add(start, builder.mul(builder.sdiv(builder.sub(count, start), block), block))
+                with cgutils.for_range_slice(builder, start, whole, block) as (j, _):
+                    for i, total in enumerate(used):
+                        at = builder.add(j, ir.Constant(index, i * width))
+                        product = builder.call(fma, [vector_at(left, at), vector_at(right, at), builder.load(total)])
+                        builder.store(product, total)
+                start = whole
+            whole = builder.fadd(
+                builder.fadd(builder.load(sums[0]), builder.load(sums[1])),
+                builder.fadd(builder.load(sums[2]), builder.load(sums[3])),
+            )
+            half, narrow = width // 2, ir.IntType(32)
+            while half:
+                moved = [ir.Constant(narrow, (j + half) % width) for j in range(width)]
+                other = builder.shuffle_vector(whole, whole, ir.Constant(ir.VectorType(narrow, width), moved))
+                whole, half = builder.fadd(whole, other), half // 2
+            result = cgutils.alloca_once_value(builder, builder.extract_element(whole, ir.Constant(narrow, 0)))
+            with cgutils.for_range_slice(builder, start, count, one) as (j, _):
+                product = builder.fmul(builder.load(builder.gep(left, [j])), builder.load(builder.gep(right, [j])))
+                builder.store(builder.fadd(builder.load(result), product), result)
+            return builder.load(result)
+
+        return a.dtype(a, types.intp, b, types.intp, types.intp), generate
+
+    return dot_product
+
+
+dot = _make_dot()
+
+
+@part
+def mix(shares, at, step, rows, w, w_at, w_step, c, c_at, c_step, depth, width, columns):
+    """c[i] += Σ over k of shares[i, k] · w[k], for `rows` rows of c and `depth` rows of w, of flat arrays.
+
+    Rows lie `step`, w_step and c_step entries apart.
+    """
+    p = 0
+    while (p + 1) * width <= columns:
+        tall_rows(shares, w, c, at, w_at + p * width, c_at + p * width, step, w_step, c_step, rows, depth)
+        p += 1
+    for i in range(rows):
+        for k in range(depth):
+            share = shares[at + i * step + k]
+            for j in range(p * width, columns):
+                c[c_at + i * c_step + j] += share * w[w_at + k * w_step + j]
+
+
+@kernel
+def attend_forward(h, keys, values, lengths, w_a, packed_q, packed_c, q, alpha, c, h_tilde, scratch, edge):
+    (B, H), (T, _, K), M, F = h.shape, keys.shape, values.shape[2], h_tilde.shape[1]
+    scale = h.dtype.type(1 / np.sqrt(K))
+    looked, keyed, read, joined, weights = (
+        q.reshape(-1),
+        keys.reshape(-1),
+        values.reshape(-1),
+        c.reshape(-1),
+        alpha.reshape(-1),
+    )
+    # q = h @ W_q
+    looked[:] = 0
+    add_product(h.reshape(-1), 0, B, packed_q, H, K, looked, 0, edge)
+    for i in range(B):
+        n, row = lengths[i], alpha[i]
+        for j in range(n):
+            if w_a.size:
+                # score[j] = tanh(q + keys[j]) @ w_a
+                key, own = keys[j, i], q[i]
+                for k in range(K):
+                    scratch[k] = tanh(own[k] + key[k])
+                row[j] = dot(scratch, 0, w_a, 0, K)
+            else:
+                # score[j] = q · keys[j] / √K
+                row[j] = dot(looked, i * K, keyed, (j * B + i) * K, K) * scale
+        row[n:] = 0
+        if n:
+            # alpha[j] = exp(score[j]) / Σ exp(score)
+            own = row[:n]
+            share = alpha.dtype.type(1) / exponentials(own, top_of(own))
+            for j in range(n):
+                own[j] *= share
+        # context = Σ alpha[j] · values[j]
+        copy(h[i], c[i], H)
+        c[i, H:] = 0
+        mix(weights, i * T, T, 1, read, i * M, B * M, joined, i * (H + M) + H, H + M, n, width_of(packed_q), M)
+    # h_tilde = tanh([h, context] @ W_c)
+    out = h_tilde.reshape(-1)
+    out[:] = 0
+    add_product(joined, 0, B, packed_c, H + M, F, out, 0, edge)
+    activate(out, 0)
+
+
+@kernel
+def attend_backward(
+    d, h_tilde, q, alpha, keys, values, lengths, w_a, back_q, back_c, d_c, d_score, d_q, d_keys, d_w_a, d_h, scratch,
+    edge,
+):  # fmt: skip
+    """d holds d_h_tilde and becomes d_a; d_keys and d_w_a are added to, and empty for the dot product."""
+    (B, F), (T, _, K), M, H = d.shape, keys.shape, values.shape[2], d_h.shape[1]
+    one, scale = d.dtype.type(1), d.dtype.type(1 / np.sqrt(K))
+    # d_a = (1 - h_tilde²) ⊙ d_h_tilde
+    through(d.reshape(-1), h_tilde.reshape(-1), 0)
+    # [d_h, d_context] = d_a @ W_c.T
+    sent, keyed, read, asked, scores = (
+        d_c.reshape(-1),
+        keys.reshape(-1),
+        values.reshape(-1),
+        d_q.reshape(-1),
+        d_score.reshape(-1),
+    )
+    sent[:] = 0
+    add_product(d.reshape(-1), 0, B, back_c, F, H + M, sent, 0, edge)
+    asked[:] = 0
+    for i in range(B):
+        n, row, shares = lengths[i], d_score[i], alpha[i]
+        inner = d.dtype.type(0)
+        for j in range(n):
+            # d_alpha[j] = values[j] · d_context
+            row[j] = dot(sent, i * (H + M) + H, read, (j * B + i) * M, M)
+            inner += row[j] * shares[j]
+        for j in range(n):
+            # d_score = alpha ⊙ (d_alpha - Σ d_alpha · alpha)
+            row[j] = shares[j] * (row[j] - inner)
+        row[n:] = 0
+        if w_a.size:
+            own, to = q[i], d_q[i]
+            for j in range(n):
+                key, on_key, share = keys[j, i], d_keys[j, i], row[j]
+                for k in range(K):
+                    scratch[k] = tanh(own[k] + key[k])
+                for k in range(K):
+                    # d_keys[j] = d_score[j] · w_a ⊙ (1 - tanh(q + keys[j])²),  d_q = Σ d_keys[j]
+                    back = share * w_a[k] * (one - scratch[k] * scratch[k])
+                    on_key[k] += back
+                    to[k] += back
+                for k in range(K):
+                    # d_w_a = Σ d_score[j] · tanh(q + keys[j])
+                    d_w_a[k] += share * scratch[k]
+        else:
+            # d_q = Σ d_score[j] · keys[j] / √K
+            mix(scores, i * T, T, 1, keyed, i * K, B * K, asked, i * K, K, n, width_of(back_q), K)
+            own = d_q[i]
+            for k in range(K):
+                own[k] *= scale
+        copy(d_c[i], d_h[i], H)
+    # d_h += d_q @ W_q.T
+    add_product(asked, 0, B, back_q, K, H, d_h.reshape(-1), 0, edge)
+
+
+@kernel
+def transposed_mix(shares, lengths, w, first, c, scratch, packed, scale):
+    """c[j, i] = scale · Σ over steps t of shares[t, i, j] · w[t, i, first:], for source steps j; padding gets 0."""
+    S, B, _ = shares.shape
+    width, M = w.shape[2], c.shape[2]
+    weights, read, out = scratch.reshape(-1), w.reshape(-1), c.reshape(-1)
+    out[:] = 0
+    for i in range(B):
+        n = lengths[i]
+        for j in range(n):
+            for t in range(S):
+                weights[j * S + t] = shares[t, i, j] * scale
+        mix(weights, 0, S, n, read, i * width + first, B * width, out, i * M, B * M, S, width_of(packed), M)
+
+
+@kernel
+def pack_weights(W, forward, backward):
+    pack(W, forward)
+    pack_transposed(W, backward)
+
+
+@kernel
+def add_rows(x, packed, c, edge):
+    add_product(x.reshape(-1), 0, x.shape[0], packed, x.shape[1], c.shape[1], c.reshape(-1), 0, edge)
+
+
+class CompiledProduct(Product):
+    """The same with W packed once for many passes, both ways."""
+
+    def __init__(self, K: int, N: int, dtype: np.dtype[Any]) -> None:
+        self.K, self.N, self.dtype, self.panel = K, N, dtype, panel_width(dtype.itemsize)
+        self.forward_weights = np.empty(packed_size(K, N, dtype.itemsize), dtype)
+        self.backward_weights = np.empty(packed_size(N, K, dtype.itemsize), dtype)
+
+    def pack(self, W: Array) -> None:
+        self.W = W
+        pack_weights(W, self.forward_weights, self.backward_weights)
+
+    def add(self, x: Array, c: Array) -> Array:
+        add_rows(np.ascontiguousarray(x), self.forward_weights, c, np.empty(len(x) * self.panel, self.dtype))
+        return c
+
+    def backward(self, d_c: Array) -> Array:
+        d_x = np.zeros((len(d_c), self.K), self.dtype)
+        edge = np.empty(len(d_c) * self.panel, self.dtype)
+        add_rows(np.ascontiguousarray(d_c), self.backward_weights, d_x, edge)
+        return d_x
+
+
+class CompiledAttention(ReferenceAttention):
+    """W_q and W_c packed once for many passes."""
+
+    def __init__(self, H: int, K: int, M: int, F: int, dtype: np.dtype[Any]) -> None:
+        super().__init__(H, K, M, F, dtype)
+        self.q, self.c = CompiledProduct(H, K, dtype), CompiledProduct(H + M, F, dtype)
+        self.nothing = np.empty(0, dtype)
+
+    def pack(self, p: Weights) -> None:
+        super().pack(p)
+        self.weights = self.nothing if self.w_a is None else self.w_a
+        self.q.pack(p["W_q"])
+        self.c.pack(p["W_c"])
+
+    def steps(self, memory: Memory, S: int, work: Workspace | None = None) -> AttentionSteps:
+        work = Workspace(self.dtype) if work is None else work
+        return CompiledAttentionSteps(self, memory, S, work)
+
+
+class _Passes(NamedTuple):
+    """The arrays of a pass of S steps and B rows."""
+
+    q: Array  # (S, B, K)
+    alpha: Array  # (S, B, T)
+    c: Array  # (S, B, H + M), [h, context]
+    h_tilde: Array  # (S, B, F)
+    scratch: Array
+    edge: Array
+    d_a: Array  # (S, B, F)
+    d_c: Array  # (S, B, H + M)
+    d_score: Array  # (S, B, T)
+    d_q: Array  # (S, B, K)
+    d_h: Array  # (B, H)
+
+
+class CompiledAttentionSteps:
+    def __init__(self, layer: CompiledAttention, memory: Memory, S: int, work: Workspace) -> None:
+        self.layer, self.S, self.work = layer, S, work
+        keys, values, lengths = memory
+        self.values = np.ascontiguousarray(values, layer.dtype)
+        self.keys = self.values if keys is values else np.ascontiguousarray(keys, layer.dtype)
+        self.lengths = np.ascontiguousarray(lengths[0], np.int64)
+        T, B = keys.shape[:2]
+        self.v: _Passes = work.once((layer, S, B, T), lambda: self._views(S, B, T))
+        self.additive = layer.w_a is not None
+        self.d_keys = np.zeros_like(self.keys) if self.additive else np.empty((0, 0, 0), layer.dtype)
+        self.d_w_a = np.zeros_like(layer.weights)
+
+    def _views(self, S: int, B: int, T: int) -> _Passes:
+        H, K, M, F = self.layer.H, self.layer.K, self.layer.M, self.layer.F
+        shapes = {
+            "q": (S, B, K), "alpha": (S, B, T), "c": (S, B, H + M), "h_tilde": (S, B, F), "scratch": (max(K, S * T),),
+            "edge": (B * self.layer.q.panel,), "d_a": (S, B, F), "d_c": (S, B, H + M), "d_score": (S, B, T),
+            "d_q": (S, B, K), "d_h": (B, H),
+        }  # fmt: skip
+        return _Passes(**{name: self.work.array(f"attention.{name}", *shape) for name, shape in shapes.items()})
+
+    def forward(self, t: int, h: Array) -> Array:
+        v, layer = self.v, self.layer
+        attend_forward(
+            np.ascontiguousarray(h), self.keys, self.values, self.lengths, layer.weights, layer.q.forward_weights,
+            layer.c.forward_weights, v.q[t], v.alpha[t], v.c[t], v.h_tilde[t], v.scratch, v.edge,
+        )  # fmt: skip
+        return np.asarray(v.h_tilde[t])
+
+    def backward(self, t: int, d_h_tilde: Array) -> Array:
+        v, layer = self.v, self.layer
+        v.d_a[t] = d_h_tilde
+        attend_backward(
+            v.d_a[t], v.h_tilde[t], v.q[t], v.alpha[t], self.keys, self.values, self.lengths, layer.weights,
+            layer.q.backward_weights, layer.c.backward_weights, v.d_c[t], v.d_score[t], v.d_q[t], self.d_keys,
+            self.d_w_a, v.d_h, v.scratch, v.edge,
+        )  # fmt: skip
+        return v.d_h
+
+    def finish(self, gradients: Mapping[str, Array]) -> tuple[Array, Array]:
+        v, layer, d_keys = self.v, self.layer, self.d_keys
+        H, K, M, F = layer.H, layer.K, layer.M, layer.F
+        c = v.c.reshape(-1, H + M)
+        # d_W_c = Σ [h, context].T @ d_a,  d_W_q = Σ h.T @ d_q: products of BLAS over all steps
+        np.matmul(c.T, v.d_a.reshape(-1, F), out=gradients["W_c"])
+        np.matmul(c[:, :H].T, v.d_q.reshape(-1, K), out=gradients["W_q"])
+        one = layer.dtype.type(1)
+        d_values = np.empty_like(self.values)
+        # d_values[j] = Σ alpha[j] · d_context
+        transposed_mix(v.alpha, self.lengths, v.d_c, H, d_values, v.scratch, layer.q.forward_weights, one)
+        if self.additive:
+            gradients["w_a"][...] = self.d_w_a
+        else:
+            # d_keys[j] = Σ d_score[j] · q / √K
+            d_keys, scale = np.empty_like(self.keys), layer.dtype.type(1 / np.sqrt(K))
+            transposed_mix(v.d_score, self.lengths, v.q, 0, d_keys, v.scratch, layer.q.forward_weights, scale)
+        return d_keys, d_values
+
+    def weights(self, t: int) -> Array:
+        return np.array(self.v.alpha[t].T)
+
+
+def make_product(K: int, N: int, dtype: np.dtype[Any]) -> Product:
+    """A product, compiled where kernels have its numbers."""
+    return CompiledProduct(K, N, dtype) if dtype in FLOATS else Product()
+
+
+def make_attention(H: int, K: int, M: int, F: int, dtype: np.dtype[Any]) -> ReferenceAttention:
+    """Attention, compiled where kernels have its numbers."""
+    return CompiledAttention(H, K, M, F, dtype) if dtype in FLOATS else ReferenceAttention(H, K, M, F, dtype)
+
+
+def layer_steps(layer: Layer, S: int, s0: Array, **options: Any) -> LayerSteps:
+    return stepwise.layer_steps(layer, S, s0, **options)
