@@ -118,9 +118,10 @@ class Config:
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
     keep_boilerplate: bool = _data(False, "keep the header and footer of Project Gutenberg", tasks=("lm",),
         service=False)
-    vocabulary_size: int = _data(20_000, "maximum number of different tokens; of characters all are kept", above=0,
-        service_most=20_000)
-    min_count: int = _data(2, "tokens seen less often are unknown; of characters all are kept", above=0)
+    vocabulary_size: int = _data(20_000, "maximum number of different tokens; a language model keeps all "
+        "characters", above=0, service_most=20_000)
+    min_count: int = _data(2, "tokens that occur less often are unknown; a language model keeps all characters",
+        above=0)
     unk_dropout: float = _data(0.25, "α: training reads a token that occurs c times as unknown with probability "
         "α / (α + c)", tasks=READING, least=0, fixed=False)
     standardize: bool = _data(True, "scale each feature to mean 0 and standard deviation 1", tasks=SEQUENCE_TASKS,

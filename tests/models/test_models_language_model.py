@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elman.config import Config
 from elman.errors import (
     ArgumentError,
     CheckpointError,
@@ -136,7 +135,7 @@ def test_a_failed_fit_leaves_it_unfitted():
 def test_the_constructor_only_stores_and_parameters_come_back():
     model = LanguageModel(hidden=32, dropout=0.5)
     assert not [name for name in vars(model) if name.endswith("_")]
-    assert model.get_params() == {**Config().options(), "hidden": 32, "dropout": 0.5}
+    assert model.get_params() == {**LanguageModel().get_params(), "hidden": 32, "dropout": 0.5}
     assert model.set_params(hidden=64, seed=3) is model
     assert model.get_params()["hidden"] == 64
     assert model.get_params()["seed"] == 3
@@ -144,12 +143,10 @@ def test_the_constructor_only_stores_and_parameters_come_back():
 
 
 def test_a_parameter_that_does_not_exist_is_refused_at_once():
-    with pytest.raises(UnknownNameError, match=r"option: expected one of .*, got hiden\. Did you mean hidden\?"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'hiden'"):
         LanguageModel(hiden=3)
-    with pytest.raises(UnknownNameError, match=r"got zzzz$"):
-        LanguageModel(zzzz=3)
     model = LanguageModel()
-    with pytest.raises(UnknownNameError, match="hiden"):
+    with pytest.raises(UnknownNameError, match=r"got hiden\. Did you mean hidden\?"):
         model.set_params(hiden=3)
     assert model.get_params() == LanguageModel().get_params()
 

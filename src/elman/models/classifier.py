@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
@@ -20,9 +20,8 @@ from elman.models.class_weights import as_weights, class_weights
 from elman.models.estimator import SequenceEstimator, no_targets, same_classes
 from elman.models.predictors import ClassPredictor, NumberPredictor, same_number
 from elman.models.sequence_run import trained_on
+from elman.models.signatures import ClassifierOptions, RegressorOptions
 from elman.models.task_spec import Terms
-
-OTHERS = {"target_tokens", "reverse_source"}
 
 
 class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
@@ -34,17 +33,15 @@ class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
         return tags
 
 
-class SequenceClassifier(ClassifierMixin, ManyToOne, ClassPredictor):  # type: ignore[misc]
+class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPredictor):  # type: ignore[misc]
     """Which class a sequence belongs to.
 
         model = SequenceClassifier(epochs=20).fit(["Rossi", "Schmidt", …], ["Italian", "German", …])
         model.predict(["Bianchi"])
 
-    X: strings, lists of tokens, (T, F) arrays, or one (n, T) or (n, T, F) array of numbers. All options are keyword
-    arguments; `SequenceClassifier().get_params()` lists them. class_weight: None, "balanced" or {class: weight}.
+    X: strings, lists of tokens, (T, F) arrays, or one (n, T) or (n, T, F) array of numbers. The arguments are
+    explained in `help(SequenceClassifier.__init__)` and docs/options.md.
     """
-
-    own: ClassVar[dict[str, Any]] = {"class_weight": None}
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
@@ -92,7 +89,7 @@ class SequenceClassifier(ClassifierMixin, ManyToOne, ClassPredictor):  # type: i
         return Examples(_ragged(terms, X), ids, as_weights(sample_weight, len(y)) * each[ids])
 
 
-class SequenceRegressor(RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
+class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
     """Which number, or numbers, a sequence stands for. X as in SequenceClassifier, y: (n,) or (n, Y)."""
 
     def fit(

@@ -1,7 +1,7 @@
 """What the models of whole sequences share as scikit-learn estimators.
 
-A constructor only stores; its arguments are the options of elman.config with the defaults of the model's task, so that
-the API, the flags and config.json cannot differ.
+A constructor only stores its arguments, which are the options of elman.config with the defaults of the model's task
+(models/signatures.py, made by scripts/generate).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from elman.config import OPTIONS, SequenceConfig, defaults, is_whole, resolve
+from elman.config import OPTIONS, Config, is_whole, resolve
 from elman.data.examples import Examples
 from elman.data.inputs import few, form_of, number_sequences
 from elman.errors import ArgumentError, NotFiniteError
@@ -39,29 +39,20 @@ OVERRULED = ("epochs", *PASS)  # arguments of which a config may say otherwise
 
 
 class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
-    without: ClassVar[set[str]] = set()  # options that mean nothing to this model
-    own: ClassVar[dict[str, Any]] = {}  # arguments that are no options of elman.config
+    random_state: Any
 
     _memory: tuple[str, dict[str, Array]]  # an optimizer and its own, from one partial_fit to the next
     _steps: int
     _passes: int
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if hasattr(cls, "task"):
-            cls.__init__ = _constructor(cls.defaults())  # type: ignore[method-assign]
-
     @classmethod
+    @cache
     def defaults(cls) -> dict[str, Any]:
-        """All arguments of the constructor. Unlike a command, fit holds nothing back unless it is told to."""
-        kept = {name: value for name, value in _options(cls.task).items() if name not in cls.without}
-        return {**kept, **cls.own, "random_state": None}
+        """All arguments of the constructor with their defaults."""
+        return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
 
-    def _config(self) -> SequenceConfig:
-        given = {name: getattr(self, name) for name in self.defaults() if name not in {*self.own, "random_state"}}
-        if given.get("steps") is not None or given.get("seconds") is not None:
-            default = self.defaults()["epochs"]
-            given["epochs"] = None if given["epochs"] == default else given["epochs"]
+    def _config(self) -> Config:
+        given = {name: getattr(self, name) for name in self.defaults() if name in OPTIONS}
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return resolve(self.task, given | {"seed": seed})
 
@@ -71,7 +62,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         self,
         terms: Terms,
         examples: Examples,
-        config: SequenceConfig,
+        config: Config,
         *,
         out: str | Path | None = None,
         force: bool = False,
@@ -94,7 +85,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
             raise_if_interrupted(fitted.finished)
         return self
 
-    def _learn_more(self, terms: Terms, examples: Examples, config: SequenceConfig) -> Self:
+    def _learn_more(self, terms: Terms, examples: Examples, config: Config) -> Self:
         """One pass over the examples, from where the last one ended, at the full rate.
 
         The optimizer's memory is not saved: after a load, as after a fit, it begins with none; n_iter_ counts on.
@@ -119,7 +110,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         self._steps, self._passes = trainer.state.progress.step, task.passes + 1
         return self._take(fitted)
 
-    def _config_now(self, config: SequenceConfig) -> SequenceConfig:
+    def _config_now(self, config: Config) -> Config:
         """Of one more pass: what set_params has changed since the first one counts, unless the model is made of it."""
         before, now = self.fitted_.config.options(), config.options()
         own = [name for name in now if name in self.defaults()]
@@ -130,13 +121,13 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         seed = now["seed"] if is_whole(self.random_state) else before["seed"]
         return self.fitted_.config.with_options(**{name: now[name] for name in own} | PASS, seed=seed)
 
-    def _told(self, config: SequenceConfig) -> dict[str, Any]:
+    def _told(self, config: Config) -> dict[str, Any]:
         """What the config does not say of the arguments, as JSON can keep it."""
         given, said = {name: getattr(self, name) for name in OVERRULED}, config.options()
         told = {name: np.asarray(value).item() for name, value in given.items() if value != said[name]}
         if self.random_state is None or is_whole(self.random_state):
             told["random_state"] = None if self.random_state is None else int(self.random_state)
-        if "class_weight" in self.own:
+        if "class_weight" in self.defaults():
             told["class_weight"] = to_pairs(self.class_weight)
         return told
 
@@ -188,7 +179,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         run, fitted = cls._found(path)
         known = {name: value for name, value in fitted.config.options().items() if name in cls.defaults()}
         told = {"random_state": fitted.config.training.seed} | fitted.told
-        if "class_weight" in cls.own:
+        if "class_weight" in cls.defaults():
             known["class_weight"] = from_pairs(told.get("class_weight"))
         known |= {name: told[name] for name in OVERRULED if name in told}
         model = cls(**known, random_state=told["random_state"])
@@ -204,35 +195,12 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         return tags
 
 
-@cache
-def _options(task: str) -> dict[str, Any]:
-    found = defaults(task) | {"validation_fraction": 0.0}
-    return {name: found[name] for name, option in OPTIONS.items() if option.argument and task in option.tasks}
-
-
 def _is_text(X: Any) -> bool:
     """Strings, or rows of strings, in an array or in a column of a table."""
     if isinstance(X, list | tuple) or not hasattr(X, "__array__") or getattr(X, "ndim", 0) not in (1, 2):
         return False
     array = np.asarray(X)
     return array.dtype.kind == "U" or (array.dtype.kind == "O" and array.size > 0 and isinstance(array.flat[0], str))
-
-
-def _constructor(defaults: dict[str, Any]) -> Callable[..., None]:
-    """An __init__ with just these arguments, each stored as it is: what scikit-learn asks of an estimator."""
-
-    def __init__(self: Any, **given: Any) -> None:
-        bound = signature.bind(self, **given)
-        bound.apply_defaults()
-        for name, value in bound.arguments.items():
-            if name != "self":
-                setattr(self, name, value)
-
-    kinds = inspect.Parameter
-    arguments = [kinds(name, kinds.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
-    signature = inspect.Signature([kinds("self", kinds.POSITIONAL_ONLY), *arguments])
-    __init__.__signature__ = signature  # type: ignore[attr-defined]
-    return __init__
 
 
 def no_targets(what: str) -> ArgumentError:

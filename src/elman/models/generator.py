@@ -15,10 +15,11 @@ from elman.maths.arrays import Array
 from elman.models.estimator import SequenceEstimator, no_targets
 from elman.models.predictors import GeneratingPredictor, belonging, conditions, same_number
 from elman.models.sequence_run import trained_on
+from elman.models.signatures import GeneratorOptions
 from elman.models.task_spec import Terms
 
 
-class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
+class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor):
     """What belongs to a label, or to a vector.
 
         model = SequenceGenerator().fit(["Italian", "German", …], ["Rossi", "Schmidt", …])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import inspect
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from elman.config import Config
+from elman.config import resolve, suggestion
 from elman.data import Vocabulary
-from elman.data.checks import did_you_mean
 from elman.data.words import words_of
 from elman.errors import NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
@@ -20,6 +21,7 @@ from elman.models.beam import likeliest_text
 from elman.models.evaluation import Evaluation, evaluation, token_losses
 from elman.models.memorization import CopyReport, copy_report
 from elman.models.sampling import Sampling, Writer
+from elman.models.signatures import LanguageModelOptions
 from elman.network import HeadNetwork, Parameters
 from elman.training.arrays import to_bytes
 from elman.training.events import Finished, Listener
@@ -29,33 +31,41 @@ from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.storage import as_json
 
 
-class LanguageModel:
+class LanguageModel(LanguageModelOptions):
     """A character, byte or word language model.
 
         model = LanguageModel(hidden=256, epochs=15).fit(Path("novel.txt"))
         print(model.sample(prompt="It is a truth", length=300))
 
-    Options are those of elman.config, by their bare names; `LanguageModel().get_params()` lists them.
+    The arguments are explained in `help(LanguageModel.__init__)` and docs/options.md.
     """
 
     run_: Run | None = None  # where it was loaded from
 
-    def __init__(self, hidden: int = 256, **options: Any) -> None:
-        _check_names(options)
-        self.options = {"hidden": hidden, **options}
-
     # -- scikit-learn's conventions -----------------------------------------------------------------------------------
 
+    @classmethod
+    @cache
+    def _defaults(cls) -> dict[str, Any]:
+        return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {**Config().options(), **self.options}
+        """The value of every option, by name."""
+        return {name: getattr(self, name) for name in self._defaults()}
 
     def set_params(self, **options: Any) -> LanguageModel:
-        _check_names(options)
-        self.options = {**self.options, **options}
+        """Change options; they count from the next fit on."""
+        for name, value in options.items():
+            if name not in self._defaults():
+                near = suggestion(name, self._defaults())
+                do = f"Did you mean {near}?" if near else "get_params() lists them."
+                raise UnknownNameError("option", expected="an option of a language model", got=name, do=do)
+            setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
-        return f"LanguageModel({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+        chosen = {name: value for name, value in self.get_params().items() if value != self._defaults()[name]}
+        return f"LanguageModel({', '.join(f'{name}={value!r}' for name, value in chosen.items())})"
 
     # -- training -----------------------------------------------------------------------------------------------------
 
@@ -72,7 +82,7 @@ class LanguageModel:
         On a terminal or in a notebook a line shows how it gets on, unless there are listeners, or none: listeners=[].
         Ctrl-C ends it after the step; the model is then the best so far.
         """
-        config = Config().with_options(**self.options)
+        config = resolve("lm", self.get_params())
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
             corpus = language_run.corpus_from(text, config, **reading)
@@ -197,15 +207,7 @@ class LanguageModel:
         """The best model of a run, or a saved one."""
         run, network, parameters, vocabulary = language_run.load(Path(path))
         config = language_run.config_of(run)
-        model = cls(**config.options())
+        model = cls(**{name: value for name, value in config.options().items() if name in cls._defaults()})
         model._take(network, parameters, vocabulary, None)
         model.config_, model.run_ = config, run
         return model
-
-
-def _check_names(options: Iterable[str]) -> None:
-    """A misspelt option is said at once; whether its value makes sense is for fit."""
-    known = Config().options()
-    if strange := [name for name in options if name not in known]:
-        do = did_you_mean(strange[0], known) or None
-        raise UnknownNameError("option", expected=f"one of {', '.join(known)}", got=", ".join(strange), do=do)

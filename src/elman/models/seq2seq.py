@@ -16,10 +16,11 @@ from elman.models.estimator import SequenceEstimator, no_targets
 from elman.models.generator import learn_written
 from elman.models.predictors import TranslatingPredictor, as_read, same_number
 from elman.models.sequence_run import trained_on
+from elman.models.signatures import Seq2SeqOptions
 from elman.models.task_spec import Terms
 
 
-class Seq2Seq(SequenceEstimator, TranslatingPredictor):
+class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
     """From one sequence to another.
 
         model = Seq2Seq().fit(["go", "stop", …], ["va", "arrête", …])

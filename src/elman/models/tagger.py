@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from elman.models.class_weights import as_weights, class_weights
 from elman.models.estimator import SequenceEstimator, no_targets, same_classes
 from elman.models.predictors import TagPredictor, same_number
 from elman.models.sequence_run import trained_on
+from elman.models.signatures import TaggerOptions
 from elman.models.task_spec import Terms
 
 
-class SequenceTagger(SequenceEstimator, TagPredictor):
+class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
     """A tag for every step.
 
         model = SequenceTagger().fit([["the", "dog", "barks"], …], [["DET", "NOUN", "VERB"], …])
@@ -31,8 +32,6 @@ class SequenceTagger(SequenceEstimator, TagPredictor):
     (n, T, F) array of numbers. y: for each sequence as many tags as it has steps; a string is a tag a character.
     class_weight: None, "balanced" or {tag: weight}; a step counts by its tag, times the sample_weight of its sequence.
     """
-
-    own: ClassVar[dict[str, Any]] = {"class_weight": None}
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any

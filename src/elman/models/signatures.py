@@ -1,0 +1,1122 @@
+"""The arguments of the models, made by scripts/generate from the table in elman.config: do not edit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from elman.config import Activation, CellName, Dtype, Optimizer, Pooling, RecurrentInit, Schedule, Tokens
+
+
+class LanguageModelOptions:
+    def __init__(
+        self,
+        *,
+        tokens: Tokens = "char",
+        encoding: str = "utf-8",
+        keep_boilerplate: bool = False,
+        vocabulary_size: int = 20000,
+        min_count: int = 2,
+        validation_fraction: float = 0.1,
+        test_fraction: float = 0.0,
+        hidden: int = 256,
+        layers: int = 1,
+        cell: CellName = "rnn",
+        activation: Activation = "tanh",
+        dropout: float = 0.0,
+        recurrent_init: RecurrentInit = "orthogonal",
+        recurrent_init_scale: float = 1.0,
+        input_init_scale: float = 0.3,
+        dtype: Dtype = "float32",
+        epochs: float | None = None,
+        steps: int | None = None,
+        seconds: float | None = None,
+        batch_size: int = 64,
+        window: int = 64,
+        bptt_block: int | None = None,
+        bptt_steps: int | None = None,
+        accumulate: int = 1,
+        clip_norm: float = 1.0,
+        clip_value: float = 0.0,
+        patience: int | None = None,
+        retries: int = 5,
+        seed: int = 0,
+        optimizer: Optimizer = "adam",
+        learning_rate: float = 0.008,
+        schedule: Schedule = "cosine",
+        warmup_steps: int = 100,
+        final_rate_fraction: float = 0.01,
+        decay_factor: float = 0.5,
+        decay_every: int = 1000,
+        plateau_patience: int = 3,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        epsilon: float = 1e-08,
+        weight_decay: float = 0.0,
+        validate_every: int = 250,
+        save_every: int = 250,
+        log_every: int = 10,
+        sample_every: int | None = None,
+        snapshot_every: int = 50,
+    ) -> None:
+        """The options of `LanguageModel`.
+
+        Parameters
+        ----------
+        tokens : {"auto", "char", "byte", "word"}, default="char"
+            What a token is; auto: words if most strings have several, else characters.
+        encoding : str, default="utf-8"
+            Encoding of the file.
+        keep_boilerplate : bool, default=False
+            Keep the header and footer of Project Gutenberg.
+        vocabulary_size : int, default=20000
+            Maximum number of different tokens; a language model keeps all characters. Above 0.
+        min_count : int, default=2
+            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+        validation_fraction : float, default=0.1
+            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
+            random. At least 0 and below 1.
+        test_fraction : float, default=0.0
+            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
+        hidden : int, default=256
+            Units of each recurrent layer and direction. Above 0.
+        layers : int, default=1
+            Number of recurrent layers. Above 0 and at most 1000.
+        cell : {"rnn", "gru", "lstm"}, default="rnn"
+            Kind of recurrent cell.
+        activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
+            Activation function of the cell. For cell rnn.
+        dropout : float, default=0.0
+            Dropout on the output of each layer. At least 0 and below 1.
+        recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
+            Initialization of W_hh.
+        recurrent_init_scale : float, default=1.0
+            Scale of W_hh at the start. Above 0.
+        input_init_scale : float, default=0.3
+            Standard deviation of W_xh at the start. Above 0.
+        dtype : {"float32", "float64"}, default="float32"
+            Floating-point type of the parameters and of all computation.
+        epochs : float or None, default=None
+            Passes over the training data. Above 0. None: 15, unless steps or seconds is given.
+        steps : int or None, default=None
+            Updates of the parameters. Above 0.
+        seconds : float or None, default=None
+            Time for training; a short measurement turns it into steps. Above 0.
+        batch_size : int, default=64
+            Sequences, or streams of the text, in one batch. Above 0.
+        window : int, default=64
+            Time steps between two updates (T). Above 0.
+        bptt_block : int or None, default=None
+            Steps whose losses are backpropagated together (k1; default: the smaller of window and bptt_steps).
+            Above 0.
+        bptt_steps : int or None, default=None
+            Steps that a gradient goes back at most (k2; default: the window). Above 0.
+        accumulate : int, default=1
+            Batches whose gradients are summed for one update. Above 0.
+        clip_norm : float, default=1.0
+            Maximum gradient norm; 0 disables clipping. At least 0.
+        clip_value : float, default=0.0
+            Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
+        patience : int or None, default=None
+            Stop after this many validations without improvement. Above 0.
+        retries : int, default=5
+            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+        seed : int, default=0
+            Seed of all random numbers. At least 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
+            Optimizer.
+        learning_rate : float, default=0.008
+            Highest learning rate, reached after the warm-up. Above 0.
+        schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
+            How the learning rate falls after the warm-up.
+        warmup_steps : int, default=100
+            Steps over which the learning rate rises from 0. At least 0.
+        final_rate_fraction : float, default=0.01
+            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+        decay_factor : float, default=0.5
+            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+        decay_every : int, default=1000
+            Step: steps between two reductions. Above 0.
+        plateau_patience : int, default=3
+            Plateau: validations without improvement before a reduction. Above 0.
+        beta1 : float, default=0.9
+            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+        beta2 : float, default=0.99
+            Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
+        epsilon : float, default=1e-08
+            Added to the root of the second moment. Above 0.
+        weight_decay : float, default=0.0
+            L2 penalty; with adamw decoupled weight decay. At least 0.
+        validate_every : int, default=250
+            Steps between two validations; with examples at most an epoch. Above 0.
+        save_every : int, default=250
+            Steps between two checkpoints. Above 0.
+        log_every : int, default=10
+            Steps between two rows of metrics.jsonl. Above 0.
+        sample_every : int or None, default=None
+            Steps between two samples that are shown. Above 0.
+        snapshot_every : int, default=50
+            Steps between two snapshots to which a diverged training returns. Above 0.
+        """
+        self.tokens = tokens
+        self.encoding = encoding
+        self.keep_boilerplate = keep_boilerplate
+        self.vocabulary_size = vocabulary_size
+        self.min_count = min_count
+        self.validation_fraction = validation_fraction
+        self.test_fraction = test_fraction
+        self.hidden = hidden
+        self.layers = layers
+        self.cell = cell
+        self.activation = activation
+        self.dropout = dropout
+        self.recurrent_init = recurrent_init
+        self.recurrent_init_scale = recurrent_init_scale
+        self.input_init_scale = input_init_scale
+        self.dtype = dtype
+        self.epochs = epochs
+        self.steps = steps
+        self.seconds = seconds
+        self.batch_size = batch_size
+        self.window = window
+        self.bptt_block = bptt_block
+        self.bptt_steps = bptt_steps
+        self.accumulate = accumulate
+        self.clip_norm = clip_norm
+        self.clip_value = clip_value
+        self.patience = patience
+        self.retries = retries
+        self.seed = seed
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.warmup_steps = warmup_steps
+        self.final_rate_fraction = final_rate_fraction
+        self.decay_factor = decay_factor
+        self.decay_every = decay_every
+        self.plateau_patience = plateau_patience
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.weight_decay = weight_decay
+        self.validate_every = validate_every
+        self.save_every = save_every
+        self.log_every = log_every
+        self.sample_every = sample_every
+        self.snapshot_every = snapshot_every
+
+
+class ClassifierOptions:
+    def __init__(
+        self,
+        *,
+        tokens: Tokens = "auto",
+        vocabulary_size: int = 20000,
+        min_count: int = 1,
+        unk_dropout: float = 0.25,
+        standardize: bool = True,
+        validation_fraction: float = 0.0,
+        hidden: int = 192,
+        layers: int = 1,
+        cell: CellName = "rnn",
+        activation: Activation = "tanh",
+        bidirectional: bool = False,
+        pooling: Pooling = "last",
+        embedding: int = 0,
+        learned_state: bool = False,
+        dropout: float = 0.3,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        recurrent_init: RecurrentInit = "orthogonal",
+        recurrent_init_scale: float = 1.0,
+        dtype: Dtype = "float32",
+        epochs: float | None = None,
+        steps: int | None = None,
+        seconds: float | None = None,
+        batch_size: int = 64,
+        accumulate: int = 1,
+        clip_norm: float = 1.0,
+        clip_value: float = 0.0,
+        patience: int | None = None,
+        retries: int = 5,
+        optimizer: Optimizer = "adam",
+        learning_rate: float = 0.004,
+        schedule: Schedule = "cosine",
+        warmup_steps: int = 50,
+        final_rate_fraction: float = 0.01,
+        decay_factor: float = 0.5,
+        decay_every: int = 1000,
+        plateau_patience: int = 3,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        epsilon: float = 1e-08,
+        weight_decay: float = 0.0,
+        validate_every: int = 250,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        """The options of `SequenceClassifier`.
+
+        Parameters
+        ----------
+        tokens : {"auto", "char", "byte", "word"}, default="auto"
+            What a token is; auto: words if most strings have several, else characters.
+        vocabulary_size : int, default=20000
+            Maximum number of different tokens; a language model keeps all characters. Above 0.
+        min_count : int, default=1
+            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+        unk_dropout : float, default=0.25
+            Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
+        standardize : bool, default=True
+            Scale each feature to mean 0 and standard deviation 1.
+        validation_fraction : float, default=0.0
+            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
+            random. At least 0 and below 1.
+        hidden : int, default=192
+            Units of each recurrent layer and direction. Above 0.
+        layers : int, default=1
+            Number of recurrent layers. Above 0 and at most 1000.
+        cell : {"rnn", "gru", "lstm"}, default="rnn"
+            Kind of recurrent cell.
+        activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
+            Activation function of the cell. For cell rnn.
+        bidirectional : bool, default=False
+            Read in both directions.
+        pooling : {"last", "mean", "max"}, default="last"
+            How the states become one vector.
+        embedding : int, default=0
+            Size of token embeddings; 0: one-hot tokens. At least 0.
+        learned_state : bool, default=False
+            Learn the initial state instead of starting from zeros.
+        dropout : float, default=0.3
+            Dropout on the output of each layer. At least 0 and below 1.
+        input_dropout : float, default=0.0
+            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+        recurrent_dropout : float, default=0.0
+            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+        recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
+            Initialization of W_hh.
+        recurrent_init_scale : float, default=1.0
+            Scale of W_hh at the start. Above 0.
+        dtype : {"float32", "float64"}, default="float32"
+            Floating-point type of the parameters and of all computation.
+        epochs : float or None, default=None
+            Passes over the training data. Above 0. None: 12, unless steps or seconds is given.
+        steps : int or None, default=None
+            Updates of the parameters. Above 0.
+        seconds : float or None, default=None
+            Time for training; a short measurement turns it into steps. Above 0.
+        batch_size : int, default=64
+            Sequences, or streams of the text, in one batch. Above 0.
+        accumulate : int, default=1
+            Batches whose gradients are summed for one update. Above 0.
+        clip_norm : float, default=1.0
+            Maximum gradient norm; 0 disables clipping. At least 0.
+        clip_value : float, default=0.0
+            Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
+        patience : int or None, default=None
+            Stop after this many validations without improvement. Above 0.
+        retries : int, default=5
+            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
+            Optimizer.
+        learning_rate : float, default=0.004
+            Highest learning rate, reached after the warm-up. Above 0.
+        schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
+            How the learning rate falls after the warm-up.
+        warmup_steps : int, default=50
+            Steps over which the learning rate rises from 0. At least 0.
+        final_rate_fraction : float, default=0.01
+            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+        decay_factor : float, default=0.5
+            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+        decay_every : int, default=1000
+            Step: steps between two reductions. Above 0.
+        plateau_patience : int, default=3
+            Plateau: validations without improvement before a reduction. Above 0.
+        beta1 : float, default=0.9
+            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+        beta2 : float, default=0.99
+            Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
+        epsilon : float, default=1e-08
+            Added to the root of the second moment. Above 0.
+        weight_decay : float, default=0.0
+            L2 penalty; with adamw decoupled weight decay. At least 0.
+        validate_every : int, default=250
+            Steps between two validations; with examples at most an epoch. Above 0.
+        class_weight : dict or "balanced", optional
+            Weight of each class; "balanced" weights classes by the inverse of their frequency.
+        random_state : int, RandomState instance or None, default=None
+            Seed of all random numbers; None draws one.
+        """
+        self.tokens = tokens
+        self.vocabulary_size = vocabulary_size
+        self.min_count = min_count
+        self.unk_dropout = unk_dropout
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.hidden = hidden
+        self.layers = layers
+        self.cell = cell
+        self.activation = activation
+        self.bidirectional = bidirectional
+        self.pooling = pooling
+        self.embedding = embedding
+        self.learned_state = learned_state
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.recurrent_init = recurrent_init
+        self.recurrent_init_scale = recurrent_init_scale
+        self.dtype = dtype
+        self.epochs = epochs
+        self.steps = steps
+        self.seconds = seconds
+        self.batch_size = batch_size
+        self.accumulate = accumulate
+        self.clip_norm = clip_norm
+        self.clip_value = clip_value
+        self.patience = patience
+        self.retries = retries
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.warmup_steps = warmup_steps
+        self.final_rate_fraction = final_rate_fraction
+        self.decay_factor = decay_factor
+        self.decay_every = decay_every
+        self.plateau_patience = plateau_patience
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.weight_decay = weight_decay
+        self.validate_every = validate_every
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+
+class RegressorOptions:
+    def __init__(
+        self,
+        *,
+        tokens: Tokens = "auto",
+        vocabulary_size: int = 20000,
+        min_count: int = 1,
+        unk_dropout: float = 0.25,
+        standardize: bool = True,
+        validation_fraction: float = 0.0,
+        hidden: int = 128,
+        layers: int = 1,
+        cell: CellName = "rnn",
+        activation: Activation = "tanh",
+        bidirectional: bool = False,
+        pooling: Pooling = "last",
+        embedding: int = 0,
+        learned_state: bool = False,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        recurrent_init: RecurrentInit = "orthogonal",
+        recurrent_init_scale: float = 1.0,
+        dtype: Dtype = "float32",
+        epochs: float | None = None,
+        steps: int | None = None,
+        seconds: float | None = None,
+        batch_size: int = 32,
+        accumulate: int = 1,
+        clip_norm: float = 1.0,
+        clip_value: float = 0.0,
+        patience: int | None = None,
+        retries: int = 5,
+        optimizer: Optimizer = "adam",
+        learning_rate: float = 0.002,
+        schedule: Schedule = "cosine",
+        warmup_steps: int = 50,
+        final_rate_fraction: float = 0.01,
+        decay_factor: float = 0.5,
+        decay_every: int = 1000,
+        plateau_patience: int = 3,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        epsilon: float = 1e-08,
+        weight_decay: float = 0.0,
+        validate_every: int = 250,
+        random_state: Any = None,
+    ) -> None:
+        """The options of `SequenceRegressor`.
+
+        Parameters
+        ----------
+        tokens : {"auto", "char", "byte", "word"}, default="auto"
+            What a token is; auto: words if most strings have several, else characters.
+        vocabulary_size : int, default=20000
+            Maximum number of different tokens; a language model keeps all characters. Above 0.
+        min_count : int, default=1
+            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+        unk_dropout : float, default=0.25
+            Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
+        standardize : bool, default=True
+            Scale each feature to mean 0 and standard deviation 1.
+        validation_fraction : float, default=0.0
+            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
+            random. At least 0 and below 1.
+        hidden : int, default=128
+            Units of each recurrent layer and direction. Above 0.
+        layers : int, default=1
+            Number of recurrent layers. Above 0 and at most 1000.
+        cell : {"rnn", "gru", "lstm"}, default="rnn"
+            Kind of recurrent cell.
+        activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
+            Activation function of the cell. For cell rnn.
+        bidirectional : bool, default=False
+            Read in both directions.
+        pooling : {"last", "mean", "max"}, default="last"
+            How the states become one vector.
+        embedding : int, default=0
+            Size of token embeddings; 0: one-hot tokens. At least 0.
+        learned_state : bool, default=False
+            Learn the initial state instead of starting from zeros.
+        dropout : float, default=0.0
+            Dropout on the output of each layer. At least 0 and below 1.
+        input_dropout : float, default=0.0
+            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+        recurrent_dropout : float, default=0.0
+            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+        recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
+            Initialization of W_hh.
+        recurrent_init_scale : float, default=1.0
+            Scale of W_hh at the start. Above 0.
+        dtype : {"float32", "float64"}, default="float32"
+            Floating-point type of the parameters and of all computation.
+        epochs : float or None, default=None
+            Passes over the training data. Above 0. None: 15, unless steps or seconds is given.
+        steps : int or None, default=None
+            Updates of the parameters. Above 0.
+        seconds : float or None, default=None
+            Time for training; a short measurement turns it into steps. Above 0.
+        batch_size : int, default=32
+            Sequences, or streams of the text, in one batch. Above 0.
+        accumulate : int, default=1
+            Batches whose gradients are summed for one update. Above 0.
+        clip_norm : float, default=1.0
+            Maximum gradient norm; 0 disables clipping. At least 0.
+        clip_value : float, default=0.0
+            Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
+        patience : int or None, default=None
+            Stop after this many validations without improvement. Above 0.
+        retries : int, default=5
+            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
+            Optimizer.
+        learning_rate : float, default=0.002
+            Highest learning rate, reached after the warm-up. Above 0.
+        schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
+            How the learning rate falls after the warm-up.
+        warmup_steps : int, default=50
+            Steps over which the learning rate rises from 0. At least 0.
+        final_rate_fraction : float, default=0.01
+            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+        decay_factor : float, default=0.5
+            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+        decay_every : int, default=1000
+            Step: steps between two reductions. Above 0.
+        plateau_patience : int, default=3
+            Plateau: validations without improvement before a reduction. Above 0.
+        beta1 : float, default=0.9
+            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+        beta2 : float, default=0.99
+            Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
+        epsilon : float, default=1e-08
+            Added to the root of the second moment. Above 0.
+        weight_decay : float, default=0.0
+            L2 penalty; with adamw decoupled weight decay. At least 0.
+        validate_every : int, default=250
+            Steps between two validations; with examples at most an epoch. Above 0.
+        random_state : int, RandomState instance or None, default=None
+            Seed of all random numbers; None draws one.
+        """
+        self.tokens = tokens
+        self.vocabulary_size = vocabulary_size
+        self.min_count = min_count
+        self.unk_dropout = unk_dropout
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.hidden = hidden
+        self.layers = layers
+        self.cell = cell
+        self.activation = activation
+        self.bidirectional = bidirectional
+        self.pooling = pooling
+        self.embedding = embedding
+        self.learned_state = learned_state
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.recurrent_init = recurrent_init
+        self.recurrent_init_scale = recurrent_init_scale
+        self.dtype = dtype
+        self.epochs = epochs
+        self.steps = steps
+        self.seconds = seconds
+        self.batch_size = batch_size
+        self.accumulate = accumulate
+        self.clip_norm = clip_norm
+        self.clip_value = clip_value
+        self.patience = patience
+        self.retries = retries
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.warmup_steps = warmup_steps
+        self.final_rate_fraction = final_rate_fraction
+        self.decay_factor = decay_factor
+        self.decay_every = decay_every
+        self.plateau_patience = plateau_patience
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.weight_decay = weight_decay
+        self.validate_every = validate_every
+        self.random_state = random_state
+
+
+class TaggerOptions:
+    def __init__(
+        self,
+        *,
+        tokens: Tokens = "auto",
+        vocabulary_size: int = 20000,
+        min_count: int = 1,
+        unk_dropout: float = 1.0,
+        standardize: bool = True,
+        validation_fraction: float = 0.0,
+        hidden: int = 128,
+        layers: int = 1,
+        cell: CellName = "rnn",
+        activation: Activation = "tanh",
+        bidirectional: bool = True,
+        embedding: int = 100,
+        learned_state: bool = False,
+        dropout: float = 0.5,
+        input_dropout: float = 0.2,
+        recurrent_dropout: float = 0.2,
+        recurrent_init: RecurrentInit = "orthogonal",
+        recurrent_init_scale: float = 1.0,
+        dtype: Dtype = "float32",
+        epochs: float | None = None,
+        steps: int | None = None,
+        seconds: float | None = None,
+        batch_size: int = 32,
+        accumulate: int = 1,
+        clip_norm: float = 1.0,
+        clip_value: float = 0.0,
+        patience: int | None = None,
+        retries: int = 5,
+        optimizer: Optimizer = "adam",
+        learning_rate: float = 0.005,
+        schedule: Schedule = "cosine",
+        warmup_steps: int = 50,
+        final_rate_fraction: float = 0.01,
+        decay_factor: float = 0.5,
+        decay_every: int = 1000,
+        plateau_patience: int = 3,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        epsilon: float = 1e-08,
+        weight_decay: float = 0.0,
+        validate_every: int = 250,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: Any = None,
+    ) -> None:
+        """The options of `SequenceTagger`.
+
+        Parameters
+        ----------
+        tokens : {"auto", "char", "byte", "word"}, default="auto"
+            What a token is; auto: words if most strings have several, else characters.
+        vocabulary_size : int, default=20000
+            Maximum number of different tokens; a language model keeps all characters. Above 0.
+        min_count : int, default=1
+            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+        unk_dropout : float, default=1.0
+            Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
+        standardize : bool, default=True
+            Scale each feature to mean 0 and standard deviation 1.
+        validation_fraction : float, default=0.0
+            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
+            random. At least 0 and below 1.
+        hidden : int, default=128
+            Units of each recurrent layer and direction. Above 0.
+        layers : int, default=1
+            Number of recurrent layers. Above 0 and at most 1000.
+        cell : {"rnn", "gru", "lstm"}, default="rnn"
+            Kind of recurrent cell.
+        activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
+            Activation function of the cell. For cell rnn.
+        bidirectional : bool, default=True
+            Read in both directions.
+        embedding : int, default=100
+            Size of token embeddings; 0: one-hot tokens. At least 0.
+        learned_state : bool, default=False
+            Learn the initial state instead of starting from zeros.
+        dropout : float, default=0.5
+            Dropout on the output of each layer. At least 0 and below 1.
+        input_dropout : float, default=0.2
+            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+        recurrent_dropout : float, default=0.2
+            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+        recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
+            Initialization of W_hh.
+        recurrent_init_scale : float, default=1.0
+            Scale of W_hh at the start. Above 0.
+        dtype : {"float32", "float64"}, default="float32"
+            Floating-point type of the parameters and of all computation.
+        epochs : float or None, default=None
+            Passes over the training data. Above 0. None: 25, unless steps or seconds is given.
+        steps : int or None, default=None
+            Updates of the parameters. Above 0.
+        seconds : float or None, default=None
+            Time for training; a short measurement turns it into steps. Above 0.
+        batch_size : int, default=32
+            Sequences, or streams of the text, in one batch. Above 0.
+        accumulate : int, default=1
+            Batches whose gradients are summed for one update. Above 0.
+        clip_norm : float, default=1.0
+            Maximum gradient norm; 0 disables clipping. At least 0.
+        clip_value : float, default=0.0
+            Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
+        patience : int or None, default=None
+            Stop after this many validations without improvement. Above 0.
+        retries : int, default=5
+            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
+            Optimizer.
+        learning_rate : float, default=0.005
+            Highest learning rate, reached after the warm-up. Above 0.
+        schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
+            How the learning rate falls after the warm-up.
+        warmup_steps : int, default=50
+            Steps over which the learning rate rises from 0. At least 0.
+        final_rate_fraction : float, default=0.01
+            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+        decay_factor : float, default=0.5
+            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+        decay_every : int, default=1000
+            Step: steps between two reductions. Above 0.
+        plateau_patience : int, default=3
+            Plateau: validations without improvement before a reduction. Above 0.
+        beta1 : float, default=0.9
+            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+        beta2 : float, default=0.99
+            Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
+        epsilon : float, default=1e-08
+            Added to the root of the second moment. Above 0.
+        weight_decay : float, default=0.0
+            L2 penalty; with adamw decoupled weight decay. At least 0.
+        validate_every : int, default=250
+            Steps between two validations; with examples at most an epoch. Above 0.
+        class_weight : dict or "balanced", optional
+            Weight of each class; "balanced" weights classes by the inverse of their frequency.
+        random_state : int, RandomState instance or None, default=None
+            Seed of all random numbers; None draws one.
+        """
+        self.tokens = tokens
+        self.vocabulary_size = vocabulary_size
+        self.min_count = min_count
+        self.unk_dropout = unk_dropout
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.hidden = hidden
+        self.layers = layers
+        self.cell = cell
+        self.activation = activation
+        self.bidirectional = bidirectional
+        self.embedding = embedding
+        self.learned_state = learned_state
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.recurrent_init = recurrent_init
+        self.recurrent_init_scale = recurrent_init_scale
+        self.dtype = dtype
+        self.epochs = epochs
+        self.steps = steps
+        self.seconds = seconds
+        self.batch_size = batch_size
+        self.accumulate = accumulate
+        self.clip_norm = clip_norm
+        self.clip_value = clip_value
+        self.patience = patience
+        self.retries = retries
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.warmup_steps = warmup_steps
+        self.final_rate_fraction = final_rate_fraction
+        self.decay_factor = decay_factor
+        self.decay_every = decay_every
+        self.plateau_patience = plateau_patience
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.weight_decay = weight_decay
+        self.validate_every = validate_every
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+
+class GeneratorOptions:
+    def __init__(
+        self,
+        *,
+        target_tokens: Tokens = "auto",
+        vocabulary_size: int = 20000,
+        min_count: int = 1,
+        standardize: bool = True,
+        validation_fraction: float = 0.0,
+        hidden: int = 128,
+        layers: int = 1,
+        cell: CellName = "rnn",
+        activation: Activation = "tanh",
+        embedding: int = 0,
+        dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        recurrent_init: RecurrentInit = "orthogonal",
+        recurrent_init_scale: float = 1.0,
+        dtype: Dtype = "float32",
+        epochs: float | None = None,
+        steps: int | None = None,
+        seconds: float | None = None,
+        batch_size: int = 32,
+        accumulate: int = 1,
+        clip_norm: float = 1.0,
+        clip_value: float = 0.0,
+        patience: int | None = None,
+        retries: int = 5,
+        optimizer: Optimizer = "adam",
+        learning_rate: float = 0.002,
+        schedule: Schedule = "cosine",
+        warmup_steps: int = 50,
+        final_rate_fraction: float = 0.01,
+        decay_factor: float = 0.5,
+        decay_every: int = 1000,
+        plateau_patience: int = 3,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        epsilon: float = 1e-08,
+        weight_decay: float = 0.0,
+        validate_every: int = 250,
+        random_state: Any = None,
+    ) -> None:
+        """The options of `SequenceGenerator`.
+
+        Parameters
+        ----------
+        target_tokens : {"auto", "char", "byte", "word"}, default="auto"
+            What a token of the target is.
+        vocabulary_size : int, default=20000
+            Maximum number of different tokens; a language model keeps all characters. Above 0.
+        min_count : int, default=1
+            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+        standardize : bool, default=True
+            Scale each feature to mean 0 and standard deviation 1.
+        validation_fraction : float, default=0.0
+            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
+            random. At least 0 and below 1.
+        hidden : int, default=128
+            Units of each recurrent layer and direction. Above 0.
+        layers : int, default=1
+            Number of recurrent layers. Above 0 and at most 1000.
+        cell : {"rnn", "gru", "lstm"}, default="rnn"
+            Kind of recurrent cell.
+        activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
+            Activation function of the cell. For cell rnn.
+        embedding : int, default=0
+            Size of token embeddings; 0: one-hot tokens. At least 0.
+        dropout : float, default=0.0
+            Dropout on the output of each layer. At least 0 and below 1.
+        input_dropout : float, default=0.0
+            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+        recurrent_dropout : float, default=0.0
+            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+        recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
+            Initialization of W_hh.
+        recurrent_init_scale : float, default=1.0
+            Scale of W_hh at the start. Above 0.
+        dtype : {"float32", "float64"}, default="float32"
+            Floating-point type of the parameters and of all computation.
+        epochs : float or None, default=None
+            Passes over the training data. Above 0. None: 15, unless steps or seconds is given.
+        steps : int or None, default=None
+            Updates of the parameters. Above 0.
+        seconds : float or None, default=None
+            Time for training; a short measurement turns it into steps. Above 0.
+        batch_size : int, default=32
+            Sequences, or streams of the text, in one batch. Above 0.
+        accumulate : int, default=1
+            Batches whose gradients are summed for one update. Above 0.
+        clip_norm : float, default=1.0
+            Maximum gradient norm; 0 disables clipping. At least 0.
+        clip_value : float, default=0.0
+            Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
+        patience : int or None, default=None
+            Stop after this many validations without improvement. Above 0.
+        retries : int, default=5
+            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
+            Optimizer.
+        learning_rate : float, default=0.002
+            Highest learning rate, reached after the warm-up. Above 0.
+        schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
+            How the learning rate falls after the warm-up.
+        warmup_steps : int, default=50
+            Steps over which the learning rate rises from 0. At least 0.
+        final_rate_fraction : float, default=0.01
+            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+        decay_factor : float, default=0.5
+            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+        decay_every : int, default=1000
+            Step: steps between two reductions. Above 0.
+        plateau_patience : int, default=3
+            Plateau: validations without improvement before a reduction. Above 0.
+        beta1 : float, default=0.9
+            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+        beta2 : float, default=0.99
+            Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
+        epsilon : float, default=1e-08
+            Added to the root of the second moment. Above 0.
+        weight_decay : float, default=0.0
+            L2 penalty; with adamw decoupled weight decay. At least 0.
+        validate_every : int, default=250
+            Steps between two validations; with examples at most an epoch. Above 0.
+        random_state : int, RandomState instance or None, default=None
+            Seed of all random numbers; None draws one.
+        """
+        self.target_tokens = target_tokens
+        self.vocabulary_size = vocabulary_size
+        self.min_count = min_count
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.hidden = hidden
+        self.layers = layers
+        self.cell = cell
+        self.activation = activation
+        self.embedding = embedding
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.recurrent_init = recurrent_init
+        self.recurrent_init_scale = recurrent_init_scale
+        self.dtype = dtype
+        self.epochs = epochs
+        self.steps = steps
+        self.seconds = seconds
+        self.batch_size = batch_size
+        self.accumulate = accumulate
+        self.clip_norm = clip_norm
+        self.clip_value = clip_value
+        self.patience = patience
+        self.retries = retries
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.warmup_steps = warmup_steps
+        self.final_rate_fraction = final_rate_fraction
+        self.decay_factor = decay_factor
+        self.decay_every = decay_every
+        self.plateau_patience = plateau_patience
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.weight_decay = weight_decay
+        self.validate_every = validate_every
+        self.random_state = random_state
+
+
+class Seq2SeqOptions:
+    def __init__(
+        self,
+        *,
+        tokens: Tokens = "auto",
+        target_tokens: Tokens = "auto",
+        vocabulary_size: int = 20000,
+        min_count: int = 1,
+        unk_dropout: float = 0.25,
+        standardize: bool = True,
+        validation_fraction: float = 0.0,
+        hidden: int = 256,
+        layers: int = 1,
+        cell: CellName = "rnn",
+        activation: Activation = "tanh",
+        bidirectional: bool = False,
+        embedding: int = 0,
+        learned_state: bool = False,
+        reverse_source: bool = True,
+        dropout: float = 0.2,
+        input_dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        recurrent_init: RecurrentInit = "orthogonal",
+        recurrent_init_scale: float = 1.0,
+        dtype: Dtype = "float32",
+        epochs: float | None = None,
+        steps: int | None = None,
+        seconds: float | None = None,
+        batch_size: int = 64,
+        accumulate: int = 1,
+        clip_norm: float = 1.0,
+        clip_value: float = 0.0,
+        patience: int | None = None,
+        retries: int = 5,
+        optimizer: Optimizer = "adam",
+        learning_rate: float = 0.002,
+        schedule: Schedule = "cosine",
+        warmup_steps: int = 50,
+        final_rate_fraction: float = 0.01,
+        decay_factor: float = 0.5,
+        decay_every: int = 1000,
+        plateau_patience: int = 3,
+        beta1: float = 0.9,
+        beta2: float = 0.99,
+        epsilon: float = 1e-08,
+        weight_decay: float = 0.0,
+        validate_every: int = 250,
+        random_state: Any = None,
+    ) -> None:
+        """The options of `Seq2Seq`.
+
+        Parameters
+        ----------
+        tokens : {"auto", "char", "byte", "word"}, default="auto"
+            What a token is; auto: words if most strings have several, else characters.
+        target_tokens : {"auto", "char", "byte", "word"}, default="auto"
+            What a token of the target is.
+        vocabulary_size : int, default=20000
+            Maximum number of different tokens; a language model keeps all characters. Above 0.
+        min_count : int, default=1
+            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+        unk_dropout : float, default=0.25
+            Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
+        standardize : bool, default=True
+            Scale each feature to mean 0 and standard deviation 1.
+        validation_fraction : float, default=0.0
+            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
+            random. At least 0 and below 1.
+        hidden : int, default=256
+            Units of each recurrent layer and direction. Above 0.
+        layers : int, default=1
+            Number of recurrent layers. Above 0 and at most 1000.
+        cell : {"rnn", "gru", "lstm"}, default="rnn"
+            Kind of recurrent cell.
+        activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
+            Activation function of the cell. For cell rnn.
+        bidirectional : bool, default=False
+            Read in both directions.
+        embedding : int, default=0
+            Size of token embeddings; 0: one-hot tokens. At least 0.
+        learned_state : bool, default=False
+            Learn the initial state instead of starting from zeros.
+        reverse_source : bool, default=True
+            Read the source from its end.
+        dropout : float, default=0.2
+            Dropout on the output of each layer. At least 0 and below 1.
+        input_dropout : float, default=0.0
+            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+        recurrent_dropout : float, default=0.0
+            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+        recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
+            Initialization of W_hh.
+        recurrent_init_scale : float, default=1.0
+            Scale of W_hh at the start. Above 0.
+        dtype : {"float32", "float64"}, default="float32"
+            Floating-point type of the parameters and of all computation.
+        epochs : float or None, default=None
+            Passes over the training data. Above 0. None: 10, unless steps or seconds is given.
+        steps : int or None, default=None
+            Updates of the parameters. Above 0.
+        seconds : float or None, default=None
+            Time for training; a short measurement turns it into steps. Above 0.
+        batch_size : int, default=64
+            Sequences, or streams of the text, in one batch. Above 0.
+        accumulate : int, default=1
+            Batches whose gradients are summed for one update. Above 0.
+        clip_norm : float, default=1.0
+            Maximum gradient norm; 0 disables clipping. At least 0.
+        clip_value : float, default=0.0
+            Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
+        patience : int or None, default=None
+            Stop after this many validations without improvement. Above 0.
+        retries : int, default=5
+            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
+            Optimizer.
+        learning_rate : float, default=0.002
+            Highest learning rate, reached after the warm-up. Above 0.
+        schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
+            How the learning rate falls after the warm-up.
+        warmup_steps : int, default=50
+            Steps over which the learning rate rises from 0. At least 0.
+        final_rate_fraction : float, default=0.01
+            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+        decay_factor : float, default=0.5
+            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+        decay_every : int, default=1000
+            Step: steps between two reductions. Above 0.
+        plateau_patience : int, default=3
+            Plateau: validations without improvement before a reduction. Above 0.
+        beta1 : float, default=0.9
+            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+        beta2 : float, default=0.99
+            Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
+        epsilon : float, default=1e-08
+            Added to the root of the second moment. Above 0.
+        weight_decay : float, default=0.0
+            L2 penalty; with adamw decoupled weight decay. At least 0.
+        validate_every : int, default=250
+            Steps between two validations; with examples at most an epoch. Above 0.
+        random_state : int, RandomState instance or None, default=None
+            Seed of all random numbers; None draws one.
+        """
+        self.tokens = tokens
+        self.target_tokens = target_tokens
+        self.vocabulary_size = vocabulary_size
+        self.min_count = min_count
+        self.unk_dropout = unk_dropout
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.hidden = hidden
+        self.layers = layers
+        self.cell = cell
+        self.activation = activation
+        self.bidirectional = bidirectional
+        self.embedding = embedding
+        self.learned_state = learned_state
+        self.reverse_source = reverse_source
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.recurrent_init = recurrent_init
+        self.recurrent_init_scale = recurrent_init_scale
+        self.dtype = dtype
+        self.epochs = epochs
+        self.steps = steps
+        self.seconds = seconds
+        self.batch_size = batch_size
+        self.accumulate = accumulate
+        self.clip_norm = clip_norm
+        self.clip_value = clip_value
+        self.patience = patience
+        self.retries = retries
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.warmup_steps = warmup_steps
+        self.final_rate_fraction = final_rate_fraction
+        self.decay_factor = decay_factor
+        self.decay_every = decay_every
+        self.plateau_patience = plateau_patience
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.epsilon = epsilon
+        self.weight_decay = weight_decay
+        self.validate_every = validate_every
+        self.random_state = random_state

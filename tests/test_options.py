@@ -1,0 +1,168 @@
+"""The table of options: all that is made from it is up to date, and an option that is added is found everywhere."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pydoc
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import elman
+from elman.config import (
+    ALL_TASKS,
+    BUDGET,
+    OPTIONS,
+    Config,
+    check_for_service,
+    choices_of,
+    defaults,
+    from_json,
+    kind_of,
+    resolve,
+    suggestion,
+    to_json,
+)
+from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
+from elman.models.loading import model_class
+
+ROOT = Path(__file__).resolve().parents[1]
+MODELS = {
+    "lm": elman.LanguageModel,
+    "classify": elman.SequenceClassifier,
+    "regress": elman.SequenceRegressor,
+    "tag": elman.SequenceTagger,
+    "generate": elman.SequenceGenerator,
+    "translate": elman.Seq2Seq,
+}
+
+
+def test_signatures_and_the_page_of_options_are_up_to_date():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "generate", "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}Run python scripts/generate."
+
+
+@pytest.mark.parametrize("task", ALL_TASKS)
+def test_the_help_of_a_model_explains_every_argument(task):
+    text = pydoc.render_doc(MODELS[task], renderer=pydoc.plaintext)
+    for name in inspect.signature(MODELS[task]).parameters:
+        assert f" {name} : " in text
+    assert model_class(task) is MODELS[task]
+
+
+@pytest.mark.parametrize("task", ALL_TASKS)
+def test_the_arguments_of_a_model_are_the_options_of_its_task(task):
+    names = set(inspect.signature(MODELS[task]).parameters) - {"class_weight", "random_state"}
+    wanted = {name for name, option in OPTIONS.items() if task in option.tasks and (option.argument or task == "lm")}
+    assert names == wanted
+    model = MODELS[task]()
+    assert {name: getattr(model, name) for name in inspect.signature(MODELS[task]).parameters} == model.get_params()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_default_is_valid_and_every_bound_is_kept(name):
+    option = OPTIONS[name]
+    for task in option.tasks:
+        resolve(task, {} if name in BUDGET else {name: defaults(task)[name]})
+    if choices_of(name):
+        with pytest.raises(UnknownNameError, match=name):
+            Config().with_options(**{name: "neither"})
+    for bound, step in ((option.above, 0), (option.least, -1), (option.below, 0), (option.most, 1)):
+        if bound is not None:
+            with pytest.raises(RangeError, match=f"^{name}: expected"):
+                Config().with_options(**{name: kind_of(name)[0](bound + step)})
+
+
+def test_one_budget_is_set_and_a_chosen_one_replaces_the_default():
+    assert [resolve("tag").epochs, resolve("tag", {"steps": 3}).epochs, resolve("tag", {"steps": None}).steps] == [
+        25, None, None,
+    ]  # fmt: skip
+    large = resolve("lm", {"seconds": 5.0, "hidden": 3}, preset="large")
+    assert (large.seconds, large.epochs, large.hidden, large.dropout) == (5.0, None, 3, 0.1)
+    with pytest.raises(ArgumentError, match="one of epochs, steps and seconds"):
+        resolve("lm", {"steps": 3, "epochs": 2})
+
+
+@pytest.mark.parametrize(("task", "options", "message"), [
+    ("poetry", {}, "task: expected one of lm, classify"),
+    ("lm", {"pooling": "max"}, "pooling does not apply to task lm. It is for classify and regress"),
+    ("lm", {"hiden": 3}, r"Did you mean hidden\?"),
+    ("lm", {"cell": "gru", "activation": "relu"}, "activation: .*cell gru does not use it"),
+    ("lm", {"hidden": True}, "hidden: expected a whole number, got True"),
+])  # fmt: skip
+def test_what_resolve_refuses(task, options, message):
+    with pytest.raises(ArgumentError, match=message):
+        resolve(task, options)
+
+
+def test_suggestions_begin_with_what_was_typed():
+    assert suggestion("second", OPTIONS) == "seconds"
+    assert suggestion("hiden", OPTIONS) == "hidden"
+    assert suggestion("color", OPTIONS) is None
+
+
+def test_config_json_has_every_option_and_nothing_else():
+    config = resolve("classify", {"hidden": 3})
+    written = json.loads(json.dumps(to_json(config)))
+    assert set(written) == set(OPTIONS)
+    assert from_json(written) == config
+    for damaged in ({**written, "strange": 1}, {k: v for k, v in written.items() if k != "hidden"}, [], None):
+        with pytest.raises(CheckpointError, match="config"):
+            from_json(damaged)
+
+
+def test_the_service_takes_small_trainings_and_no_files():
+    assert check_for_service({"hidden": 32, "steps": 5}).hidden == 32
+    for options, message in (
+        ({"hidden": 4096}, "hidden: expected at most 512"),
+        ({"encoding": "latin-1"}, "encoding is about files"),
+        ({"seconds": 3600}, "seconds: expected at most 600"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            check_for_service(options)
+
+
+def test_an_option_that_is_added_to_the_table_is_found_everywhere(tmp_path):
+    """In a copy: as a flag, in the help, in config.json, in the sweep and in both kinds of Python signature."""
+    for folder in ("src", "scripts", "docs"):
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "figures", "lessons")
+        )
+    table = tmp_path / "src" / "elman" / "config.py"
+    text = table.read_text(encoding="utf-8")
+    line = '    novelty: float = _training(0.25, "how new it is", least=0, below=1, sweep=Range(0.0, 0.5))\n'
+    table.write_text(text.replace("    clip_norm: float =", f"{line}    clip_norm: float =", 1), encoding="utf-8")
+    environ = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "ELMAN_KERNELS": "reference"}
+
+    def run(*words, status=0):
+        done = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
+        return done.stdout
+
+    assert "signatures.py: stale" in run("scripts/generate", "--check", status=1)
+    run("scripts/generate")
+    run("scripts/generate", "--check")
+    assert "--novelty NUMBER                how new it is (default: 0.25)" in run("-m", "elman", "train", "--help")
+    assert "| `novelty` | number, at least 0 and below 1 | 0.25 |" in (tmp_path / "docs" / "options.md").read_text()
+    (tmp_path / "text.txt").write_text("The cat sat on the mat.\n" * 40)
+    run("-m", "elman", "train", "text.txt", "--novelty=0.5", "--steps", "1", "--hidden", "4", "--out", "run")
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["config"]["novelty"] == 0.5
+    script = """
+import inspect, elman
+from elman.models.sweep_space import space
+for model in (elman.LanguageModel, elman.SequenceClassifier):
+    assert inspect.signature(model).parameters["novelty"].default == 0.25
+    assert "novelty : float, default=0.25" in model.__init__.__doc__
+    assert model(novelty=0.1).get_params()["novelty"] == 0.1
+assert (space(["novelty"])[0].low, space(["novelty"])[0].high) == (0.0, 0.5)
+"""
+    run("-c", script)
