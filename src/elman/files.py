@@ -12,6 +12,7 @@ import hashlib
 import os
 import secrets
 import stat
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
@@ -80,3 +81,14 @@ def create(path: Path) -> BinaryIO:
 
 def pieces(content: Content) -> Iterable[bytes | memoryview]:
     return [content] if isinstance(content, bytes) else content
+
+
+def cache_root() -> Path:
+    """The folder of everything that Elman keeps between processes: `$ELMAN_CACHE`, or the operating system's place."""
+    if folder := os.environ.get("ELMAN_CACHE"):
+        return Path(folder).absolute()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "elman"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "elman"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "elman"

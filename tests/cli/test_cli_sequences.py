@@ -304,7 +304,7 @@ def test_one_bad_line_makes_no_language_model_of_a_labelled_file(elman):
     status, out, err = elman(*words)
     assert (status, out) == (2, "")
     assert "slip.tsv, line 81: expected one tab, as in 80 of 81 lines, got 'no tab'" in err
-    assert "--task classify, as it seems, or --task lm if it is a text" in err
+    assert "--task classify, which it seems to be, or --task lm if it is a text" in err
     assert not Path("slip").exists()
     assert elman(*words, "--task", "lm", "--batch-size", "2", "--window", "8").status == 0
 
@@ -316,7 +316,7 @@ def test_a_folder_that_may_be_either_is_asked_about(elman):
     words = ("train", "either", "--steps", "1", "--hidden", "4", "--batch-size", "2", "--out", "run")
     status, out, err = elman(*words)
     assert (status, out) == (2, "")
-    assert "a.txt has lines of 85 characters. Say which: --task classify if" in err
+    assert "a.txt has lines of 85 characters. Choose --task classify if" in err
     assert not Path("run").exists()
     assert "60 examples to classify" in elman(*words, "--task", "classify").out
     assert elman(*words, "--task", "lm", "--window", "8", "--force").status == 0

@@ -43,9 +43,13 @@ def test_words_come_back_as_a_string_without_outer_space(texts):
     assert [symbols.decode(symbols.encode(text)) for text in texts] == [text.strip() for text in texts]
 
 
-def test_what_was_never_seen_is_unknown_and_capitals_fall_back_to_small_letters():
+def test_unseen_tokens_are_unknown_and_only_words_fall_back_to_lower_case():
+    symbols = Symbols.of(["the dog"], "word", vocabulary_size=10, min_count=1)
+    assert symbols.encode("The cat").tolist() == [symbols.encode("the")[0], UNKNOWN_ID]
+    for kind, seen, unseen in (("list", ["the", "z"], ["The", "Z"]), ("char", "thez", "TZ")):
+        symbols = Symbols.of([seen], kind, vocabulary_size=10, min_count=1)
+        assert symbols.encode(unseen).tolist() == [UNKNOWN_ID, UNKNOWN_ID]
     symbols = Symbols.of([["the", "dog"]], "list", vocabulary_size=10, min_count=1)
-    assert symbols.encode(["The", "cat"]).tolist() == [symbols.encode(["the"])[0], UNKNOWN_ID]
     assert symbols.decode([*symbols.encode(["dog"]), EDGE_ID, 3]) == ["dog"]
 
 
@@ -114,11 +118,11 @@ def test_each_form_of_file_is_read(tmp_path):
         ("classify", "good\tpos\nno tab here\n", "line 2: expected a tab"),
         ("classify", "good\tpos\nbad\t \n", "line 2.*an empty label"),
         ("translate", "go\t\n", "line 1.*an empty target"),
-        ("classify", "a\tb\tc\n", "line 1: expected one tab, got 2"),
+        ("classify", "a\tb\nc\td\te\n", "line 2: expected one tab, got 2"),
         ("tag", "the\tDET\ndog\n", "line 2.*no tab in 'dog'"),
         ("tag", "the\tDET\n\tNOUN\n", "line 2.*an empty token"),
         ("tag", "the\tDET\ndog\t\n", "line 2.*an empty tag"),
-        ("classify", "\n\n", "holds no example"),
+        ("classify", "\n\n", "has no example"),
         ("classify", "good\tpos\n\t\nbad\tneg\n", "line 2.*an empty label"),
         ("generate", "good\tpos\n \t \n", "line 2.*an empty label"),
         ("translate", "go\tva\n\n\t\n", "line 3.*an empty target"),
@@ -134,9 +138,7 @@ def test_a_bad_row_is_reported_with_its_line(tmp_path, task, text, says):
 def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         read_rows(str(tmp_path / "missing"), "classify")
-    says = (
-        r"data\.tsv, line 2: expected text in utf-8, got the byte 0xe9\. Name its encoding \(--encoding latin-1, say\)"
-    )
+    says = r"data\.tsv, line 2: expected text in utf-8, got the byte 0xe9\. Name its encoding"
     with pytest.raises(EncodingError, match=says):
         read_rows(written(tmp_path, b"a\tx\nRen\xe9\tx\n"), "classify")
     (tmp_path / "one").mkdir()
@@ -177,7 +179,7 @@ def test_a_few_bad_lines_do_not_make_a_text_of_a_labelled_file(tmp_path, text, p
     with pytest.raises(DataError) as caught:
         guess_task(path)
     assert f"{path}, {place}" in str(caught.value)
-    assert f"--task {task}, as it seems, or --task lm if it is a text" in str(caught.value)
+    assert f"--task {task}, which it seems to be, or --task lm if it is a text" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", [f"{LABELLED}one\ntwo\nthree\n", "a\tb\none\n", "one\n" * 30 + "a\tb\n"])
@@ -283,7 +285,7 @@ def test_what_a_folder_is_for_is_guessed_or_asked(tmp_path, files, task):
         return
     says = r"(blank lines \(the first is line [246]\)|lines of (73|779) characters)"
     asks = "--task classify if each line is an example of its file's label, --task lm if it is one text"
-    with pytest.raises(DataError, match=rf"may be one text or have one file a label: \d.txt has {says}.* {asks}"):
+    with pytest.raises(DataError, match=rf"may be one text or have one file per label: \d.txt has {says}.* {asks}"):
         guess_task(str(tmp_path))
 
 
@@ -309,7 +311,7 @@ def test_a_folder_with_files_of_several_kinds_is_a_text_or_asks(tmp_path, files,
     if says is None:
         assert guess_task(str(tmp_path)) == "lm"
         return
-    with pytest.raises(DataError, match=rf"one file a label: {says}.* --task classify"):
+    with pytest.raises(DataError, match=rf"one file per label: {says}.* --task classify"):
         guess_task(str(tmp_path))
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from elman.config import Config
-from elman.data.cache import cache_folder
+from elman.files import cache_root
 from elman.models import language_run
 from elman.training import Event, Trainer
 
 SENTENCE = """the state of a net is what it has read and a gradient goes back in time through every step of it, so that
 weights learn: slowly or not at all. Each letter"""
 
-KERNELS = cache_folder() / "kernels"  # as it is before a test sets ELMAN_CACHE
+KERNELS = cache_root() / "kernels"  # as it is before a test sets ELMAN_CACHE
 
 SMALL = {
     "hidden": 8,

@@ -1,8 +1,10 @@
-"""Texts and tokens: vocabularies, corpora, and streams for training."""
+"""Loading data: texts, tables, series and named corpora; vocabularies, and streams of tokens for training."""
 
 from elman.data.corpus import Corpus, Split, corpus_from_text, open_corpus
+from elman.data.labelled import Rows, guess_task, read_rows
 from elman.data.named import NamedCorpus, default_source, fetch, find_source, list_corpora
 from elman.data.streams import LaneStream, Window, fitting_batch
+from elman.data.tables import Series, Table, read_series, read_table
 from elman.data.vocabulary import ByteVocabulary, CharVocabulary, Decoder, Vocabulary
 from elman.data.vocabulary_json import vocabulary_from_json
 from elman.data.words import WordVocabulary
@@ -26,4 +28,11 @@ __all__ = [
     "fetch",
     "list_corpora",
     "NamedCorpus",
+    "read_rows",
+    "guess_task",
+    "Rows",
+    "read_table",
+    "read_series",
+    "Table",
+    "Series",
 ]

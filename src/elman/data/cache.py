@@ -22,7 +22,7 @@ import numpy as np
 
 from elman.data.vocabulary_json import vocabulary_from_json
 from elman.errors import DataError
-from elman.files import create, open_regular, read_regular, temporary_name
+from elman.files import cache_root, create, open_regular, read_regular, temporary_name
 from elman.maths.arrays import Array
 
 if sys.platform != "win32":
@@ -34,15 +34,6 @@ MOST_READ = 1 << 26  # bytes of ids; larger ones are mapped, and a process that 
 
 Facts = dict[str, Any]  # JSON; "dtype" and "count" are those of the ids
 Result = TypeVar("Result")
-
-
-def cache_folder() -> Path:
-    """`$ELMAN_CACHE`, or the place that the operating system has for such files; it need not exist yet."""
-    if folder := os.environ.get("ELMAN_CACHE"):
-        return Path(folder).absolute()
-    import pooch  # here, so that importing this room is quick
-
-    return Path(pooch.os_cache("elman"))
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], Result]) -> Result:
@@ -63,7 +54,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], Result]) -> Result:
 
 def load(key: str) -> tuple[Array, Facts] | None:
     """An entry; None if it is missing or damaged."""
-    folder = cache_folder() / "encoded"
+    folder = cache_root() / "encoded"
     ids, facts = folder / f"{key}.ids", folder / f"{key}.json"
     try:
         known = json.loads(read_regular(facts, MOST_FACTS))
@@ -87,13 +78,13 @@ def load_or_store(
     """The entry, made if need be, by one process at a time; `waiting` is called if another one is at it."""
     if found := load(key):
         return found
-    with _lock(cache_folder() / "locks" / key, waiting):
+    with _lock(cache_root() / "locks" / key, waiting):
         return load(key) or store(key, write)
 
 
 def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
     """A new entry; where the cache cannot be written, a temporary file that vanishes with the process."""
-    folder = cache_folder() / "encoded"
+    folder = cache_root() / "encoded"
     try:
         facts = write_atomically(folder / f"{key}.ids", write)
         with open_regular(folder / f"{key}.ids") as file:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import codecs
 import io
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 
 from elman.data.checks import did_you_mean
-from elman.errors import EncodingError, UnknownNameError
+from elman.errors import DataError, EncodingError, UnknownNameError
 
 
 def codec_name(encoding: str) -> str:
@@ -76,3 +78,30 @@ def _place_of_nul(decoder: codecs.IncrementalDecoder, begin: int, offset: int, r
 def _way_out(encoding: str) -> str:
     other = "utf-8" if encoding == "iso8859-1" else "latin-1"
     return f"Name its encoding (--encoding {other}, say), or say --tokens byte to train on its bytes."
+
+
+def read_text(source: str, encoding: str) -> str:
+    """A whole file as text, or standard input for "-", line ends as they are; a byte order mark is dropped."""
+    try:
+        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except FileNotFoundError:
+        do = "Check the path; files are also searched for in $ELMAN_DATA."
+        raise DataError(f"there is no file {source!r}", do=do) from None
+    except OSError as error:
+        raise DataError(f"{source} cannot be read: {error.strerror}") from None
+    codec_name(encoding)
+    try:
+        return raw.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        got, other = f"the byte {raw[error.start]:#04x}", "utf-8" if encoding == "latin-1" else "latin-1"
+        do = f"Name its encoding, for example --encoding {other}."
+        raise EncodingError(f"{source}, line {line}", expected=f"text in {encoding}", got=got, do=do) from None
+    except UnicodeError as error:  # from the few codecs that do not report a position
+        raise EncodingError(f"{source} is not {encoding}: {error}", do="Name its --encoding.") from None
+
+
+def cut_lines(text: str) -> list[str]:
+    """Lines end with a newline only: a text may contain the other line ends of Unicode."""
+    lines = text.removeprefix("\ufeff").split("\n")
+    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]

@@ -1,87 +1,134 @@
-"""Examples in files: text<TAB>label lines or a folder with one file a label, token<TAB>tag lines with blank lines
-between sentences, source<TAB>target lines. A row that does not fit is reported with its file and line.
+"""Examples in files: text and label, token and tag, source and target.
+
+Text and label (and source and target) stand in a table: lines with one tab, or any CSV or TSV file with the columns
+named or chosen; or each label has a file of its own in a folder. Tokens and tags are lines with one tab, with a blank
+line after each sequence. A row that does not fit is reported with its file and line.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elman.data.decoding import codec_name
+from elman.data.decoding import cut_lines, read_text
 from elman.data.sources import PACKED
-from elman.errors import DataError, EncodingError
+from elman.data.tables import (
+    LABELS,
+    TEXTS,
+    Column,
+    Table,
+    choose_columns,
+    has_header,
+    number_in,
+    parse_table,
+)
+from elman.errors import ArgumentError, DataError
 
-TASKS = ("classify", "tag", "generate", "translate")
-LOOKED_AT = 2000  # lines, to guess what a file holds
-NEARLY_ALL = 0.9  # of the lines: if so many have a form, the others are mistakes
-SHORT = 60  # characters: lines that are longer on average are rather text than examples
-ABOUT = ("readme", "license", "licence")  # files that tell of a folder, unless they look like examples
-NEWLINE = b"\n"
-FEW = 0.05  # of the lines: so many may be blank by mistake; between paragraphs there are more
+TASKS = ("classify", "regress", "tag", "generate", "translate")
+LOOKED_AT = 2000  # lines, to guess what a file contains
+NEARLY_ALL = 0.9  # if this share of the lines has a form, the others are mistakes
+SHORT = 60  # characters: lines that are longer on average are text rather than examples
+ABOUT = ("readme", "license", "licence")  # files about a folder, unless they look like examples
+FEW = 0.05  # at most this share of the lines may be blank by mistake; between paragraphs there are more
+CLASSES = 20  # numbers as labels: whole numbers with at most so many different values are classes
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What is in a file: for each example its two sides, and where it stood."""
+    """The examples of a file.
 
-    left: list[Any]  # texts, or lists of tokens
-    right: list[Any]  # labels, targets, or lists of tags
-    places: list[str]  # "names.tsv, line 3"
+    Attributes
+    ----------
+    left : list
+        Texts, or lists of tokens.
+    right : list
+        Labels, targets, numbers, or lists of tags.
+    places : list of str
+        Where each example stands: "names.tsv, line 3".
+    notes : list of str
+        Sentences for the user, for example that the first line was taken as a header.
+    """
+
+    left: list[Any]
+    right: list[Any]
+    places: list[str]
+    notes: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.left)
 
 
-def read_rows(source: str, task: str, *, encoding: str = "utf-8") -> Rows:
-    """The examples of a file, a folder (classify and generate) or standard input (-)."""
+def read_rows(
+    source: str,
+    task: str,
+    *,
+    encoding: str = "utf-8",
+    text_column: Column | None = None,
+    label_column: Column | None = None,
+) -> Rows:
+    r"""Read the examples of a file or folder.
+
+    Parameters
+    ----------
+    source : str
+        A CSV or TSV file, a folder with one file per label (classify and generate), or "-" for standard input.
+    task : {"classify", "regress", "tag", "generate", "translate"}
+        What the examples are for.
+    encoding : str
+        The text encoding of the file.
+    text_column, label_column : str or int, optional
+        Columns of a table by name, or by number from 1. By default those with names such as text and label, or the two
+        columns that there are. For translate they are source and target.
+
+    Returns
+    -------
+    Rows
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from elman.data import read_rows
+    >>> size = Path("reviews.csv").write_text("id,text,label\n1,Good.,positive\n2,Bad.,negative\n")
+    >>> rows = read_rows("reviews.csv", "classify")
+    >>> rows.left, rows.right
+    (['Good.', 'Bad.'], ['positive', 'negative'])
+    """
     path = Path(source)
+    columns = {"text_column": text_column, "label_column": label_column}
+    given = [name for name, column in columns.items() if column is not None]
+    if given and (task == "tag" or path.is_dir()):
+        raise ArgumentError(given[0], expected="a table", got="tagged tokens" if task == "tag" else "a folder")
     if source != "-" and path.is_dir():
         return _read_folder(path, task, encoding)
-    rows = _tagged(source, encoding) if task == "tag" else _pairs(source, task, encoding)
+    text = read_text(source, encoding)
+    if task == "tag":
+        rows = _tagged(source, text)
+    elif given or path.suffix.lower() == ".csv" or _tabs(text) > 1:
+        rows = _from_table(
+            parse_table(source, text, chosen=(text_column, label_column)), task, text_column, label_column
+        )
+    else:
+        rows = _pairs(source, text, task)
     if not len(rows):
-        raise DataError(f"{source} holds no example", expected=FORMS[task])
+        raise DataError(f"{source} has no example", expected=FORMS[task])
     return rows
 
 
 FORMS = {
-    "classify": "lines of text, a tab, a label; or a folder with one file a label",
-    "generate": "lines of text, a tab, a label; or a folder with one file a label",
+    "classify": "lines of text, a tab, a label; a CSV file; or a folder with one file per label",
+    "regress": "lines of text, a tab, a number; or a CSV file",
+    "generate": "lines of text, a tab, a label; a CSV file; or a folder with one file per label",
     "tag": "lines of token, a tab, a tag, and a blank line after each sequence",
-    "translate": "lines of source, a tab, target",
+    "translate": "lines of source, a tab, target; or a CSV file",
 }
 
 
 def lines_of(source: str, encoding: str) -> Iterator[tuple[int, str]]:
     """Every line with its number, without its end."""
-    try:
-        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-    except FileNotFoundError:
-        raise DataError(
-            f"there is no file {source!r}", do="Check the path; files are also sought in $ELMAN_DATA."
-        ) from None
-    except OSError as error:
-        raise DataError(f"{source} cannot be read: {error.strerror}") from None
-    codec_name(encoding)
-    try:
-        text = raw.decode(encoding)
-    except UnicodeDecodeError as error:
-        place = f"{source}, line {raw[: error.start].count(NEWLINE) + 1}"
-        got, other = f"the byte {raw[error.start]:#04x}", "utf-8" if encoding == "latin-1" else "latin-1"
-        do = f"Name its encoding (--encoding {other}, say)."
-        raise EncodingError(place, expected=f"text in {encoding}", got=got, do=do) from None
-    except UnicodeError as error:  # from the few codecs that do not say where
-        raise EncodingError(f"{source} is not {encoding}: {error}", do="Name its --encoding.") from None
-    return enumerate(_cut(text), 1)
-
-
-def _cut(text: str) -> list[str]:
-    """Lines end with a newline and with nothing else that Unicode takes for an end: a text may hold those."""
-    lines = text.removeprefix("\ufeff").split("\n")
-    return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]
+    return enumerate(cut_lines(read_text(source, encoding)), 1)
 
 
 def is_blank(line: str) -> bool:
@@ -89,9 +136,45 @@ def is_blank(line: str) -> bool:
     return not line.strip() and "\t" not in line
 
 
-def _pairs(source: str, task: str, encoding: str) -> Rows:
+def _tabs(text: str) -> int:
+    """The number of tabs in the first line that is not blank."""
+    return next((line.count("\t") for line in cut_lines(text[: 1 << 20]) if not is_blank(line)), 0)
+
+
+def _from_table(table: Table, task: str, text_column: Column | None, label_column: Column | None) -> Rows:
+    if table.width < 2:
+        raise DataError(f"{table.source}", expected=FORMS[task], got="a table of one column")
+    left, right = choose_columns(table, text_column, label_column)
     rows = Rows([], [], [])
-    for number, line in lines_of(source, encoding):
+    for i, row in enumerate(table.rows):
+        if not row[right].strip():
+            raise DataError(table.place(i), expected=f"a label in {table.shown(right)}", got="an empty cell")
+        rows.left.append(row[left])
+        rows.right.append(_target(row[right], task, table.place(i)))
+        rows.places.append(table.place(i))
+    if table.header:
+        rows.notes.append(
+            f"{table.source}: {table.header[left]!r} is read as the text, {table.header[right]!r} as the label."
+        )
+    return rows
+
+
+def _target(cell: str, task: str, place: str) -> str | float:
+    if task == "translate":
+        return cell
+    if task != "regress":
+        return cell.strip()
+    number = number_in(cell)
+    if number is None or number != number or abs(number) == float("inf"):
+        raise DataError(place, expected="a finite number", got=repr(cell), do="For classes choose --task classify.")
+    return number
+
+
+def _pairs(source: str, text: str, task: str) -> Rows:
+    """Lines with one tab."""
+    cells: list[list[str]] = []
+    places: list[str] = []
+    for number, line in enumerate(cut_lines(text), 1):
         if is_blank(line):
             continue
         place = f"{source}, line {number}"
@@ -103,18 +186,25 @@ def _pairs(source: str, task: str, encoding: str) -> Rows:
         if not right.strip():
             what = "an empty target" if task == "translate" else "an empty label"
             raise DataError(place, expected=FORMS[task], got=what)
-        rows.left.append(left)
-        rows.right.append(right if task == "translate" else right.strip())
-        rows.places.append(place)
-    return rows
+        cells.append([left, right])
+        places.append(place)
+    if has_header(cells):
+        named = Table(source, tuple(cell.strip() for cell in cells[0]), cells[1:], [0] * (len(cells) - 1))
+        left_column, right_column = choose_columns(named, None, None)
+        note = f"{places[0]} is read as a header: {', '.join(named.header or ())}."
+        cells, places, notes = cells[1:], places[1:], [note]
+    else:
+        (left_column, right_column), notes = (0, 1), []
+    targets = [_target(row[right_column], task, place) for row, place in zip(cells, places, strict=True)]
+    return Rows([row[left_column] for row in cells], targets, places, notes)
 
 
-def _tagged(source: str, encoding: str) -> Rows:
+def _tagged(source: str, text: str) -> Rows:
     rows = Rows([], [], [])
     tokens: list[str] = []
     tags: list[str] = []
     place = source
-    for number, line in [*lines_of(source, encoding), (0, "")]:
+    for number, line in [*enumerate(cut_lines(text), 1), (0, "")]:
         if is_blank(line):
             if tokens:
                 rows.left.append(tokens)
@@ -125,6 +215,9 @@ def _tagged(source: str, encoding: str) -> Rows:
         if not tokens:
             place = f"{source}, line {number}"
         token, tab, tag = line.partition("\t")
+        if number == 1 and token.strip().lower() in TEXTS and tag.strip().lower() in LABELS:
+            rows.notes.append(f"{source}, line 1 is read as a header: {token.strip()}, {tag.strip()}.")
+            continue
         if not tab or not token or not tag.strip():
             what = "no tab" if not tab else "an empty token" if not token else "an empty tag"
             raise DataError(f"{source}, line {number}", expected=FORMS["tag"], got=f"{what} in {_few(line)}")
@@ -153,34 +246,63 @@ def _files_of_labels(folder: Path) -> list[Path]:
     return sorted(path for path in found if path.stem.lower() not in ABOUT or (_look(path) or "")[:1] == ("examples",))
 
 
-def guess_task(source: str) -> str:
-    """What a file or folder seems to be for: one of TASKS, or lm. A few lines unlike all others are refused."""
+def guess_task(source: str, *, text_column: Column | None = None, label_column: Column | None = None) -> str:
+    """What a file or folder seems to be for: one of TASKS, or lm.
+
+    A file is a table if its name ends in .csv, if columns are chosen, or if its lines have equally many tabs. It is
+    never read as a text (lm): where columns are missing or all are numbers, DataError says what to do. So it does where
+    a few lines differ from all others.
+    """
     path = Path(source)
     if path.is_dir():
         return _task_of_folder(path)
     lines = _first_lines(path)
     filled = [(number, line) for number, line in enumerate(lines, 1) if not is_blank(line)]
+    tabs = Counter(line.count("\t") for _, line in filled)
+    most, agreeing = tabs.most_common(1)[0] if tabs else (0, 0)
+    wide = most > 1 and agreeing >= NEARLY_ALL * len(filled) and len(filled) > 1
+    if path.suffix.lower() == ".csv" or wide or text_column is not None or label_column is not None:
+        return _task_of_table(source, path, text_column, label_column)
     pairs = [line.split("\t") for _, line in filled if line.count("\t") == 1]
     odd = [(number, line) for number, line in filled if line.count("\t") != 1]
     if not pairs or (odd and (len(pairs) < 2 or len(pairs) < NEARLY_ALL * len(filled))):
         return "lm"
-    task = _task_of_pairs(pairs, blanks=len(lines) - len(filled))
+    task = _task_of_pairs(pairs[1:] if has_header(pairs) else pairs, blanks=len(lines) - len(filled))
     if odd:
         raise DataError(
             f"{source}, line {odd[0][0]}",
             expected=f"one tab, as in {len(pairs):,} of {len(filled):,} lines",
             got=_few(odd[0][1]),
-            do=f"Mend the file or say what it is: --task {task}, as it seems, or --task lm if it is a text.",
+            do=f"Correct the file, or choose --task {task}, which it seems to be, or --task lm if it is a text.",
         )
     return task
 
 
+def _task_of_table(source: str, path: Path, text_column: Column | None, label_column: Column | None) -> str:
+    text = path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff")
+    as_text = "--task lm reads the file as a text"
+    table = parse_table(source, text, chosen=(text_column, label_column))
+    if not table.rows:
+        raise DataError(f"{source} is a table without rows")
+    if all(number_in(cell) is not None for cell in table.rows[0]):
+        do = f"In Python elman.data.read_series reads it. {as_text}."
+        raise DataError(f"{source} is a table of numbers", expected="a text column and a label column", do=do)
+    if table.width < 2:
+        raise DataError(f"{source} is a table of one column", expected="a text column and a label column", do=as_text)
+    left, right = choose_columns(table, text_column, label_column)
+    return _task_of_pairs([[row[left], row[right]] for row in table.rows], blanks=0)
+
+
 def _task_of_pairs(pairs: list[list[str]], blanks: int) -> str:
-    """The task of lines with one tab, between which there are blank lines."""
+    """The task of pairs of cells, between which there are blank lines."""
     if blanks and all(" " not in left for left, _ in pairs) and blanks * 2 < len(pairs):
         return "tag"
-    different = len({right for _, right in pairs})
-    return "classify" if different <= max(2, len(pairs) // 4) and different < 1000 else "translate"
+    targets = {right.strip() for _, right in pairs}
+    numbers = [number_in(target) for target in targets]
+    if all(number is not None for number in numbers):
+        whole = all(number == int(number) for number in numbers if number is not None and abs(number) < 1e300)
+        return "classify" if whole and len(targets) <= CLASSES else "regress"
+    return "classify" if len(targets) <= max(2, len(pairs) // 4) and len(targets) < 1000 else "translate"
 
 
 def _first_lines(path: Path) -> list[str]:
@@ -189,12 +311,12 @@ def _first_lines(path: Path) -> list[str]:
             start = file.read(1 << 18)
     except OSError:
         return []
-    lines = _cut(start.decode("utf-8", "replace"))
+    lines = cut_lines(start.decode("utf-8", "replace"))
     return lines[: min(LOOKED_AT, max(len(lines) - (len(start) == 1 << 18), 1))]
 
 
 def _task_of_folder(folder: Path) -> str:
-    """One file a label, or one text in several files; what most files look like decides, and who cannot tell asks."""
+    """One file per label, or one text in several files, by what most files look like; DataError if that is unclear."""
     paths = _files_of_labels(folder)
     if any(path.suffix.lower() in PACKED for path in paths):  # examples are not unpacked
         return "lm"
@@ -212,14 +334,14 @@ def _task_of_folder(folder: Path) -> str:
         against = [(path, "another ending than others") for path, _ in looks if path.suffix.lower() != most]
     path, why = against[0]
     raise DataError(
-        f"{folder} may be one text or have one file a label: {path.name} has {why}",
-        do="Say which: --task classify if each line is an example of its file's label, --task lm if it is one text.",
+        f"{folder} may be one text or have one file per label: {path.name} has {why}",
+        do="Choose --task classify if each line is an example of its file's label, --task lm if it is one text.",
     )
 
 
 def _look(path: Path) -> tuple[str, str] | None:
-    """Whether a file holds examples or text, or short lines in parts or long ones, which may be either, and what speaks
-    against examples; None: it is empty."""
+    """Its form, and what speaks against examples: "examples", "text", or "parts" (short lines, some blank)
+    or "long" (longer lines), which may be either. None if it is empty."""
     lines = "\n".join(map(str.strip, _first_lines(path))).rstrip().split("\n")
     filled = [line for line in lines if line]
     if not filled:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from elman.data.cache import cache_folder, write_atomically
+from elman.data.cache import write_atomically
 from elman.data.checks import did_you_mean
 from elman.errors import DataError, DownloadError, UnknownNameError
+from elman.files import cache_root
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ CORPORA = {
         ),
         NamedCorpus(
             "python-docs",
-            "Python's language reference, from this Python's own pydoc_data.topics: needs no network",
+            "Prose of Python's language reference, from the installed Python (pydoc_data.topics): needs no network",
             "python-docs.txt",
         ),
     )
@@ -89,12 +92,12 @@ def find_here(source: str) -> Path | None:
 
 
 def default_source(say: Callable[[str], None]) -> str:
-    """What to train on where nothing is named; `say` gets a line if it is not the usual text."""
+    """The text to train on if none is named; `say` gets a sentence if it is not the usual one."""
     try:
         find_source("pride-and-prejudice")
     except DownloadError as error:
         reason = str(error).partition(". ")[0]
-        say(f"{reason}; no copy is here either: taking python-docs instead, which every Python carries.")
+        say(f"{reason}. Training on python-docs instead, a text that comes with Python.")
         return "python-docs"
     return "pride-and-prejudice"
 
@@ -130,7 +133,7 @@ def _given(name: str) -> Path | None:
 
 def _kept(corpus: NamedCorpus) -> Path:
     """Its place in the cache; one for each Python where the text is Python's own."""
-    folder = cache_folder() / "corpora"
+    folder = cache_root() / "corpora"
     return (folder if corpus.url else folder / f"python-{platform.python_version()}") / corpus.file_name
 
 
@@ -138,8 +141,36 @@ def _python_docs() -> bytes:
     try:
         from pydoc_data.topics import topics
     except ImportError:
-        raise DataError("python-docs is not here: this Python comes without pydoc_data", do="Name a file.") from None
-    return "\n\n".join(topics[name].strip() for name in sorted(topics)).encode()
+        raise DataError("python-docs is missing: this Python has no pydoc_data", do="Name a file.") from None
+    return ("\n\n".join(textwrap.fill(paragraph, 72) for paragraph in prose(topics.values())) + "\n").encode()
+
+
+_CODE = re.compile(r"[][{}<>=|\\_@#%&^~/+`\"]|::|\*\*|\.\.\.")
+_WORD = re.compile(r"[(]?[A-Za-z][a-z]*(?:['’-][a-z]+)*[,.;:!?)]*")
+LEAST_WORDS = 12  # of a paragraph
+
+
+def prose(texts: Iterable[str]) -> Iterator[str]:
+    """The paragraphs of technical texts, each once and on one line, without tables, grammar, signatures and listings.
+
+    A sentence is kept if it begins and ends as one, has no characters of code, and nine of ten words are plain words.
+    """
+    seen: set[str] = set()
+    for block in (block for text in texts for block in re.split(r"\n[ \t]*\n", text)):
+        words = re.sub(r"^\s*(?:[*•]|\d+\.)\s+", "", block).split()  # without the mark of a list's entry
+        paragraph = re.sub(r"\*(\w[^*]*)\*", r"\1", " ".join(words))  # *emphasis*
+        paragraph = re.sub(r'"([A-Za-z]+)"', r"\1", paragraph)  # "name"
+        kept = " ".join(filter(_is_sentence, re.split(r"(?<=[.!?])\s+(?=[A-Z])", paragraph)))
+        if len(kept.split()) >= LEAST_WORDS and kept not in seen:
+            seen.add(kept)
+            yield kept
+
+
+def _is_sentence(text: str) -> bool:
+    words = text.split()
+    plain = sum(_WORD.fullmatch(word) is not None for word in words)
+    complete = re.match(r"[A-Z]", text) and re.search(r"[a-z)][.!?]$", text) and text.count("(") == text.count(")")
+    return len(words) >= 5 and bool(complete) and not _CODE.search(text) and plain >= 0.9 * len(words)
 
 
 def _downloaded(corpus: NamedCorpus, url: str, timeout: float) -> Path:

@@ -67,10 +67,11 @@ class Symbols:
         return len(self.tokens)
 
     def encode(self, sequence: Any) -> Array:
-        """The ids of a sequence. A word that is not known is tried in small letters; else its id is 0."""
-        ids = self._ids
-        found = (ids.get(t, ids.get(t.lower(), UNKNOWN_ID)) for t in cut(sequence, self.kind))
-        return np.fromiter(found, np.int32)
+        """The ids of a sequence. An unknown word is tried in lower case; any other unknown token has id 0."""
+        ids, tokens = self._ids, cut(sequence, self.kind)
+        if self.kind == "word":
+            return np.fromiter((ids.get(token, ids.get(token.lower(), UNKNOWN_ID)) for token in tokens), np.int32)
+        return np.fromiter((ids.get(token, UNKNOWN_ID) for token in tokens), np.int32)
 
     def decode(self, ids: Iterable[int]) -> Any:
         """The string, or the list of tokens, that ids stand for, up to the edge."""

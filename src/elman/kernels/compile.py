@@ -30,6 +30,8 @@ from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
+from elman.files import cache_root
+
 FLOATS = (np.float32, np.float64)  # what there are kernels for; other precisions are left to maths
 # contract a * b + c into one operation, but never reorder a sum, and never assume that there is no NaN
 FASTMATH = {"contract"}
@@ -68,16 +70,8 @@ def cache_key() -> str:
 
 
 def cache_folder() -> Path:
-    base = os.environ.get("ELMAN_CACHE")
-    if base:
-        root = Path(base)
-    elif sys.platform == "win32":
-        root = Path(os.environ.get("LOCALAPPDATA", Path.home())) / "elman"
-    elif sys.platform == "darwin":
-        root = Path.home() / "Library" / "Caches" / "elman"
-    else:
-        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "elman"
-    return root / "kernels" / cache_key()
+    """Where compiled kernels are kept: one folder for each version of the sources, of Numba, Python and the CPU."""
+    return cache_root() / "kernels" / cache_key()
 
 
 def _trusted(found: os.stat_result) -> bool:
