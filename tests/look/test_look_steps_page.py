@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from look_models import drawn_model
 
 from elman.data import CharVocabulary
-from elman.look.steps import steps_data
+from elman.look import trace
+from elman.look.steps import HIDDEN, SEED, SPREAD, steps_data
 from elman.look.steps_page import steps_page
+from elman.network import Batch
 
 NASTY = "</script><b>&"
 
@@ -16,7 +19,7 @@ NASTY = "</script><b>&"
 def written(tmp_path):
     def write(*texts, **options):
         path = tmp_path / "steps.html"
-        path.write_text(steps_page(steps_data(*texts, **options)), encoding="utf-8")
+        path.write_text(steps_page(steps_data(*texts, parameters=True, **options)), encoding="utf-8")
         return path.as_uri()
 
     return write
@@ -77,10 +80,7 @@ def test_every_step_shows_its_numbers_and_its_lines(open_page, written):
         for line in step["lines"]:
             assert f"{line['file']}:{line['line']}" in shown
             assert line["code"] in shown
-        values = step["result"]["values"]
-        flat = [values] if step["result"]["axes"] == "" else values
-        flat = [v for row in flat for v in row] if len(step["result"]["axes"]) == 2 else flat
-        assert cells == flat
+        assert cells == pytest.approx(flat(step["result"]["values"]), abs=1e-12)
     watched.check()
 
 
@@ -128,5 +128,162 @@ def test_any_text_is_only_text(open_page, written):
     watched = open_page(written(NASTY, NASTY[1:] + " "))
     assert watched.page.locator("#title").inner_text().startswith(NASTY)
     assert watched.page.locator("#card b").count() == 1  # the symbol of the formula
+    watched.page.locator("#next").click()
+    watched.check()
+
+
+ALL_VALUES = "data.steps.map(s => [s.result, ...s.operands].map(v => v.values))"
+CELLS = ["rnn", "gru", "lstm"]
+
+
+def flat(values):
+    if isinstance(values, list):
+        return [number for part in values for number in flat(part)]
+    return [values]
+
+
+def all_values(data):
+    return flat([[value["values"] for value in (step["result"], *step["operands"])] for step in data["steps"]])
+
+
+def small_model(cell):
+    """The network of a page without a run."""
+    model = drawn_model(CharVocabulary("hello"), hidden=HIDDEN, cell=cell)
+    p = model.parameters_
+    p.buffer[:] = SPREAD * np.random.default_rng(SEED).standard_normal(len(p.buffer))
+    return model
+
+
+@pytest.mark.parametrize(("cell", "activation"), [
+    ("rnn", "tanh"), ("rnn", "relu"), ("rnn", "sigmoid"), ("rnn", "identity"), ("gru", "tanh"), ("lstm", "tanh"),
+])  # fmt: skip
+@pytest.mark.parametrize("layers", [1, 2])
+def test_what_the_page_computes_is_what_python_computes(open_page, written, cell, activation, layers):
+    model = drawn_model(CharVocabulary("helo"), hidden=5, layers=layers, activation=activation, cell=cell)
+    data = steps_data("hell", "ello", model=model, shown=4)
+    watched = open_page(written("hell", "ello", model=model, shown=4), offline=True)
+    found = flat(watched.page.evaluate(ALL_VALUES))  # the lab has computed all of it anew
+    np.testing.assert_allclose(found, all_values(data), rtol=0, atol=1e-12)
+    watched.check()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_edited_weight_changes_every_number_and_the_loss(open_page, written, cell):
+    model = small_model(cell)
+    watched = open_page(written("hell", "ello", cell=cell))
+    page = watched.page
+    page.locator("#map button[title^='L = ']").click()
+    before = page.inner_text("#card .result")
+    page.get_by_label("layers.0.W_hh unit 1").first.fill("2.5")
+    model.parameters_["layers.0.W_hh"][1, 0] = 2.5
+    data = steps_data("hell", "ello", model=model)
+    np.testing.assert_allclose(flat(page.evaluate(ALL_VALUES)), all_values(data), rtol=0, atol=1e-12)
+    (loss,) = (step["result"]["values"] for step in data["steps"] if step["name"] == "L")
+    assert page.inner_text("#loss") == f"{loss:.4f}"
+    assert page.inner_text("#card .result") != before
+    assert f"L = {loss:.3f}" in page.locator("#drawing [data-key=L] text").text_content()
+    page.get_by_label("layers.0.W_hh unit 1").first.fill("")  # while a number is typed nothing happens
+    assert page.inner_text("#loss") == f"{loss:.4f}"
+    page.locator("#reset").click()
+    assert page.inner_text("#change") == "(unchanged)"
+    watched.check()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_training_step_subtracts_the_gradient_and_the_word_is_learned(open_page, written, cell):
+    model = small_model(cell)
+    x, y = (model.vocabulary_.encode(word).astype(np.int64)[:, np.newaxis] for word in ("hell", "ello"))
+    gradients = model.parameters_.zeros()
+    model.network_.loss_and_gradients(model.parameters_, Batch(x, y), gradients, normalizer=4)
+    model.parameters_.buffer -= 0.5 * gradients.buffer
+    watched = open_page(written("hell", "ello", cell=cell), reduced_motion="reduce")
+    page = watched.page
+    page.locator("#rate").fill("0.5")
+    page.locator("#train").click()
+    data = steps_data("hell", "ello", model=model)
+    np.testing.assert_allclose(flat(page.evaluate(ALL_VALUES)), all_values(data), rtol=0, atol=1e-10)
+    assert page.inner_text("#steps-taken") == "1 step"
+    page.locator("#rate").fill("1")
+    page.locator("#learn").click()
+    page.locator("#learned", has_text="✓ learned").wait_for()
+    assert page.locator("#said .right").count() == 4
+    assert page.inner_text("#said").replace("\n", "").replace(" ", "") == "ello"
+    page.get_by_role("button", name="Train until learned").wait_for()
+    watched.check()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_gain_scales_the_recurrent_weights_and_the_product_of_jacobians_follows(open_page, written, cell):
+    model = small_model(cell)
+    watched = open_page(written("hell", "ello", cell=cell))
+    page = watched.page
+    for gain in ("0.5", "2"):
+        page.locator("#gain").fill(gain)
+        scaled = small_model(cell)
+        scaled.parameters_["layers.0.W_hh"][...] *= float(gain)
+        (layer,) = trace(scaled, "hell" * 6).layers
+        product, norms = np.eye(len(layer.jacobian(0))), [1.0]
+        for t in range(24):
+            product = product @ layer.jacobian(t)
+            norms.append(np.linalg.norm(product, 2))
+        np.testing.assert_allclose(page.evaluate("lab.norms"), norms, rtol=1e-3)
+        assert page.inner_text("#gain-value") == f"×{float(gain):.2f}"
+        assert f"×{norms[-1] ** (1 / 24):.2f} per step" in page.inner_text("#product")
+        data = steps_data("hell", "ello", model=scaled)
+        np.testing.assert_allclose(flat(page.evaluate(ALL_VALUES)), all_values(data), rtol=0, atol=1e-10)
+    assert model.parameters_["layers.0.W_hh"].any()
+    watched.check()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_drawing_shows_signs_by_direction_and_names_what_it_shows(open_page, written, cell):
+    watched = open_page(written("hell", "ello", cell=cell))
+    page = watched.page
+    data = steps_data("hell", "ello", cell=cell)
+    rows = "[...document.querySelectorAll('#drawing .rowname')].map(n => n.textContent)"
+    assert page.evaluate(rows)[:3] == ["target", "y_hat", "h"]
+    number = next(i for i, step in enumerate(data["steps"]) if step["symbol"] == "d_h[3]")
+    page.evaluate(f"go({number})")
+    assert page.evaluate(rows)[:3] == ["target", "d_o", "d_h"]
+    box = page.locator("#drawing [data-key='h:0:2']")
+    assert box.locator(".caption").text_content() == "d_h[3]"
+    middle = page.evaluate("drawing.boxes.get('h:0:2').y + BAR / 2")
+    of_box = "[...document.querySelectorAll(`[data-key='h:0:2'] .bar`)]"
+    bars = page.evaluate(f"{of_box}.map(b => [+b.getAttribute('y'), +b.getAttribute('height')])")
+    for value, (y, height) in zip(data["steps"][number]["result"]["values"][0], bars, strict=True):
+        assert (y + height == pytest.approx(middle, abs=0.02)) if value > 0 else (y == pytest.approx(middle, abs=0.02))
+    lit = "drawing.edges.filter(e => e.path.classList.contains('on')).map(e => `${e.kind} ${e.t}`).sort()"
+    assert page.evaluate(lit) == sorted(["W_hy 2", "W_hh 3", *(["carry 3"] if cell == "gru" else [])])
+    lit_paths = "drawing.edges.map(e => e.path).filter(path => path.classList.contains('on'))"
+    assert page.evaluate(
+        f"{lit_paths}.every(path => path.getAttribute('marker-start') === 'url(#lit)')"
+    )  # they point back
+    box.click()
+    assert page.inner_text("#card .formula b") == "h[3]"
+    watched.check()
+
+
+@pytest.mark.parametrize("options", [
+    {"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 800}},
+], ids=["dark", "phone"])  # fmt: skip
+@pytest.mark.parametrize("cell", CELLS)
+def test_it_opens_offline_without_an_error_or_a_request(open_page, written, cell, options):
+    watched = open_page(written("hell", "ello", cell=cell), offline=True, **options)
+    page = watched.page
+    assert page.locator("#lab").is_visible()
+    assert page.locator("#drawing svg").count() == 1
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.locator("#gain").focus()
+    page.keyboard.press("ArrowRight")  # moves the slider, not the steps
+    assert page.inner_text("#count").startswith("1 / ")
+    assert page.inner_text("#gain-value") == "×1.05"
+    watched.check()
+
+
+def test_a_large_network_is_shown_but_not_computed_anew(open_page, written):
+    model = drawn_model(CharVocabulary("helo"), hidden=200)
+    assert "parameters" not in steps_data("hell", "ello", model=model, parameters=True)
+    watched = open_page(written("hell", "ello", model=model, shown=4))
+    assert not watched.page.locator("#lab").is_visible()
     watched.page.locator("#next").click()
     watched.check()

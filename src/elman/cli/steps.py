@@ -49,7 +49,9 @@ class Steps:
 
             model = LanguageModel.load(self.trained)
         shown = SHOWN["page" if self.out else "screen"]
-        data = steps_data(self.input, self.target, model=model, cell=self.cell, shown=shown)
+        data = steps_data(
+            self.input, self.target, model=model, cell=self.cell, shown=shown, parameters=self.out is not None
+        )
         if self.out is not None:
             from elman.look.steps_page import steps_page
             from elman.training.storage import write_file

@@ -5,6 +5,7 @@ The data is ready for JSON:
     input, target    the two texts
     tokens           each token of the input with that of the target: pairs, one for each t
     network          source (where the weights come from), cell, layers, hidden, outputs, activation
+    parameters, ids, vocabulary    if asked for, and the network is small: what a page needs to compute it anew
     axes             for each axis, B T X E H G Y: its size, and the indices and labels that are shown
     steps            in the order of the equations, each with
         name, t, layer           a, 1, 0; t is null for what belongs to no step
@@ -26,7 +27,7 @@ import numpy as np
 from elman.data import CharVocabulary, Vocabulary
 from elman.data.checks import few
 from elman.errors import ArgumentError, DataError, RangeError, VocabularyError
-from elman.look.equations import LATER, STACKED, TOKEN, Equation, equations, fill
+from elman.look.equations import ACTIVATIONS, LATER, STACKED, TOKEN, Equation, equations, fill
 from elman.look.recording import Quantity, Recording, record
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
@@ -34,6 +35,7 @@ from elman.network import HeadNetwork, Parameters, Stack, language_network
 
 HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the network without a model: units, and the scale of its weights
 LONGEST = 32  # tokens
+EDITABLE = 20_000  # parameters of a network that a page computes anew
 
 
 class Value(NamedTuple):
@@ -152,6 +154,7 @@ def steps_data(
     model: LanguageModel | None = None,
     cell: str = "rnn",
     shown: int | None = None,
+    parameters: bool = False,
 ) -> dict[str, Any]:
     """Every equation of a forward and a backward pass over a short text, with its numbers, as plain data.
 
@@ -165,6 +168,8 @@ def steps_data(
         The cell of the network without a model: "rnn", "gru" or "lstm".
     shown : int, optional
         The most entries of each axis that are listed; all unless given.
+    parameters : bool
+        Add the parameters, the ids and the vocabulary of a small network, from which a page computes everything anew.
 
     Returns
     -------
@@ -196,7 +201,11 @@ def steps_data(
     found = steps(network, p, x, y)
     y_hat = np.concatenate([step.result.array for step in found if step.equation.name == "y_hat"])  # (T, Y)
     axes = _axes(vocabulary, x, y, y_hat, network.stack, shown)
-    return {
+    more: dict[str, Any] = {}
+    if parameters and _is_small(network, p):
+        more["parameters"] = {name: value.astype(np.float64).tolist() for name, value in p.items()}
+        more |= {"ids": [x.tolist(), y.tolist()], "vocabulary": list(vocabulary.tokens)}
+    return more | {
         "input": input,
         "target": target,
         "tokens": [[vocabulary.tokens[i], vocabulary.tokens[j]] for i, j in zip(x, y, strict=True)],
@@ -211,6 +220,13 @@ def steps_data(
         "axes": axes,
         "steps": [_step_json(step, axes) for step in found],
     }
+
+
+def _is_small(network: HeadNetwork, p: Parameters) -> bool:
+    """Whether a page can compute it: few finite parameters, no embedding, no learned state, an activation by name."""
+    stack = network.stack
+    plain = not stack.embedding and not stack.learned_state and str(stack.cell.activation) in ACTIVATIONS
+    return plain and p.buffer.size <= EDITABLE and bool(np.isfinite(p.buffer).all())
 
 
 def _ids(name: str, text: str, vocabulary: Vocabulary) -> Array:
