@@ -74,28 +74,28 @@ def measure(texts: Path, used: int, steps: int) -> dict[str, float]:
 def train(texts: Path, steps: int) -> dict[str, float]:
     from elman.config import Config
     from elman.data import open_corpus
-    from elman.models import language_run
+    from elman.models import runs
 
     began = time.perf_counter()
     before = time.process_time()
     corpus = open_corpus(texts)
     cpu, encoded = time.process_time() - before, time.perf_counter()
     config = Config().with_options(steps=steps, validate_every=max(1, steps // 2), save_every=max(1, steps // 2))
-    prepared = language_run.prepare(corpus, config)
+    prepared = runs.text_setup(corpus, config)
     validations = 0
 
     def count(event: object) -> None:
         nonlocal validations
         validations += getattr(event, "validation_loss", None) is not None
 
-    language_run.start(prepared, out=texts.parent / "cache" / "run", listeners=[count])
+    runs.start(prepared, out=texts.parent / "cache" / "run", listeners=[count])
     return {
         "encoding": encoded - began,
         "cpu": cpu,
         "training": time.perf_counter() - encoded,
         "validations": validations,
         "batch_size": prepared.batch,
-        "judged": len(prepared.judged),
+        "judged": prepared.validation_size,
     }
 
 

@@ -17,7 +17,8 @@ from elman.kernels import cell_backward, cell_forward
 from elman.look import gradient_flow, rank_units, read_text
 from elman.maths.recurrence import CellTrace
 from elman.models import LanguageModel
-from elman.models.language_task import new_network, new_parameters
+from elman.models.fitted import new_model
+from elman.models.task_spec import TaskSpec
 
 T, H, CHARACTERS = 128, 256, 100_000
 WORDS = "“It is a truth,” said she, “universally acknowledged (by some), that a single man must want a wife.”\n"
@@ -34,12 +35,8 @@ def best_of(count: int, call: Callable[[], object]) -> float:
 
 
 def drawn_model(text: str) -> LanguageModel:
-    model = LanguageModel(hidden=H)
-    model.config_ = Config().with_options(hidden=H)
-    vocabulary = CharVocabulary(text)
-    network = new_network(model.config_, len(vocabulary))
-    model._take(network, new_parameters(network, model.config_, 0), vocabulary, None)
-    return model
+    spec = TaskSpec.language_model(CharVocabulary(text))
+    return LanguageModel(hidden=H)._take(new_model(spec, Config().with_options(hidden=H)))
 
 
 def one_backward_a_loss(model: LanguageModel, x: np.ndarray) -> None:

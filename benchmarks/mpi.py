@@ -20,10 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import TrainingConfig
+from elman.config import Config
+from elman.data import CharVocabulary
 from elman.kernels.threads import set_threads
-from elman.models.language_task import LanguageTask
-from elman.network import language_network
+from elman.models.fitted import new_model
+from elman.models.task_spec import TaskSpec
+from elman.models.tasks import TextTask
 from elman.training import Event, Started, Stepped, Trainer
 from elman.training.distributed import join, world
 from elman.training.mpi_launch import cores
@@ -45,14 +47,13 @@ NETWORKS = {
 # -- a rank -----------------------------------------------------------------------------------------------------------
 
 
-def new_task(size: Sequence[int]) -> LanguageTask:
+def new_task(size: Sequence[int]) -> TextTask:
     B, T, H, V = size
     ids = np.random.default_rng(0).integers(0, V, B * T * 40 + 1).astype(np.uint8)
-    network = language_network(V, H)
-    options: dict[str, Any] = {"recurrent": "orthogonal", "gain": 1.0, "token_scale": 0.3, "dtype": np.dtype("float32")}
-    p = network.initial(np.random.default_rng(1), **options)
-    config = TrainingConfig(batch_size=B, window=T, validate_every=1 << 40, save_every=1 << 40, log_every=1 << 40)
-    return LanguageTask(network, p, ids, ids[:0], batch=B, dropout=0.0, config=config)
+    never = dict.fromkeys(("validate_every", "save_every", "log_every"), 1 << 40)
+    config = Config().with_options(hidden=H, batch_size=B, window=T, **never)
+    spec = TaskSpec.language_model(CharVocabulary(map(chr, range(32, 32 + V))))
+    return TextTask(new_model(spec, config), ids, ids[:0], batch=B)
 
 
 def measure(size: Sequence[int], threads: int) -> dict[str, float]:
@@ -141,12 +142,12 @@ def noise(path: Path, windows: int = 24) -> tuple[float, int, int]:
 
     The gradient of b windows has the expected square |G|² + tr Σ / b: from that of one batch and of many.
     """
-    from elman.models import language_run
+    from elman.models import runs
     from elman.training.run import Run
 
     run = Run(path)
-    prepared, _ = language_run.reopen(run)
-    task, checkpoint = prepared.task(), run.newest()
+    prepared, _ = runs.reopen(run)
+    task, checkpoint = prepared.new_task(prepared.new_model()), run.newest()
     assert checkpoint is not None
     task.parameters.buffer[:] = checkpoint.arrays()["parameters"]
     total, squares = np.zeros(task.parameters.buffer.size), []

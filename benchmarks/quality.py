@@ -29,7 +29,7 @@ from twin import Twin, both_curves, prepared, seeded, train
 
 from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
 from elman.data.labelled import read_rows
-from elman.models.metrics import edit_distance, told
+from elman.models.evaluation import edit_distance, sequence_scores
 
 PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "random_state": 0}
 SEEDS = 0, 1, 2
@@ -150,7 +150,7 @@ def figures(model: Any, data: Split) -> dict[str, float]:
     said, nearest = model.predict(data.X_test), []
     for answers, one in zip(data.y_test, said, strict=True):
         nearest.append(min(answers, key=lambda answer: edit_distance(answer.split(), one.split())))
-    judged = told(nearest, said, model.symbols_)
+    judged = sequence_scores(nearest, said, model.symbols_)
     return {"score": judged.exact_match, "tokens right": 1 - judged.edit_distance}
 
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elman.models.sequence_run import Fitted, new_fitted, new_task
-from elman.models.sequence_task import SequenceTask
+from elman.models.fitted import FittedModel
+from elman.models.tasks import ExampleTask
 from elman.network import Batch, EncoderDecoder, HeadNetwork, Parameters, Stack
 from elman.training.events import Stepped
 from elman.training.schedule import rate_factor
@@ -91,7 +91,7 @@ class Cells(nn.Module):
 
 
 class Twin(nn.Module):
-    def __init__(self, fitted: Fitted) -> None:
+    def __init__(self, fitted: FittedModel) -> None:
         super().__init__()
         self.fitted, self.network, c = fitted, fitted.network, fitted.config
         assert isinstance(self.network, HeadNetwork | EncoderDecoder)
@@ -183,7 +183,7 @@ class Twin(nn.Module):
         return F.cross_entropy(self.head(self.drop(outputs[inside])), wanted[inside])
 
 
-def train(twin: Twin, task: SequenceTask, steps: int, *, usual: bool = False) -> list[float]:
+def train(twin: Twin, task: ExampleTask, steps: int, *, usual: bool = False) -> list[float]:
     """The losses of all steps, on the batches that Elman takes; `usual`: Adam as PyTorch ships it, at a constant rate.
 
     Else rate, schedule and Adam's numbers are Elman's.
@@ -213,21 +213,20 @@ def train(twin: Twin, task: SequenceTask, steps: int, *, usual: bool = False) ->
     return losses
 
 
-def seeded(fitted: Fitted, seed: int) -> Twin:
+def seeded(fitted: FittedModel, seed: int) -> Twin:
     """A twin that starts where PyTorch's layers start."""
     torch.manual_seed(seed)
     return Twin(fitted)
 
 
-def prepared(model: Any, X: Any, y: Any) -> tuple[Fitted, SequenceTask]:
+def prepared(model: Any, X: Any, y: Any) -> tuple[FittedModel, ExampleTask]:
     """An estimator's network before its first step, and what it will learn from."""
-    model._learn = lambda terms, examples, config: (new_fitted(terms, config), examples)  # what fit ends with
-    fitted, examples = model.fit(X, y)
-    del model._learn
-    return fitted, new_task(fitted, examples)
+    setup = model.make_setup(X, y)
+    fitted = setup.new_model()
+    return fitted, setup.new_task(fitted)
 
 
-def losses_of(task: SequenceTask, steps: int) -> list[float]:
+def losses_of(task: ExampleTask, steps: int) -> list[float]:
     """Elman's own losses, step by step."""
     heard: list[float] = []
     every = dataclasses.replace(task.config, log_every=1)  # a logged loss is the mean since the last one
@@ -240,7 +239,7 @@ def losses_of(task: SequenceTask, steps: int) -> list[float]:
     return heard
 
 
-def both_curves(fitted: Fitted, task: SequenceTask, steps: int) -> tuple[list[float], list[float], Twin]:
+def both_curves(fitted: FittedModel, task: ExampleTask, steps: int) -> tuple[list[float], list[float], Twin]:
     """The losses of Elman and of its twin from the same numbers on the same batches, and the twin then."""
     twin = Twin(fitted).take(fitted.parameters)
     return losses_of(task, steps), train(twin, task, steps), twin

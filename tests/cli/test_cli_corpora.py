@@ -29,12 +29,12 @@ def test_a_run_on_several_files_goes_on(elman, books, source):
     status, out, err = elman("train", *source, *SMALL, "--steps", 3)
     assert (status, err) == (0, "")
     assert f"books: {2 * len(TEXT):,} characters" in out
-    corpus = json.loads(Path("run/config.json").read_text())["corpus"]
+    corpus = json.loads(Path("run/config.json").read_text())["data"]
     assert corpus["source"] == str(books.absolute())
     assert corpus["files"] == [str(books.absolute() / name) for name in ("a.txt", "b.txt.gz")]
     Path("books/c.txt").write_text("a book that came later")
     assert elman("train", "--resume", "run", "--steps", 5).status == 0
-    assert not Path("run/corpus.safetensors").exists()
+    assert not Path("run/data.safetensors").exists()
 
 
 @pytest.mark.parametrize(("spoil", "message"), [
@@ -59,7 +59,7 @@ def test_a_run_whose_files_changed_is_not_gone_on_with(elman, books, spoil, mess
 def test_a_damaged_list_of_files_is_refused(elman, books, files):
     elman("train", books, *SMALL, "--steps", 3)
     config = json.loads(Path("run/config.json").read_text())
-    config["corpus"]["files"] = files
+    config["data"]["files"] = files
     Path("run/config.json").write_text(json.dumps(config))
     status, _, err = elman("train", "--resume", "run", "--steps", 5)
     assert status == 2
@@ -76,11 +76,11 @@ def test_packed_and_plain_are_the_same_text(elman, books):
 
 
 def test_training_on_much_text_is_judged_by_a_part_and_says_so(elman, books, monkeypatch):
-    from elman.models import language_run
+    from elman.models import runs
 
-    monkeypatch.setattr(language_run, "MOST_JUDGED", 100)
+    monkeypatch.setattr(runs, "MAX_VALIDATION_TOKENS", 100)
     out = elman("train", books, *SMALL, "--steps", 3).out
     assert "Validation reads the first 100 of them; elman eval reads all." in out
     shutil.rmtree("run")
-    monkeypatch.setattr(language_run, "MOST_JUDGED", 10_000)
+    monkeypatch.setattr(runs, "MAX_VALIDATION_TOKENS", 10_000)
     assert "judged by the first" not in elman("train", books, *SMALL, "--steps", 3).out

@@ -301,7 +301,7 @@ def test_too_little_memory_is_no_traceback(refused, text, monkeypatch):
     def too_much(*_, **__):
         raise MemoryError("Unable to allocate 4 TiB")
 
-    monkeypatch.setattr("elman.models.language_run.prepare", too_much)
+    monkeypatch.setattr("elman.models.runs.text_setup", too_much)
     refused(["train", text], "not enough memory: Unable to allocate 4 TiB. Take a smaller --hidden")
 
 
@@ -309,5 +309,5 @@ def test_an_error_of_the_system_is_no_traceback(refused, text, monkeypatch):
     def broken(*_, **__):
         raise OSError(5, "Input/output error", "disk")
 
-    monkeypatch.setattr("elman.models.language_run.prepare", broken)
+    monkeypatch.setattr("elman.models.runs.text_setup", broken)
     refused(["train", text], "^elman: disk: Input/output error")

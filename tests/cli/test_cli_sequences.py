@@ -216,7 +216,7 @@ def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs, folde
         (["predict", "translate", "--proba"], "x\n", "--proba: expected a run to classify or tag"),
         (["predict", "generate"], "C\n", "label: expected one of"),
         (["eval", "classify", "near.tsv"], None, "got 'AA'. Did you mean A?"),
-        (["sample", "classify"], None, "expected a language model, got 'classify'. elman predict uses it."),
+        (["sample", "classify"], None, "expected a language model, got a model to classify. elman predict uses it."),
         (["predict", "nowhere"], "x\n", "There is no run at nowhere"),
         (["train", "tagged.tsv", "--pooling", "mean"], None, "--pooling does not apply to --task tag. It is for class"),
         (["train", "tagged.tsv", "--task=tag", "--pooling=mean"], None, "--pooling does not apply to --task tag"),
@@ -344,11 +344,12 @@ def test_a_generator_in_training_shows_what_it_would_write(folder, told):
 
 def test_the_loss_of_a_regressor_is_not_called_nats(told):
     from elman import SequenceRegressor
+    from elman.models.runs import start
 
     stops = iter([False] * 5 + [True] * 100)
     X = [[float(i), 1.0] for i in range(40)]
     model = SequenceRegressor(hidden=8, steps=12, validation_fraction=0.2, validate_every=4)
-    model.fit(X, list(range(40)), out=Path("run"), stopping=lambda: next(stops))
+    start(model.make_setup(X, list(range(40))), out=Path("run"), stopping=lambda: next(stops))
     for said in (told("train", "--resume", "run"), told("show", "run")):
         assert "nats" not in said
         assert "mean squared error" in said

@@ -56,7 +56,7 @@ def test_text_keeps_its_lines_tabs_and_letters() -> None:
 @pytest.mark.parametrize("terminal", [True, False])
 def test_show_and_resume_do_not_pass_on_what_config_json_says(run: Path, terminal: bool) -> None:
     config = json.loads((run / "config.json").read_bytes())
-    spoil(run, "config.json", {"corpus": config["corpus"] | {"name": EVIL}, "environment": {"cpu": EVIL}})
+    spoil(run, "config.json", {"data": config["data"] | {"name": EVIL}, "environment": {"cpu": EVIL}})
     for words in (["show", run], ["train", "--resume", run, "--steps", 41]):
         if terminal:
             seen = on_terminal(*words)

@@ -171,7 +171,7 @@ def test_samples_are_shown_on_the_way(elman, text):
 
 
 def test_markup_in_a_sample_or_a_name_is_no_markup(elman, monkeypatch):
-    monkeypatch.setattr("elman.models.sampling.Writer.write", lambda *_, **__: "[/red] [bold]x")
+    monkeypatch.setattr("elman.models.sampling.TextSampler.write", lambda *_, **__: "[/red] [bold]x")
     Path("[bold]x.txt").write_text("[/red] [bold]" * 60)
     status, out, err = elman("train", "[bold]x.txt", *QUICK, "--sample-every", 1, "--out", "[red]run")
     assert (status, err) == (0, "")

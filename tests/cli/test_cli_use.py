@@ -159,7 +159,7 @@ def test_rows_that_make_no_sense_are_passed_over(elman, run, row):
 @pytest.mark.parametrize("corpus", [None, [], "x", {"name": 3}, {"tokens": "many", "name": "x"}, {}])
 def test_a_run_whose_text_is_not_known_is_shown(elman, run, corpus):
     config = json.loads((run / "config.json").read_text())
-    config["corpus"] = corpus
+    config["data"] = corpus
     (run / "config.json").write_text(json.dumps(config))
     status, out, _ = elman("show", run)
     assert status == 0

@@ -15,7 +15,8 @@ from elman.exchange import export_torch
 from elman.exchange.model_file import PortableModel, save_run
 from elman.exchange.pytorch import read_torch, to_torch
 from elman.models import LanguageModel
-from elman.models.language_task import new_network
+from elman.models.fitted import build_network
+from elman.models.task_spec import TaskSpec
 from elman.network import HeadNetwork, Parameters, Stack
 
 LETTERS = "abcdefg\n"
@@ -38,11 +39,11 @@ class Module(nn.Module):
 
 
 def random_run(path, **options):
-    config, vocabulary = Config().with_options(hidden=H, **options), CharVocabulary(LETTERS)
-    network = new_network(config, V)
+    config, spec = Config().with_options(hidden=H, **options), TaskSpec.language_model(CharVocabulary(LETTERS))
+    network = build_network(spec, config)
     p = Parameters(network.shapes, np.dtype(config.dtype))
     p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
-    return save_run(PortableModel(p, config, vocabulary), path).path
+    return save_run(PortableModel(p, config, spec), path).path
 
 
 @pytest.mark.parametrize("activation", ["tanh", "relu"])

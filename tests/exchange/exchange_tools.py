@@ -11,7 +11,8 @@ import onnxruntime
 from elman.config import Config
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.exchange.model_file import PortableModel, save_run
-from elman.models.language_task import new_network
+from elman.models.fitted import build_network
+from elman.models.task_spec import TaskSpec
 
 VOCABULARIES = {
     "char": CharVocabulary("abcdefgh .\né"),
@@ -24,7 +25,8 @@ def random_model(kind="char", **options) -> PortableModel:
     """With weights that make every token depend on what came before."""
     vocabulary = VOCABULARIES[kind]
     config = Config().with_options(**{"hidden": 12, "layers": 2, "tokens": kind, **options})
-    network = new_network(config, len(vocabulary))
+    spec = TaskSpec.language_model(vocabulary)
+    network = build_network(spec, config)
     dtype = np.dtype(config.dtype)
     rng = np.random.default_rng(0)
     p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=1.0, dtype=dtype)
@@ -32,7 +34,7 @@ def random_model(kind="char", **options) -> PortableModel:
         if p[name].ndim == 1:
             p[name][...] = 0.3 * rng.standard_normal(p[name].shape)
     p["head.W_hy"][...] *= 4
-    return PortableModel(p, config, vocabulary)
+    return PortableModel(p, config, spec)
 
 
 def random_run(path: Path, kind="char", **options) -> Path:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from elman.cli import main
 from elman.errors import RunError
 from elman.exchange.card import curve, fenced, front_matter, plain, write_card
-from elman.models import LanguageModel, SequenceClassifier, language_run
+from elman.models import LanguageModel, SequenceClassifier, runs
 from elman.models.evaluation import mean_loss
 from elman.training.arrays import to_bytes
 from elman.training.run import Run
@@ -53,9 +53,9 @@ def test_a_card_says_what_is_true(run):
     assert command("card", run, "--seed", 3, "--length", 250) == 0
     head, body = read(run)
     model = LanguageModel.load(run)
-    opened, network, parameters, _ = language_run.load(run)
-    prepared = language_run.prepare(language_run.corpus_of(opened), language_run.config_of(opened))
-    loss = mean_loss(network, parameters, prepared.split.validation)
+    opened, fitted = runs.load(run)
+    prepared = runs.open_text_setup(opened)
+    loss = mean_loss(fitted.network, fitted.parameters, prepared.split.validation)
     (result,) = head["model-index"][0]["results"]
     metrics = {metric["type"]: metric["value"] for metric in result["metrics"]}
     assert metrics["loss"] == pytest.approx(loss, abs=1e-4)
@@ -63,8 +63,8 @@ def test_a_card_says_what_is_true(run):
     assert (result["dataset"]["name"], result["dataset"]["split"]) == ("text", "validation")
     assert "license" not in head
     assert f"| {loss:.4f} |" in body
-    assert opened.config["corpus"]["sha256"] in body
-    assert f"{parameters.buffer.size:,} parameters" in body
+    assert opened.config["data"]["sha256"] in body
+    assert f"{fitted.parameters.buffer.size:,} parameters" in body
     text = model.sample(250, seed=3)
     assert text in blocks(body, "text")
     assert plain(str(model.copies(text))) in body
@@ -152,7 +152,7 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
     run = tmp_path / "run"
     SequenceClassifier(**options).fit(names, [name[-1] for name in names], out=run)
     assert command("card", run) == 0
-    assert "examples.safetensors is what it learned from" in capsys.readouterr().out
+    assert "data.safetensors is what it learned from" in capsys.readouterr().out
     head, body = read(run)
     assert head["pipeline_tag"] == "text-classification"
     held = [row for row in Run(run).metrics() if row["validation_loss"] is not None]

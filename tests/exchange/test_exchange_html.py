@@ -21,14 +21,13 @@ from elman.errors import RunError, UnknownNameError
 from elman.exchange import export_html
 from elman.exchange.quantize import store
 from elman.kernels import KERNELS
-from elman.models import LanguageModel, Sampling, language_run
+from elman.models import LanguageModel, Sampling, runs
 from elman.models.evaluation import mean_loss
-from elman.models.language_task import new_network, new_parameters
-from elman.models.sampling import Writer
-from elman.training.arrays import to_bytes
+from elman.models.fitted import new_model
+from elman.models.sampling import TextSampler
+from elman.models.task_spec import TaskSpec
 from elman.training.environment import environment
 from elman.training.run import Run
-from elman.training.storage import as_json
 
 SEEDS = [*range(9), 2**70 + 3]
 FEW = [0, 7, 2**70 + 3]
@@ -148,15 +147,16 @@ def test_prompt_temperature_and_top_p_are_those_of_the_command(kind, prompt, run
 
 @pytest.mark.parametrize(("kind", "precision"), [("two layers", "int8"), ("bytes", "float16")])
 def test_fewer_bits_are_what_was_measured(kind, precision, run_of, opened, page_of):
-    run, network, parameters, vocabulary = language_run.load(run_of(kind))
+    run, fitted = runs.load(run_of(kind))
+    network, parameters, vocabulary = fitted.network, fitted.parameters, fitted.spec.vocabulary
     stored = store(parameters, precision).parameters
     watched = opened(run_of(kind), precision)
     page = watched.page
     for seed in range(3):
         how = Sampling(temperature=1.0)
-        expected = Writer(network, stored, vocabulary).write(length=200, seed=seed, how=how)
+        expected = TextSampler(network, stored, vocabulary).write(length=200, seed=seed, how=how)
         assert write_on(page, seed=seed, temperature=1.0) == expected
-    held = language_run.prepare(language_run.corpus_of(run), language_run.config_of(run)).judged
+    held = runs.open_text_setup(run).validation
     facts = facts_in(page_of(run_of(kind), precision))
     assert facts["loss"] == mean_loss(network, parameters, held)
     assert facts["loss_as_stored"] == mean_loss(network, stored, held)
@@ -168,13 +168,8 @@ def test_fewer_bits_are_what_was_measured(kind, precision, run_of, opened, page_
 def untrained(path: Path, tokens: int = 75, **options) -> Path:
     """A run as it is before the first step, whose text nobody has."""
     config = Config().with_options(**options)
-    network = new_network(config, tokens)
-    files = {
-        "vocabulary.json": as_json(CharVocabulary(map(chr, range(32, 32 + tokens))).to_json()),
-        "model.safetensors": to_bytes(new_parameters(network, config, 0)),
-    }
-    Run.create(path, language_run.config_json(config, None), files)
-    return path
+    vocabulary = CharVocabulary(map(chr, range(32, 32 + tokens)))
+    return runs.save(new_model(TaskSpec.language_model(vocabulary), config), path).path
 
 
 def test_256_units_in_int8_take_less_than_150_kb(tmp_path, open_page):

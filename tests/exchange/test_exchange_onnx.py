@@ -59,7 +59,7 @@ def test_text_equals_ours_with_any_state(layers, activation, T, B, hidden, kind)
     data = text_graph(network, model.parameters).to_bytes({})
     check_onnx(data)
     rng = np.random.default_rng(T)
-    x = rng.integers(len(model.terms), size=(T, B))
+    x = rng.integers(model.spec.n_inputs, size=(T, B))
     h0 = rng.standard_normal((layers, B, hidden)).astype(np.float32)
     logits, h_n = session(data).run(None, {"x": x, "h0": h0})
     o, state = network.read(network.pack(model.parameters), x, h0[:, np.newaxis])
@@ -70,7 +70,7 @@ def test_text_equals_ours_with_any_state(layers, activation, T, B, hidden, kind)
 def test_steps_with_carried_state_are_the_whole_text():
     model = random_model()
     run = session(text_graph(model.network, model.parameters).to_bytes({})).run
-    x = np.random.default_rng(0).integers(len(model.terms), size=(7, 2))
+    x = np.random.default_rng(0).integers(model.spec.n_inputs, size=(7, 2))
     whole, last = run(None, {"x": x, "h0": np.zeros((2, 2, 12), np.float32)})
     h = np.zeros((2, 2, 12), np.float32)
     for t in range(7):

@@ -56,7 +56,7 @@ def runs(tmp_path_factory):
 
 def padded(model, X):
     """As somebody with the file alone would: ids or numbers, time-major, and the lengths."""
-    x = model.fitted_.terms.inputs
+    x = model.fitted_.spec.inputs
     rows = [x.symbols.encode(sequence) for sequence in X] if hasattr(x, "symbols") else [np.asarray(s) for s in X]
     lengths = np.array([len(row) for row in rows])
     batch = np.zeros((lengths.max(), len(rows), *rows[0].shape[1:]), np.float64 if rows[0].ndim == 2 else np.int64)
@@ -98,7 +98,7 @@ def test_two_files_write_as_the_model_does(tmp_path, runs, name):
     encoder, decoder = map(session, wrote.paths)
     if name in ("generate", "generate lstm"):
         X = ["German", "Italian"]
-        fed = {"x": model.fitted_.terms.inputs.encode(X)}
+        fed = {"x": model.fitted_.spec.inputs.encode(X)}
     elif name == "generate numbers":
         X = np.array([[1.0, 50.0], [400.0, -3.0]])
         fed = {"x": X}
@@ -128,7 +128,7 @@ def test_torch_weights_come_back_to_the_bit(tmp_path, runs, name):
     before, after = load_model(runs[name]), load_model(back)
     assert type(after) is type(before)
     assert after.fitted_.config == before.fitted_.config
-    assert after.fitted_.terms.to_json() == before.fitted_.terms.to_json()
+    assert after.fitted_.spec.to_json() == before.fitted_.spec.to_json()
     assert after.fitted_.parameters.buffer.tobytes() == before.fitted_.parameters.buffer.tobytes()
     X = {"generate numbers": [[1.0, 2.0]]}.get(name, SERIES if name in NUMBERS else NAMES)
     X = ["German"] if name in ("generate", "generate lstm") else X
@@ -149,7 +149,7 @@ def test_onnx_comes_back_to_the_bit(tmp_path, runs, name):
     before, after = load_model(runs[name]), load_model(back)
     assert type(after) is type(before)
     assert after.fitted_.config == before.fitted_.config
-    assert after.fitted_.terms.to_json() == before.fitted_.terms.to_json()
+    assert after.fitted_.spec.to_json() == before.fitted_.spec.to_json()
     assert after.fitted_.parameters.buffer.tobytes() == before.fitted_.parameters.buffer.tobytes()
     assert read_onnx(tmp_path / "model.onnx").task == name.split()[0]
 
@@ -177,7 +177,7 @@ def test_of_two_files_none_is_written_where_one_exists(tmp_path, runs):
 
 
 @pytest.mark.parametrize(("changed", "why"), [
-    ({"task": "classify"}, "expected a model to tag, got 'classify'"),
+    ({"task": "classify"}, "expected that of a model to classify"),
     ({"config": {}}, "config"),
     ({"vocabulary": {"task": "tag"}}, "damaged"),
 ])  # fmt: skip

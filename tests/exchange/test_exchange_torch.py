@@ -84,7 +84,7 @@ def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers, precision)
     save_run(read_torch(tmp_path / "model.safetensors"), tmp_path / "back")
     after = LanguageModel.load(tmp_path / "back")
     assert after.config_ == before.config
-    assert after.vocabulary_ == before.terms
+    assert after.vocabulary_ == before.spec.vocabulary
     assert after.parameters_.buffer.tobytes() == before.parameters.buffer.tobytes()
 
 
@@ -127,7 +127,7 @@ def test_a_vocabulary_of_many_long_words_fits(tmp_path):
     p |= {"head.b_y": np.ones(20_001, np.float32)}
     save_run(model._replace(parameters=p, terms=words), tmp_path / "run")
     export_torch(tmp_path / "run", tmp_path / "model.safetensors")
-    assert read_torch(tmp_path / "model.safetensors").terms == words
+    assert read_torch(tmp_path / "model.safetensors").spec == words
 
 
 # -- somebody else's --------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_tokens_in_another_order_are_put_in_ours(tmp_path, text):
     (tmp_path / "letters").write_bytes(text.encode())
     state = foreign()
     model = read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=tmp_path / "letters")
-    assert model.terms == CharVocabulary("abcde")
+    assert model.spec.vocabulary == CharVocabulary("abcde")
     for ours, letter in enumerate("abcde"):
         theirs = "dbeac".index(letter)
         np.testing.assert_array_equal(
@@ -177,7 +177,7 @@ def test_tokens_in_another_order_are_put_in_ours(tmp_path, text):
 def test_a_training_text_gives_its_characters_sorted(tmp_path):
     (tmp_path / "novel.txt").write_text("deadbeef cafe".replace("f", "b").replace(" ", ""))
     model = read_torch(saved(tmp_path / "x.safetensors", foreign()), vocabulary=tmp_path / "novel.txt")
-    assert model.terms == CharVocabulary("abcde")
+    assert model.spec.vocabulary == CharVocabulary("abcde")
     np.testing.assert_array_equal(model.parameters["head.W_hy"], foreign()["model.out.weight"].T)
 
 
@@ -189,7 +189,7 @@ def test_a_vocabulary_of_a_run_is_taken(tmp_path):
     state["model.rnn.weight_ih_l0"] = np.ones((H, 6), np.float32)
     (tmp_path / "vocabulary.json").write_text(json.dumps(vocabulary.to_json()))
     model = read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=tmp_path / "vocabulary.json")
-    assert model.terms == vocabulary
+    assert model.spec == vocabulary
     assert model.config.tokens == "word"
 
 
@@ -311,7 +311,7 @@ def test_what_a_file_says_itself_is_not_said_otherwise(tmp_path, options, why):
 
 @pytest.mark.parametrize(("facts", "why"), [
     ("{", "not JSON"), ("[]", "format 1, got list"), ('{"format": 9}', "got 9"),
-    ('{"format": 1, "task": "tag"}', "what goes into a run and out of it is damaged"),
+    ('{"format": 1, "task": "tag"}', "config: expected an object"),
     ('{"format": 1, "task": "lm"}', "config: expected an object"),
 ])  # fmt: skip
 def test_damaged_facts_are_refused(tmp_path, facts, why):

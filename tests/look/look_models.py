@@ -7,6 +7,8 @@ import numpy as np
 from elman.config import Config
 from elman.data import CharVocabulary, Vocabulary
 from elman.models import LanguageModel
+from elman.models.fitted import FittedModel
+from elman.models.task_spec import TaskSpec
 from elman.network import language_network
 
 
@@ -17,11 +19,9 @@ def drawn_model(
     rng = np.random.default_rng(0)
     p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.7, dtype=np.dtype(np.float64))
     p.buffer += 0.1 * rng.standard_normal(len(p.buffer))
-    model = LanguageModel(hidden=hidden)
     options = {"hidden": hidden, "layers": layers, "activation": activation, "cell": cell, "dtype": "float64"}
-    model.config_ = Config().with_options(**options, tokens=vocabulary.kind)
-    model._take(network, p, vocabulary, None)
-    return model
+    config = Config().with_options(**options, tokens=vocabulary.kind)
+    return LanguageModel(hidden=hidden)._take(FittedModel(TaskSpec.language_model(vocabulary), config, network, p))
 
 
 def quoting_model(text: str, *, unit: int = 7, sign: int = 1, layers: int = 1) -> LanguageModel:

@@ -8,7 +8,7 @@ import pytest
 from models_writers import VOCABULARIES, random_writer
 
 from elman.models import LanguageModel
-from elman.models.sampling import Writer
+from elman.models.sampling import TextSampler
 
 ENGLISH = "The cat sat on the mat, and the dog sat on the log. Who sat on the cat?\n" * 40 + "A zebra did it.\n"
 ACCENTS = "Voilà: l'été à Škofja Loka, «привет» — 日本語, naïve café 🙂.\n" * 40
@@ -25,12 +25,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(params=VOCABULARIES)
-def writer(request: pytest.FixtureRequest) -> Writer:
+def writer(request: pytest.FixtureRequest) -> TextSampler:
     return random_writer(VOCABULARIES[request.param], layers=2)
 
 
 @pytest.fixture
-def letters() -> Writer:
+def letters() -> TextSampler:
     return random_writer(VOCABULARIES["char"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from elman.data import ByteVocabulary, CharVocabulary, Vocabulary, WordVocabulary
-from elman.models.sampling import Writer
+from elman.models.sampling import TextSampler
 from elman.network import language_network
 
 VOCABULARIES = {
@@ -15,11 +15,11 @@ VOCABULARIES = {
 }
 
 
-def random_writer(vocabulary: Vocabulary, *, layers: int = 1, seed: int = 0, sure: float = 4) -> Writer:
+def random_writer(vocabulary: Vocabulary, *, layers: int = 1, seed: int = 0, sure: float = 4) -> TextSampler:
     """`sure` scales the output weights: 0 makes every token equally likely."""
     network = language_network(len(vocabulary), 12, layers)
     parameters = network.initial(
         np.random.default_rng(seed), recurrent="orthogonal", gain=1.0, token_scale=1.0, dtype=np.dtype(np.float64)
     )
     parameters["head.W_hy"][...] *= sure
-    return Writer(network, parameters, vocabulary)
+    return TextSampler(network, parameters, vocabulary)

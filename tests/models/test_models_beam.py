@@ -10,7 +10,6 @@ from models_writers import VOCABULARIES, random_writer
 
 from elman.data import ByteVocabulary, CharVocabulary
 from elman.errors import ArgumentError, RangeError, VocabularyError
-from elman.models.beam import likeliest_text
 from elman.models.sampling import Sampling
 
 GREEDY = Sampling(temperature=0)
@@ -46,22 +45,22 @@ def exhaustive(writer, prompt, length, stop=None):
 def test_width_1_is_greedy(writer):
     prompt = "the cat" if writer.vocabulary.kind == "word" else "bad"
     for length in (0, 1, 40):
-        assert likeliest_text(writer, prompt, width=1, length=length) == writer.write(prompt, length=length, how=GREEDY)
-        assert likeliest_text(writer, "", width=1, length=length) == writer.write(length=length, how=GREEDY)
+        assert writer.likeliest(prompt, width=1, length=length) == writer.write(prompt, length=length, how=GREEDY)
+        assert writer.likeliest("", width=1, length=length) == writer.write(length=length, how=GREEDY)
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("layers", [1, 2])
 def test_wide_enough_it_finds_what_an_exhaustive_search_finds(seed, layers):
     writer = random_writer(CharVocabulary("abc"), seed=seed, layers=layers)
-    assert likeliest_text(writer, "ba", width=81, length=4) == exhaustive(writer, "ba", 4)
+    assert writer.likeliest("ba", width=81, length=4) == exhaustive(writer, "ba", 4)
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("stop", ["b", "ab", "bb", "aca"])
 def test_with_a_stop_text_too(seed, stop):
     writer = random_writer(CharVocabulary("abc"), seed=seed)
-    assert likeliest_text(writer, "c", width=243, length=5, stop=stop) == exhaustive(writer, "c", 5, stop)
+    assert writer.likeliest("c", width=243, length=5, stop=stop) == exhaustive(writer, "c", 5, stop)
 
 
 def test_it_beats_greedy_where_greedy_is_short_sighted():
@@ -71,7 +70,7 @@ def test_it_beats_greedy_where_greedy_is_short_sighted():
         start = writer.vocabulary.encode("a").tolist()
         score = {
             width: log_probability(
-                writer, start, writer.vocabulary.encode(likeliest_text(writer, "a", width=width, length=6)[1:]).tolist()
+                writer, start, writer.vocabulary.encode(writer.likeliest("a", width=width, length=6)[1:]).tolist()
             )
             for width in (1, 64)
         }
@@ -85,7 +84,7 @@ def test_it_beats_greedy_where_greedy_is_short_sighted():
 def test_neither_the_stop_text_nor_a_part_of_it_is_left_when_it_was_written(width, stop):
     for seed in range(5):
         writer = random_writer(CharVocabulary("abc"), seed=seed, sure=1)
-        text = likeliest_text(writer, "a", width=width, length=30, stop=stop)[1:]
+        text = writer.likeliest("a", width=width, length=30, stop=stop)[1:]
         assert stop not in text
         if width == 1:
             assert "a" + text == writer.write("a", length=30, how=GREEDY, stop=stop)
@@ -94,7 +93,7 @@ def test_neither_the_stop_text_nor_a_part_of_it_is_left_when_it_was_written(widt
 def test_a_word_model_never_finds_unk():
     writer = random_writer(VOCABULARIES["word"])
     writer.parameters["head.b_y"][0] = 50
-    assert "<unk>" not in likeliest_text(writer, "the", width=3, length=20)
+    assert "<unk>" not in writer.likeliest("the", width=3, length=20)
 
 
 def test_the_probability_is_that_of_the_tokens_it_may_write():
@@ -106,25 +105,25 @@ def test_the_probability_is_that_of_the_tokens_it_may_write():
         start = writer.vocabulary.encode("the").tolist()
         for ids in product(range(1, 6), repeat=2):
             best = max(best, (log_probability(writer, start, ids), ids))
-        assert likeliest_text(writer, "the", width=36, length=2) == "the" + writer.vocabulary.decode(best[1])
+        assert writer.likeliest("the", width=36, length=2) == "the" + writer.vocabulary.decode(best[1])
 
 
 def test_a_byte_model_leaves_no_half_character():
     writer = random_writer(ByteVocabulary())
     writer.parameters["head.b_y"][0xC3] = 1000
-    assert likeliest_text(writer, "a", width=1, length=1) == "a"
+    assert writer.likeliest("a", width=1, length=1) == "a"
 
 
 def test_without_a_new_line_the_first_token_is_drawn_and_counts():
     writer = random_writer(CharVocabulary("abc"))
     for length in (0, 1, 5):
-        assert len(likeliest_text(writer, "", width=2, length=length)) == length
-    assert {likeliest_text(writer, "", width=1, length=1, seed=seed) for seed in range(30)} == {"a", "b", "c"}
+        assert len(writer.likeliest("", width=2, length=length)) == length
+    assert {writer.likeliest("", width=1, length=1, seed=seed) for seed in range(30)} == {"a", "b", "c"}
 
 
 def test_more_candidates_than_texts_are_no_harm():
     writer = random_writer(CharVocabulary("a"))
-    assert likeliest_text(writer, "a", width=50, length=3) == "aaaa"
+    assert writer.likeliest("a", width=50, length=3) == "aaaa"
 
 
 @pytest.mark.parametrize(("options", "error"), [
@@ -135,4 +134,4 @@ def test_more_candidates_than_texts_are_no_harm():
 def test_nonsense_is_refused(letters, options, error):
     options = {"prompt": "a", "width": 2, "length": 3, **options}
     with pytest.raises(error):
-        likeliest_text(letters, options.pop("prompt"), **options)
+        letters.likeliest(options.pop("prompt"), **options)

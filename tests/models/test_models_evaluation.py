@@ -72,7 +72,7 @@ def test_the_chunks_do_not_show(chunk, monkeypatch):
 
 def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary():
     writer = random_writer(VOCABULARIES["char"], sure=0)
-    figures = evaluation.evaluation(writer.network, writer.parameters, np.arange(8), 8)
+    figures = evaluation.evaluate_text(writer.network, writer.parameters, np.arange(8), 8)
     assert figures.perplexity == pytest.approx(8)
     assert figures.bits_per_token == pytest.approx(3)
 
@@ -80,7 +80,7 @@ def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary():
 def test_a_model_that_is_wrong_without_measure_has_infinite_perplexity():
     writer = random_writer(VOCABULARIES["char"], sure=0)
     writer.parameters["head.b_y"][0] = 5000
-    figures = evaluation.evaluation(writer.network, writer.parameters, np.ones(5, int), 5)
+    figures = evaluation.evaluate_text(writer.network, writer.parameters, np.ones(5, int), 5)
     assert figures == pytest.approx(Evaluation(5000, 5000 / math.log(2), 5000 / math.log(2), math.inf, 4))
 
 

@@ -79,7 +79,7 @@ def test_a_vocabulary_of_one_character_is_enough():
 
 def test_a_short_text_gets_fewer_lanes():
     model = LanguageModel(hidden=8, steps=2, batch_size=64, window=16).fit("abc" * 30)  # 81 to train on: 5 windows
-    assert model.finished_.step == 2
+    assert model.fitted_.finished.step == 2
 
 
 @pytest.mark.parametrize("text", ["", "a", "abc" * 5])

@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from elman import SequenceGenerator
 from elman.errors import VocabularyError
-from elman.models.metrics import edit_distance, evaluate, judged
+from elman.models.evaluation import class_scores, edit_distance, evaluate_model
 
 CLASSES = np.array(["A", "B", "C", "D"])
 
@@ -16,7 +16,7 @@ CLASSES = np.array(["A", "B", "C", "D"])
 @given(st.lists(st.tuples(st.sampled_from("ABCD"), st.sampled_from("ABCD")), min_size=1, max_size=30))
 def test_accuracy_f1_and_confusion_are_those_of_scikit_learn(pairs):
     wanted, said = map(list, zip(*pairs, strict=True))
-    figures = judged(wanted, said, CLASSES)
+    figures = class_scores(wanted, said, CLASSES)
     assert figures.examples == len(pairs)
     assert figures.accuracy == pytest.approx(accuracy_score(wanted, said))
     assert figures.confusion == confusion_matrix(wanted, said, labels=CLASSES).tolist()
@@ -25,7 +25,7 @@ def test_accuracy_f1_and_confusion_are_those_of_scikit_learn(pairs):
 
 def test_a_class_that_the_model_does_not_know_is_named():
     with pytest.raises(VocabularyError, match="'E'"):
-        judged(["E"], ["A"], CLASSES)
+        class_scores(["E"], ["A"], CLASSES)
 
 
 @given(st.text("ab", max_size=6), st.text("ab", max_size=6), st.text("ab", max_size=6))
@@ -44,6 +44,6 @@ def test_edit_distance_of_known_words():
 def test_a_generator_is_judged_by_its_own_score():
     labels, texts = ["A", "B"] * 6, ["ab", "ba"] * 6
     model = SequenceGenerator(hidden=8, epochs=2, random_state=0).fit(labels, texts)
-    figures = evaluate(model, texts, labels)
+    figures = evaluate_model(model, texts, labels)
     assert figures.nats_per_token == pytest.approx(-model.score(labels, texts))
     assert figures.perplexity == pytest.approx(np.exp(figures.nats_per_token))

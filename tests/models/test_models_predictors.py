@@ -47,7 +47,7 @@ def test_a_generator_has_no_states_to_show(saved):
 
 
 def test_a_run_of_another_task_is_refused(saved):
-    with pytest.raises(RunError, match="expected a model to classify, got one to tag"):
+    with pytest.raises(RunError, match="expected a model to classify, got a model to tag"):
         ClassPredictor.load(saved / "tag")
 
 

@@ -27,9 +27,9 @@ from elman import (
 )
 from elman.errors import CheckpointError, ElmanError, NotFiniteError, RunError, ShapeError, VocabularyError
 from elman.kernels.threads import set_threads
-from elman.models import sequence_run, sequence_task
-from elman.models.decoding import Decoder, beam_search
-from elman.models.generator_sample import UNKNOWN
+from elman.models import batches, evaluation, runs
+from elman.models.runs import RowSplit
+from elman.models.sampling import UNKNOWN, Decoder, beam_search
 from elman.network import DecoderState
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.events import Stepped
@@ -311,20 +311,20 @@ def test_a_class_weight_counts_every_step_by_its_tag():
 
 def test_a_weighted_tag_is_worth_as_many_examples():
     from elman.data.examples import Examples
-    from elman.models.sequence_run import new_task
-    from elman.models.sequence_task import mean_loss
+    from elman.models.runs import ExampleSetup
 
     plain = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "dtype": "float64"}
     model = SequenceTagger(**QUICK, **plain, class_weight={"A": 2.0}).fit(*CASES["tag"][2:])
     tags = [[[], ["B"], ["A", "B"]][i % 3] for i in range(12)]
     words = [[tag.lower() for tag in sequence] for sequence in tags]
-    examples = model._examples(model.fitted_.terms, words, tags, None, np.arange(12))
+    examples = model._examples(model.fitted_.spec, model.fitted_.config, words, tags, None, np.arange(12))
     assert examples.class_weights.tolist() == [2, 1]
     again = Examples.from_arrays(examples.arrays())
     assert again.class_weights.tolist() == [2, 1]
-    task = new_task(model.fitted_, again)
+    fitted = model.fitted_
+    task = ExampleSetup(fitted.spec, fitted.config, again, RowSplit.all_train(12)).new_task(fitted)
     assert task.mean_weight == pytest.approx((8 * 1 + 4 * 2) / 12)  # 12 steps, 4 of them tagged A
-    whole = mean_loss(model.fitted_.network, model.fitted_.parameters, examples)  # 12 sequences are one batch
+    whole = evaluation.evaluate_examples(fitted.network, fitted.parameters, examples).loss  # 12 sequences are one batch
     assert task.add_gradients(model.fitted_.parameters.zeros(), 0) == pytest.approx(whole, rel=1e-12)
     shares = model.predict_proba(words)
     costs = [
@@ -402,7 +402,7 @@ def learned_from(task, X, y, seed):
     kind, own = CASES[task][:2]
     model = kind(**QUICK | own | {"epochs": 1, "validation_fraction": 0.25, "random_state": seed}).fit(X, y)
     config = model.fitted_.config
-    return model.fitted_.terms.to_json(), np.setdiff1d(np.arange(len(X)), sequence_run.trained_on(config, len(X)))
+    return model.fitted_.spec.to_json(), np.setdiff1d(np.arange(len(X)), RowSplit.draw(len(X), config).train)
 
 
 @tasks
@@ -437,7 +437,7 @@ def test_balanced_weights_are_those_of_the_rows_that_are_learned_from():
     X, y = ["a", "b"] * 40, ["A", "B"] * 40
     options = QUICK | {"epochs": 1, "validation_fraction": 0.25, "class_weight": "balanced"}
     one = SequenceClassifier(**options).fit(X, y)
-    held = np.setdiff1d(np.arange(80), sequence_run.trained_on(one.fitted_.config, 80))
+    held = np.setdiff1d(np.arange(80), RowSplit.draw(80, one.fitted_.config).train)
     for i in held:
         y[i] = "A"
     other = SequenceClassifier(**options).fit(X, y)
@@ -450,11 +450,9 @@ def test_all_that_is_held_out_may_be_new(tmp_path):
     model = SequenceGenerator(**QUICK | {"validation_fraction": 0.5, "epochs": 1}).fit(
         names, names, out=tmp_path / "run"
     )
-    assert (
-        sequence_run.resume(tmp_path / "run").parameters.buffer.tobytes() == model.fitted_.parameters.buffer.tobytes()
-    )
+    assert runs.resume(tmp_path / "run").parameters.buffer.tobytes() == model.fitted_.parameters.buffer.tobytes()
     options = QUICK | {"validation_fraction": 0.5}
-    rows = sequence_run.trained_on(SequenceTagger(**options)._config(), 4)
+    rows = RowSplit.draw(4, SequenceTagger(**options)._config()).train
     X = [[] if i in rows else ["a"] for i in range(4)]
     with pytest.raises(ElmanError, match="at least one example that counts"):
         SequenceTagger(**options).fit(X, [["x"] * len(x) for x in X])
@@ -685,10 +683,10 @@ def test_a_random_state_that_is_passed_is_drawn_from_once_a_call(task):
 @pytest.mark.parametrize("accumulate", [1, 20])
 def test_partial_fit_passes_over_every_example_once(accumulate, monkeypatch):
     seen = []
-    from elman.models.sequence_task import SequenceTask
+    from elman.models.tasks import ExampleTask
 
-    rows_of = SequenceTask.rows_of
-    monkeypatch.setattr(SequenceTask, "rows_of", lambda self, epoch: seen.append(epoch) or rows_of(self, epoch))
+    rows_of = ExampleTask.rows_of
+    monkeypatch.setattr(ExampleTask, "rows_of", lambda self, epoch: seen.append(epoch) or rows_of(self, epoch))
     model = SequenceClassifier(**QUICK, accumulate=accumulate).partial_fit(
         WORDS[:48], FIRST[:48], classes=sorted(set(FIRST))
     )
@@ -738,7 +736,7 @@ def test_arrays_of_strings_and_numpys_own_options_are_taken():
         3,
     )
     tokens = np.array([["a", "b"], ["b", "a"]] * 10)
-    assert SequenceClassifier(**QUICK).fit(tokens, [0, 1] * 10).fitted_.terms.inputs.symbols.kind == "list"
+    assert SequenceClassifier(**QUICK).fit(tokens, [0, 1] * 10).fitted_.spec.inputs.symbols.kind == "list"
 
 
 @pytest.mark.parametrize("temperature", [-1, np.nan, np.inf])
@@ -805,14 +803,14 @@ def test_moments_that_are_no_numbers_are_refused(tmp_path, side, moment, value):
 def test_a_run_with_a_class_weight_too_many_is_refused(tmp_path):
     run = tmp_path / "run"
     SequenceTagger(**QUICK | {"epochs": 1}, class_weight={"A": 2.0}).fit(WORDS, TAGS, out=run)
-    arrays = read_arrays(run / "examples.safetensors")
+    arrays = read_arrays(run / "data.safetensors")
     data = to_bytes(arrays | {"class_weights": np.append(arrays["class_weights"], 1.0)})
-    (run / "examples.safetensors").write_bytes(data)
+    (run / "data.safetensors").write_bytes(data)
     config = json.loads((run / "config.json").read_text())
-    config["data"]["sha256"] = hashlib.sha256(data).hexdigest()  # as if it had been written so
+    config["data"]["stored_sha256"] = hashlib.sha256(data).hexdigest()  # as if it had been written so
     (run / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="class_weights"):
-        sequence_run.resume(run)
+        runs.resume(run)
 
 
 RUNS = {
@@ -839,7 +837,7 @@ ODD = {
 @pytest.mark.parametrize("task", RUNS)
 def test_examples_of_odd_shapes_are_refused_or_harmless_even_if_their_hash_fits(task, tmp_path):
     RUNS[task](tmp_path / "run")
-    file, config = tmp_path / "run" / "examples.safetensors", tmp_path / "run" / "config.json"
+    file, config = tmp_path / "run" / "data.safetensors", tmp_path / "run" / "config.json"
     good, facts = read_arrays(file), json.loads(config.read_text())
     refused = 0
     for name, array in good.items():
@@ -855,7 +853,7 @@ def test_examples_of_odd_shapes_are_refused_or_harmless_even_if_their_hash_fits(
             facts["data"]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
             config.write_text(json.dumps(facts))
             try:
-                sequence_run.resume(tmp_path / "run")
+                runs.resume(tmp_path / "run")
             except CheckpointError:
                 refused += 1
     assert refused >= 5 * len(good)
@@ -940,11 +938,11 @@ def test_a_run_that_goes_on_with_another_budget_is_loaded_with_it(tmp_path):
     options = {"hidden": 4, "random_state": 0, "class_weight": "balanced"}
     model = SequenceClassifier(**options, steps=3).fit(WORDS, FIRST, out=tmp_path / "run")
     assert load_model(tmp_path / "run").get_params() == model.get_params()
-    again = sequence_run.resume(tmp_path / "run", budget_options={"epochs": 2})
+    again = runs.resume(tmp_path / "run", budget_options={"epochs": 2})
     known = load_model(tmp_path / "run")
     assert (known.epochs, known.steps, known.class_weight) == (2, None, "balanced")
     assert known.n_iter_ == again.steps > 3
-    assert again.told == {"random_state": 0, "class_weight": "balanced"}
+    assert again.estimator_params == {"random_state": 0, "class_weight": "balanced"}
 
 
 def test_a_budget_of_as_many_steps_leaves_a_run_as_it_is(tmp_path):
@@ -960,10 +958,10 @@ def test_a_budget_of_as_many_steps_leaves_a_run_as_it_is(tmp_path):
     taken, kept = model.n_iter_, (tmp_path / "run" / "config.json").read_bytes()
     assert taken < 16
     for budget in ({"epochs": 16 / 6}, {"steps": taken}):  # 6 batches are a pass
-        again = sequence_run.resume(tmp_path / "run", budget_options=budget)
+        again = runs.resume(tmp_path / "run", budget_options=budget)
         assert (again.finished.why, again.finished.step) == ("patience", taken)
         assert (tmp_path / "run" / "config.json").read_bytes() == kept
-    assert sequence_run.resume(tmp_path / "run", budget_options={"steps": 17}).finished.step > taken
+    assert runs.resume(tmp_path / "run", budget_options={"steps": 17}).finished.step > taken
 
 
 def test_numbers_are_weighted_and_seeds_are_unknown_after_a_run_too(tmp_path):
@@ -976,14 +974,14 @@ def test_numbers_are_weighted_and_seeds_are_unknown_after_a_run_too(tmp_path):
     drawn.save(tmp_path / "drawn")
     assert load_model(tmp_path / "drawn").random_state == drawn.fitted_.config.seed
     path = tmp_path / "run" / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "told": {"class_weight": [1, 2]}}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "estimator": {"class_weight": [1, 2]}}))
     with pytest.raises(RunError, match="class_weight of a run is damaged"):
         load_model(tmp_path / "run")
 
 
 def test_a_run_of_another_task_is_refused(tmp_path):
     made("tag").save(tmp_path / "run")
-    with pytest.raises(RunError, match="a model to classify, got one to tag"):
+    with pytest.raises(RunError, match="a model to classify, got a model to tag"):
         SequenceClassifier.load(tmp_path / "run")
 
 
@@ -993,8 +991,9 @@ def test_a_resumed_run_equals_an_uninterrupted_one(task, tmp_path):
     whole = made(task, **options)
     stops = iter([False] * 10 + [True] * 100)
     kind, own, X, y = CASES[task]
-    kind(**(QUICK | own | options)).fit(X, y, out=tmp_path / "run", stopping=lambda: next(stops))
-    again = sequence_run.resume(tmp_path / "run")
+    setup = kind(**(QUICK | own | options)).make_setup(X, y)
+    runs.start(setup, out=tmp_path / "run", stopping=lambda: next(stops))
+    again = runs.resume(tmp_path / "run")
     assert again.finished.step == whole.n_iter_ > 10
     assert again.parameters.buffer.tobytes() == whole.fitted_.parameters.buffer.tobytes()
 
@@ -1014,16 +1013,16 @@ def test_the_number_of_threads_changes_no_bit_of_a_model(task):
 def test_rows_are_read_together_as_far_as_their_padding_allows():
     from elman.data.examples import Examples
     from elman.data.ragged import Ragged
-    from elman.models.sequence_task import ROWS_AT_ONCE, STEPS_AT_ONCE, by_length
+    from elman.models.batches import MAX_ROWS, MAX_STEPS, rows_by_length
 
-    lengths = np.array([1] * 255 + [20_000, STEPS_AT_ONCE + 1] + [300] * 600)
+    lengths = np.array([1] * 255 + [20_000, MAX_STEPS + 1] + [300] * 600)
     n = len(lengths)
-    batches = by_length(Examples(Ragged(np.zeros(lengths.sum(), np.int64), lengths), np.zeros(n), np.ones(n)))
+    batches = rows_by_length(Examples(Ragged(np.zeros(lengths.sum(), np.int64), lengths), np.zeros(n), np.ones(n)))
     assert sorted(np.concatenate(batches)) == list(range(n))
     assert len(batches) <= 6
     for rows in batches:
-        assert len(rows) <= ROWS_AT_ONCE
-        assert len(rows) == 1 or len(rows) * lengths[rows].max() <= STEPS_AT_ONCE
+        assert len(rows) <= MAX_ROWS
+        assert len(rows) == 1 or len(rows) * lengths[rows].max() <= MAX_STEPS
 
 
 @pytest.mark.parametrize(("options", "judged"), [({}, [6, 12, 18]), ({"validate_every": 10}, [10, 18])])
@@ -1051,7 +1050,7 @@ def judged(task, **options):
     model = kind(**(QUICK | own | {"validation_fraction": 0.3, "epochs": 3} | options)).fit(
         X, y, listeners=[events.append]
     )
-    learned = set(sequence_run.trained_on(model.fitted_.config, len(X)))
+    learned = set(RowSplit.draw(len(X), model.fitted_.config).train)
     held = [i for i in range(len(X)) if i not in learned]
     seen = [e for e in events if isinstance(e, Stepped) and e.validation_loss is not None]
     return seen, model, [X[i] for i in held], [y[i] for i in held]
@@ -1066,8 +1065,8 @@ def test_every_validation_tells_the_accuracy_that_score_would_give(task, weights
     assert best.validation_accuracy == pytest.approx(model.score(X, y), abs=1e-12)
     if task == "tag":
         X, y = [[]] * 3 + X, [[]] * 3 + y  # of which nothing can be right or wrong
-        rest = model._examples(model.fitted_.terms, X, y, None, np.arange(len(X)))
-        again = sequence_task.validation(model.fitted_.network, model.fitted_.parameters, rest)
+        rest = model._examples(model.fitted_.spec, model.fitted_.config, X, y, None, np.arange(len(X)))
+        again = evaluation.evaluate_examples(model.fitted_.network, model.fitted_.parameters, rest)
         assert again.accuracy == best.validation_accuracy
 
 
@@ -1095,14 +1094,15 @@ def test_the_loss_of_validation_is_the_loss_of_training(options, precision):
     weights = {name: 1 + i for i, name in enumerate(sorted({*y[0], *y[1]} if task == "tag" else set(y)))}
     model = kind(**(QUICK | own | options), class_weight=weights, dtype=precision).fit(X, y)
     fitted = model.fitted_
-    examples = model._examples(fitted.terms, model._sequences(X, reset=False), y, RNG.random(len(y)), np.arange(len(y)))
+    sequences, rows = model._sequences(X, reset=False), np.arange(len(y))
+    examples = model._examples(fitted.spec, fitted.config, sequences, y, RNG.random(len(y)), rows)
     total = units = 0.0
-    for rows in sequence_task.by_length(examples):
-        batch = sequence_task.as_batch(examples, rows, fitted.parameters.buffer.dtype)
+    for rows in batches.rows_by_length(examples):
+        batch = batches.to_batch(examples, rows, fitted.parameters.buffer.dtype)
         room = fitted.parameters.zeros()
         total += fitted.network.loss_and_gradients(fitted.parameters, batch, room, normalizer=1.0)
         units += fitted.network.units(batch)
-    found = sequence_task.validation(fitted.network, fitted.parameters, examples).loss
+    found = evaluation.evaluate_examples(fitted.network, fitted.parameters, examples).loss
     assert found == pytest.approx(total / units, rel=1e-6 if precision == "float32" else 1e-12)
 
 
@@ -1112,8 +1112,8 @@ def test_rows_of_a_run_that_was_interrupted_tell_the_same_accuracy(task, tmp_pat
     options = QUICK | own | {"validation_fraction": 0.3, "epochs": 3, "validate_every": 4}
     kind(**options).fit(X, y, out=tmp_path / "whole")
     stops = iter([False] * 9 + [True] * 9)
-    kind(**options).fit(X, y, out=tmp_path / "run", stopping=lambda: next(stops))
-    sequence_run.resume(tmp_path / "run")
+    runs.start(kind(**options).make_setup(X, y), out=tmp_path / "run", stopping=lambda: next(stops))
+    runs.resume(tmp_path / "run")
     names = ("step", "validation_loss", "validation_accuracy")
     whole, run = ([[row.get(n) for n in names] for row in Run(tmp_path / n).metrics()] for n in ("whole", "run"))
     validated = [row for row in whole if row[1] is not None]

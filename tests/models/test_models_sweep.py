@@ -145,7 +145,7 @@ def test_a_trial_s_config_repeats_it_to_the_bit(text: Path) -> None:
         if isinstance(event, TrialStarted):
             known = {name: event.config.options()[name] for name in LanguageModel().get_params()}
             again = LanguageModel(**known).fit(text)
-            assert again.finished_.best_loss == ends[event.number]
+            assert again.fitted_.finished.best_loss == ends[event.number]
             assert event.config.validate_every == 2  # ten of them
             assert event.config.epochs is event.config.seconds is None
 

@@ -28,7 +28,7 @@ MUTANTS = [
     ("trainer.py", "self.gradients.buffer[:] = 0", "pass", "gradients add up from step to step"),
     ("trainer.py", "Rates(rate, p.step + 1,", "Rates(rate, p.step,", "the first step is number 0"),
     ("trainer.py", "p.plateau_factor * self.state.rate_factor", "p.plateau_factor", "the rate is not halved"),
-    ("trainer.py", "is_good(p, self.task.ignorance) else None", "True else None", "a bad state is kept as a good one"),
+    ("trainer.py", "is_good(p, self.task.baseline_loss) else None", "True else None", "a bad state is kept as good"),
     ("trainer.py", "loss < p.best_loss)", "loss <= p.best_loss)", "as good counts as better"),
     ("trainer.py", "p.worse >= c.patience", "p.worse > c.patience", "one validation too many"),
     (

@@ -15,7 +15,7 @@ from elman.maths import cells
 from elman.maths.gradient_check import gradcheck
 from elman.maths.recurrence import cell_forward
 from elman.maths.truncation import Truncation, cut_blocks, truncated_cell_backward
-from elman.models import language_run
+from elman.models import runs
 from elman.network import Batch, Draw, Dropout, EncoderDecoder, HeadNetwork, Stack
 from elman.network.stack import NO_MASKS
 
@@ -143,12 +143,12 @@ OPTIONS = {"hidden": 12, "cell": "toy", "learning_rate": 0.02, "warmup_steps": 0
 def test_a_language_model_learns_and_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     options = {**OPTIONS, "batch_size": 4, "window": 12, "dropout": 0.1, "save_every": 5, "layers": 2}
     whole = LanguageModel(**options, steps=60).fit(TEXT, out=tmp_path / "whole", listeners=[])
-    assert whole.finished_.best_loss < 2.2 < np.log(len(set(TEXT)))
+    assert whole.fitted_.finished.best_loss < 2.2 < np.log(len(set(TEXT)))
     settings, asked = Config().with_options(**options, steps=60), iter([False] * 22 + [True] * 9)
-    prepared = language_run.prepare(language_run.corpus_from(TEXT, settings), settings)
-    stopped = language_run.start(prepared, out=tmp_path / "part", stopping=lambda: next(asked))
+    prepared = runs.text_setup(runs.open_text(TEXT, settings), settings)
+    stopped = runs.start(prepared, out=tmp_path / "part", stopping=lambda: next(asked))
     assert stopped.finished.why == "interrupted"
-    language_run.resume(tmp_path / "part")
+    runs.resume(tmp_path / "part")
     again = LanguageModel.load(tmp_path / "part")
     assert again.parameters_.buffer.tobytes() == LanguageModel.load(tmp_path / "whole").parameters_.buffer.tobytes()
     assert again.sample(30, seed=3) == LanguageModel.load(tmp_path / "whole").sample(30, seed=3)

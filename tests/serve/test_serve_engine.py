@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elman.config import NetworkConfig
+from elman.config import Config
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
-from elman.models.language_task import new_network, new_parameters
-from elman.models.sampling import Sampling, Writer, _until
+from elman.models.fitted import new_model
+from elman.models.sampling import Sampling, TextSampler, _until
+from elman.models.task_spec import TaskSpec
 from elman.network import language_network
 from elman.serve import engine as engine_module
 from elman.serve.batch import BLOCK
@@ -27,13 +28,13 @@ from elman.serve.stepper import Stepper
 LETTERS = CharVocabulary("abcdefgh \n")
 
 
-def new_writer(vocabulary, *, hidden=24, layers=2, activation="tanh") -> Writer:
-    config = NetworkConfig(hidden=hidden, layers=layers)
-    network = new_network(config, len(vocabulary))
-    p = new_parameters(network, config, 3)
+def new_writer(vocabulary, *, hidden=24, layers=2, activation="tanh") -> TextSampler:
+    config = Config().with_options(hidden=hidden, layers=layers, seed=3)
+    model = new_model(TaskSpec.language_model(vocabulary), config)
+    network, p = model.network, model.parameters
     if activation != "tanh":
         network = language_network(len(vocabulary), hidden, layers, activation=activation)
-    return Writer(network, p, vocabulary)
+    return TextSampler(network, p, vocabulary)
 
 
 def leaky(a):

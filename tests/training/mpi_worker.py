@@ -15,9 +15,8 @@ from training_tools import CASES, small_config, start
 
 from elman.cli import mpi
 from elman.cli.main import main
-from elman.models import language_run
-from elman.models.evaluation import CHUNK, mean_loss
-from elman.models.shared_evaluation import shared_mean_loss
+from elman.models import runs
+from elman.models.evaluation import CHUNK, mean_loss, shared_mean_loss
 from elman.network import language_network
 from elman.training.distributed import join
 from elman.training.events import Event, Saved
@@ -104,8 +103,8 @@ def broken(folder: Path) -> int:
         return False
 
     config = small_config(steps=1000)
-    prepared = language_run.prepare(language_run.corpus_from(folder / "text.txt", config), config)
-    language_run.start(prepared, out=folder / "run", stopping=stopping)
+    prepared = runs.text_setup(runs.open_text(folder / "text.txt", config), config)
+    runs.start(prepared, out=folder / "run", stopping=stopping)
     return 0
 
 

@@ -34,7 +34,7 @@ from training_tools import (
     start,
 )
 
-from elman.models import language_run
+from elman.models import runs
 from elman.training import Run, Saved, Stepped
 
 LONG = SMALL | {"steps": 10**6, "log_every": 1, "validate_every": 50}  # to be stopped
@@ -141,14 +141,14 @@ def test_a_second_signal_leaves_at_once_and_loses_nothing_that_was_saved(
 import sys, time
 from pathlib import Path
 from elman.cli import main
-from elman.models.language_task import LanguageTask
-usual, slow = LanguageTask.add_gradients, Path(sys.argv[1])
+from elman.models.tasks import TextTask
+usual, slow = TextTask.add_gradients, Path(sys.argv[1])
 def add_gradients(self, gradients, step):
     if step == 3:
         slow.touch()
         time.sleep(50)
     return usual(self, gradients, step)
-LanguageTask.add_gradients = add_gradients
+TextTask.add_gradients = add_gradients
 main(sys.argv[2:])
 """
     words = [sys.executable, "-c", script, slow, "train", text, "--out", run, *flags(LONG | {"save_every": 1})]
@@ -170,8 +170,8 @@ main(sys.argv[2:])
 def test_a_signal_right_after_a_save_does_not_write_it_again(text: Path, tmp_path: Path) -> None:
     saved: list[int] = []
     config = small_config(save_every=1)
-    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
-    language_run.start(
+    prepared = runs.text_setup(runs.open_text(text, config), config)
+    runs.start(
         prepared,
         out=tmp_path / "run",
         listeners=[lambda e: saved.append(e.step) if isinstance(e, Saved) else None],
@@ -209,7 +209,7 @@ def test_a_file_that_cannot_grow_is_said_and_the_last_checkpoint_stays(
 ) -> None:
     run = tmp_path / "run"
     stopped_at_12(text, run)
-    language_run.reopen(Run(run))  # puts the text into the cache, whose files shall not be the ones that fail
+    runs.reopen(Run(run))  # puts the text into the cache, whose files shall not be the ones that fail
     state = json.loads((run / "checkpoints" / "step-10" / "state.json").read_bytes())
     limit = 8000 if full == "checkpoint" else state["metrics_offset"] + 30
     before = {path: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()}

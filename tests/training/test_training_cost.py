@@ -9,7 +9,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from test_training_commands import running
 from test_training_force import contents
@@ -18,7 +17,10 @@ from training_tools import command, elman, environment, small_config, small_text
 
 from elman import SequenceClassifier
 from elman.errors import CostWarning, RangeError
-from elman.models import language_run, sequence_run
+from elman.models import runs
+from elman.models.evaluation import evaluate_examples, mean_loss
+from elman.models.runs import RowSplit
+from elman.models.tasks import NetworkTask
 from elman.training import Run, Stepped, cost
 
 
@@ -45,8 +47,8 @@ def test_a_training_that_needs_more_than_half_of_the_memory_says_so(
     text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = small_config()
-    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
-    needed = language_run.cost(prepared).memory
+    prepared = runs.text_setup(runs.open_text(text, config), config)
+    needed = prepared.cost().memory
     for factor in (0.9, 1.5):
         monkeypatch.setattr(cost, "free_memory", lambda f=factor: int(f * needed))
         if factor < 1:
@@ -68,14 +70,17 @@ def test_the_estimate_of_memory_is_what_a_training_takes(tmp_path: Path, cache: 
 import re, sys
 from pathlib import Path
 from elman.config import Config
-from elman.models import language_run
+from elman.models import runs
+from elman.models.evaluation import evaluate_examples, mean_loss
+from elman.models.runs import RowSplit
+from elman.models.tasks import NetworkTask
 def taken():
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 def start(hidden, out):
     config = Config().with_options(hidden=hidden, recurrent_init="identity", steps=1, window=4, batch_size=16)
-    prepared = language_run.prepare(language_run.corpus_from("abcdefgh " * 200, config), config)
-    language_run.start(prepared, out=out)
-    return language_run.cost(prepared).memory
+    prepared = runs.text_setup(runs.open_text("abcdefgh " * 200, config), config)
+    runs.start(prepared, out=out)
+    return prepared.cost().memory
 start(8, Path(sys.argv[1]) / "small")
 before = taken()
 needed = start(1500, Path(sys.argv[1]) / "large")
@@ -124,7 +129,7 @@ def test_a_budget_in_seconds_holds_for_a_large_network(tmp_path: Path, cache: Pa
     assert done.returncode == 0
     config = json.loads((run / "config.json").read_text())
     assert config["steps"] <= 20
-    assert config["judged"] < 20_000
+    assert config["validation_size"] < 20_000
     assert "Note: --seconds leaves time to validate on" in done.stderr
     assert took < 100  # on a machine with other work to do
 
@@ -139,9 +144,8 @@ def test_a_run_that_is_judged_by_a_part_goes_on_being_judged_by_it(
         if isinstance(event, Stepped) and event.validation_loss is not None:
             losses.append(event.validation_loss)
 
-    module = language_run if task == "lm" else sequence_run
-    monkeypatch.setattr(module, "validation_seconds", lambda task: 10.0)  # ten times what is allowed
-    monkeypatch.setattr(module, "seconds_a_step", lambda *_: 0.1)
+    monkeypatch.setattr(NetworkTask, "validation_seconds", lambda task: 10.0)  # ten times what is allowed
+    monkeypatch.setattr(runs, "seconds_per_step", lambda *_: 0.1)
 
     def train() -> None:
         if task == "lm":
@@ -152,21 +156,20 @@ def test_a_run_that_is_judged_by_a_part_goes_on_being_judged_by_it(
 
     with pytest.warns(CostWarning, match="leaves time to validate on"):
         train()
-    judged = json.loads((run / "config.json").read_text())["judged"]
+    judged = json.loads((run / "config.json").read_text())["validation_size"]
     assert judged == (30 if task == "lm" else 20)
+    setup, fitted = runs.reopen(Run(run))[0], runs.load(run)[1]
+    assert setup.validation_size == judged
     if task == "lm":
-        assert len(language_run.reopen(Run(run))[0].judged) == judged
-        model = language_run.load(run)[1:3]
-        loss = language_run.mean_loss(*model, language_run.corpus_of(Run(run)).ids[-300:][:judged])
+        loss = mean_loss(fitted.network, fitted.parameters, setup.corpus.ids[-300:][:judged])
     else:
-        fitted = sequence_run.load(run)[1]
-        held = sequence_run.examples_of(Run(run)).split(0.5, sequence_run.generator(fitted.config.seed, "validation"))
-        loss = sequence_run.validation(fitted.network, fitted.parameters, held[1].take(np.arange(judged))).loss
+        held = RowSplit.draw(400, fitted.config).validation[:judged]
+        loss = evaluate_examples(fitted.network, fitted.parameters, setup.examples.take(held)).loss
     assert min(losses) == pytest.approx(loss, rel=1e-5)
     count = len(losses)
-    module.resume(run, budget_options={"steps": 10}, listeners=[listen])
+    runs.resume(run, budget_options={"steps": 10}, listeners=[listen])
     assert len(losses) > count
-    damaged = json.loads((run / "config.json").read_text()) | {"judged": "x"}
+    damaged = json.loads((run / "config.json").read_text()) | {"validation_size": "x"}
     (run / "config.json").write_text(json.dumps(damaged))
-    with pytest.raises(Exception, match="judged 'x'"):
-        module.resume(run)
+    with pytest.raises(Exception, match="validation_size 'x'"):
+        runs.resume(run)

@@ -21,7 +21,7 @@ from training_tools import SMALL, command, environment, new_trainer, start
 
 from elman.errors import CheckpointError, RunError, StorageError
 from elman.files import create, open_regular, read_regular, temporary_name
-from elman.models import language_run
+from elman.models import runs
 from elman.models.language_model import LanguageModel
 from elman.serve.metrics_stream import MetricsFollower
 from elman.training import Run
@@ -157,7 +157,7 @@ def test_resuming_does_not_truncate_what_the_metrics_are_linked_to(kind: str, ru
     (os.symlink if kind == "symbolic" else os.link)(diary, run / "metrics.jsonl")
     redo_manifest(run / "checkpoints" / "step-6", metrics_offset=0)
     with pytest.raises(StorageError, match="regular file" if kind == "symbolic" else "hard link"):
-        language_run.resume(run, budget_options={"steps": 9})
+        runs.resume(run, budget_options={"steps": 9})
     assert diary.read_text() == "years of work\n"
 
 
@@ -177,7 +177,7 @@ def test_checkpoints_behind_a_link_are_neither_used_nor_deleted(run: Path, good:
     shutil.rmtree(run / "checkpoints")
     (run / "checkpoints").symlink_to(theirs)
     with pytest.raises(CheckpointError, match="is a link"):
-        language_run.resume(run, budget_options={"steps": 9})
+        runs.resume(run, budget_options={"steps": 9})
     assert sorted(theirs.rglob("*")) == before
     (run / "checkpoints").unlink()
     (run / "checkpoints").mkdir()
@@ -219,7 +219,7 @@ def test_a_run_with_a_device_or_pipe_in_it_neither_hangs_nor_fills_the_memory(
 def test_a_run_whose_text_is_a_device_fills_no_disk(source: str, run: Path, tmp_path: Path, cache: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     config = json.loads((run / "config.json").read_bytes())
-    config["corpus"]["source"] = str(tmp_path / source)  # an absolute one stays as it is
+    config["data"]["source"] = str(tmp_path / source)  # an absolute one stays as it is
     (run / "config.json").write_text(json.dumps(config))
     done = elman("sample", run, "--length", "20", "--copies", cache=cache, TMPDIR=str(tmp_path))
     assert done.returncode == 2

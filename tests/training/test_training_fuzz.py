@@ -19,7 +19,7 @@ from training_tools import small_config, start
 from elman.config import from_json, to_json
 from elman.data import vocabulary_from_json
 from elman.errors import CheckpointError, ElmanError
-from elman.models import language_run
+from elman.models import runs
 from elman.models.language_model import LanguageModel
 from elman.training import Run, Trainer
 from elman.training.arrays import read_arrays, to_bytes
@@ -139,7 +139,7 @@ def test_config_file(value: st.DataObject, run: Path, good: Path) -> None:
         data = json.dumps(value.draw(mutated(json.loads(whole)))).encode()
     (run / "config.json").write_bytes(data)
     only_elman_errors(lambda: LanguageModel.load(run))
-    only_elman_errors(lambda: language_run.reopen(Run(run)))
+    only_elman_errors(lambda: runs.reopen(Run(run)))
 
 
 @fuzzed
@@ -189,10 +189,10 @@ def test_every_kind_of_number_that_safetensors_knows(dtype: str, tmp_path: Path)
 def trainer(good: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
     """Of the good run, ready to load a checkpoint."""
     config = small_config(steps=6, save_every=3)
-    prepared = language_run.prepare(language_run.corpus_from(TEXT, config), config)
+    prepared = runs.text_setup(runs.open_text(TEXT, config), config)
     copied = tmp_path_factory.mktemp("fuzzed") / "run"
     shutil.copytree(good, copied)
-    return Trainer(prepared.task(), config, steps=6, run=Run(copied))
+    return Trainer(prepared.new_task(prepared.new_model()), config.training, steps=6, run=Run(copied))
 
 
 @fuzzed

@@ -14,7 +14,7 @@ from training_tools import SMALL, Here, flags, small_config, start
 
 from elman import SequenceClassifier
 from elman.errors import RangeError, RunError, StorageError
-from elman.models import language_run, sequence_run
+from elman.models import runs, tasks
 from elman.network import Batch, HeadNetwork, Stack
 from elman.training import Run
 
@@ -39,16 +39,16 @@ def test_ids_out_of_range_never_reach_compiled_code(bad: int) -> None:
 
 def test_a_budget_in_seconds_does_not_count_the_first_step(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small_config(seconds=5, steps=None)
-    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
-    usual, calls = language_run.LanguageTask.add_gradients, []
+    prepared = runs.text_setup(runs.open_text(text, config), config)
+    usual, calls = tasks.TextTask.add_gradients, []
 
     def slow_at_first(self, gradients, step):
         calls.append(step)
         time.sleep(1.0 if len(calls) == 1 else 0.01)  # as if it had to compile
         return usual(self, gradients, step)
 
-    monkeypatch.setattr(language_run.LanguageTask, "add_gradients", slow_at_first)
-    assert 0.01 <= language_run.seconds_a_step(prepared, measured=0.3) < 0.5
+    monkeypatch.setattr(tasks.TextTask, "add_gradients", slow_at_first)
+    assert 0.01 <= runs.seconds_per_step(prepared, measured=0.3) < 0.5
 
 
 def test_a_run_that_appeared_meanwhile_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,14 +91,13 @@ def test_a_run_in_training_is_left_alone_by_whoever_wants_to_go_on_with_it(
     else:
         SequenceClassifier(hidden=4, steps=4).fit(["ab", "cd"] * 8, [0, 1] * 8, out=path)
     half = [".model.safetensors.123", ".config.json.123", "checkpoints/.step-8.123/state.json"]
-    go_on = language_run.resume if task == "lm" else sequence_run.resume
     with Run(path).lock():
         for name in half:  # as they are while the other process writes them
             (path / name).parent.mkdir(exist_ok=True)
             (path / name).write_bytes(b"half")
         before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
         with pytest.raises(RunError, match="another process"):
-            go_on(path, budget_options=budget)
+            runs.resume(path, budget_options=budget)
         Run(path).newest()  # reads and no more
         assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
     newest = Run.newest
@@ -109,7 +108,7 @@ def test_a_run_in_training_is_left_alone_by_whoever_wants_to_go_on_with_it(
         return newest(self)
 
     monkeypatch.setattr(Run, "newest", asked)  # what is read with the lock is not old
-    go_on(path, budget_options=budget | {"seconds": None})
+    runs.resume(path, budget_options=budget | {"seconds": None})
     assert not any((path / name).exists() for name in half)
 
 
@@ -141,4 +140,4 @@ def test_a_saved_model_says_that_it_cannot_go_on(text: Path, tmp_path: Path) -> 
 
     LanguageModel(hidden=4, batch_size=2, window=5, steps=2).fit(text).save(tmp_path / "saved")
     with pytest.raises(RunError, match="saved model, without checkpoints"):
-        language_run.resume(tmp_path / "saved")
+        runs.resume(tmp_path / "saved")

@@ -20,7 +20,7 @@ from training_tools import CASES, Killed, outcome, resume, rows, small_config, s
 
 from elman.data import open_corpus
 from elman.errors import CheckpointError, DivergenceError, RunError
-from elman.models import language_run
+from elman.models import runs
 from elman.training import Event, Finished, RolledBack, Run, Saved, Started, Stepped
 
 SYSTEM_CALLS = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir", "ftruncate")
@@ -155,7 +155,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_at_0(text: Path, tmp_pa
     assert len(rows(tmp_path / "run")) == 1
     assert not (tmp_path / "run" / "checkpoints").exists()
     with pytest.raises(RunError, match="no model yet"):
-        language_run.load(tmp_path / "run")
+        runs.load(tmp_path / "run")
     events: list[Event] = []
     resume(tmp_path / "run", [events.append])
     assert events[0] == Started(0, 24, events[0].parameters, tmp_path / "run")
@@ -250,11 +250,11 @@ def test_another_budget_goes_on_where_patience_had_ended_a_run(text: Path, tmp_p
 
 
 def test_more_epochs_and_more_seconds_go_on_too(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(language_run.seconds_a_step, "__defaults__", (0.05,))
+    monkeypatch.setattr(runs.seconds_per_step, "__defaults__", (0.05,))
     start(text, tmp_path / "run", steps=10)
     windows = 67
     assert resume(tmp_path / "run", epochs=0.3).finished.step == round(0.3 * windows)
-    monkeypatch.setattr(language_run, "seconds_a_step", lambda prepared: 0.01)
+    monkeypatch.setattr(runs, "seconds_per_step", lambda prepared: 0.01)
     assert resume(tmp_path / "run", seconds=0.05).finished.step == round(0.3 * windows) + 5
 
 
@@ -280,7 +280,7 @@ def test_standard_input_is_kept_as_ids_and_resumed_from_them(
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(small_text(6000).encode())))
         config = small_config(tokens=tokens, min_count=1)
         corpus = open_corpus("-", tokens=tokens, min_count=1)
-        language_run.start(language_run.prepare(corpus, config), out=out, listeners=listeners)
+        runs.start(runs.text_setup(corpus, config), out=out, listeners=listeners)
 
     piped(tmp_path / "whole")
     with pytest.raises(Killed):
@@ -289,7 +289,7 @@ def test_standard_input_is_kept_as_ids_and_resumed_from_them(
     resume(tmp_path / "run")
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
-    kept = tmp_path / "run" / "corpus.safetensors"
+    kept = tmp_path / "run" / "data.safetensors"
     data = bytearray(kept.read_bytes())
     data[-100], data[-101] = data[-101], data[-100]
     if data != kept.read_bytes():
@@ -327,7 +327,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, text: Path) -> None:
         {"steps": 0},
         {"steps": "3"},
         {"batch_size": 5},
-        {"corpus": None},
+        {"data": None},
     ):
         config.write_text(json.dumps(good | change))
         with pytest.raises(RunError):

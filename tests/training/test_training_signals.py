@@ -152,7 +152,7 @@ def test_an_interrupted_model_is_the_best_so_far() -> None:
     assert seen[-1].validation_loss > best
     held_out = text[-round(0.1 * len(text)) :]
     assert -model.score(held_out) == pytest.approx(best, rel=1e-3)
-    assert model.finished_.best_loss == best
+    assert model.fitted_.finished.best_loss == best
 
 
 def test_an_interrupted_fit_with_a_run_folder_can_be_resumed(text: Path, tmp_path: Path, cache: Path) -> None:

@@ -17,7 +17,7 @@ from training_tools import CASES, new_trainer, rows, small_config, small_text, s
 from elman.config import TrainingConfig
 from elman.errors import ArgumentError, DivergenceError
 from elman.maths.arrays import Array
-from elman.models import language_run
+from elman.models import runs
 from elman.models.language_model import LanguageModel
 from elman.network import Batch, Draw, Parameters
 from elman.training import Event, Failed, Finished, RolledBack, Saved, Started, Stepped, Trainer, Validation
@@ -33,7 +33,7 @@ class Descent:
 
     steps_per_epoch = 10.0
     tokens_per_step = 7
-    ignorance = 2.0
+    baseline_loss = 2.0
 
     def __init__(self, losses: Any = None, validations: Any = None) -> None:
         self.parameters = Parameters({"p": (1,)}, np.dtype(np.float64))
@@ -164,7 +164,7 @@ def test_steps_and_epochs_are_counted(text: Path, tmp_path: Path) -> None:
 def test_seconds_become_steps_before_the_first_one_and_then_it_is_as_with_steps(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(language_run.seconds_a_step, "__defaults__", (0.05,))
+    monkeypatch.setattr(runs.seconds_per_step, "__defaults__", (0.05,))
     seen: list[int] = []
 
     def listener(event: Event) -> None:
@@ -176,7 +176,7 @@ def test_seconds_become_steps_before_the_first_one_and_then_it_is_as_with_steps(
     with pytest.raises(KeyboardInterrupt):
         start(text, tmp_path / "a", [listener], steps=None, seconds=0.2)
     assert seen[0] > 1
-    finished = language_run.resume(tmp_path / "a").finished
+    finished = runs.resume(tmp_path / "a").finished
     assert finished.step == seen[0]
     start(text, tmp_path / "b", steps=seen[0])
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
@@ -228,7 +228,7 @@ def test_the_model_of_a_run_is_its_best_by_validation_and_not_its_last(text: Pat
         s for s, low in zip(held, so_far, strict=True) if held[s] == low
     ]
     model = LanguageModel.load(tmp_path / "run")
-    validation = language_run.reopen(Run(tmp_path / "run"))[0].split.validation
+    validation = runs.reopen(Run(tmp_path / "run"))[0].split.validation
     text_of = model.vocabulary_.decode(validation)
     assert model.evaluate(text_of).nats_per_token == held[best]
     assert np.array_equal(trained.parameters.buffer, model.parameters_.buffer)  # fit hands back the best, too

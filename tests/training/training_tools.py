@@ -13,7 +13,8 @@ from typing import Any
 
 from elman.config import Config
 from elman.files import cache_root
-from elman.models import language_run
+from elman.models import runs
+from elman.models.fitted import FittedModel
 from elman.training import Event, Trainer
 
 SENTENCE = """the state of a net is what it has read and a gradient goes back in time through every step of it, so that
@@ -74,18 +75,18 @@ Listeners = Sequence[Callable[[Event], None]]
 Here = Callable[..., subprocess.CompletedProcess[str]]  # the fixture elman_here: the command in this process
 
 
-def start(text: Path | str, out: Path | None, listeners: Listeners = (), **options: Any) -> language_run.Trained:
+def start(text: Path | str, out: Path | None, listeners: Listeners = (), **options: Any) -> FittedModel:
     config = small_config(**options)
-    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
-    return language_run.start(prepared, out=out, listeners=listeners)
+    prepared = runs.text_setup(runs.open_text(text, config), config)
+    return runs.start(prepared, out=out, listeners=listeners)
 
 
 def new_trainer(text: Path | str, listeners: Listeners = (), **options: Any) -> Trainer:
     """A trainer of a language model without a run folder."""
     config = small_config(**options)
-    prepared = language_run.prepare(language_run.corpus_from(text, config), config)
-    task = prepared.task()
-    return Trainer(task, config, steps=language_run.budget(prepared, task), listeners=listeners)
+    prepared = runs.text_setup(runs.open_text(text, config), config)
+    task = prepared.new_task(prepared.new_model())
+    return Trainer(task, config.training, steps=runs.step_budget(prepared, task), listeners=listeners)
 
 
 def rows(run: Path) -> list[dict[str, Any]]:
@@ -136,5 +137,5 @@ def elman(*words: str | Path, cache: Path, **options: Any) -> subprocess.Complet
     )
 
 
-def resume(run: Path, listeners: Listeners = (), **budget: Any) -> language_run.Trained:
-    return language_run.resume(run, budget_options=budget, listeners=listeners)
+def resume(run: Path, listeners: Listeners = (), **budget: Any) -> FittedModel:
+    return runs.resume(run, budget_options=budget, listeners=listeners)

@@ -34,7 +34,6 @@ class Card:
         console.print(f"Written: {' and '.join(map(str, written))}.", markup=False)
         if (self.run_folder / "checkpoints").is_dir():
             console.print("Before you give the folder away: checkpoints/ is needed only to train on.")
-        for name in ("corpus.safetensors", "examples.safetensors"):
-            if (self.run_folder / name).exists():
-                console.print(f"{name} is what it learned from: leave it out unless you may share it.")
+        if (self.run_folder / "data.safetensors").exists():
+            console.print("data.safetensors is what it learned from: leave it out unless you may share it.")
         return 0

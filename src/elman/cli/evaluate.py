@@ -35,8 +35,7 @@ class Evaluate:
     def run(self) -> int:
         from elman.data import open_corpus
         from elman.models import LanguageModel
-        from elman.models.evaluation import evaluation
-        from elman.models.language_run import config_of
+        from elman.models.evaluation import evaluate_text
         from elman.training.run import Run
 
         if (task := Run(self.run_folder).config.get("task")) in SEQUENCE_TASKS:
@@ -48,8 +47,7 @@ class Evaluate:
             return evaluate_sequences(self.run_folder, self.source, encoding=self.encoding, as_json=self.json)
         model = LanguageModel.load(self.run_folder)
         say_if_compiling("forward")
-        assert model.run_ is not None
-        data = config_of(model.run_).data
+        data = model.config_.data
         corpus = open_corpus(
             self.source,
             encoding=self.encoding or data.encoding,
@@ -58,7 +56,7 @@ class Evaluate:
             unknown=self.unknown or "error",
         )
         with console.rich.status(f"reading {len(corpus.ids):,} tokens"):
-            figures = evaluation(model.network_, model.parameters_, corpus.ids, corpus.characters)
+            figures = evaluate_text(model.network_, model.parameters_, corpus.ids, corpus.characters)
         if self.json:
             print(json.dumps({name: value if isfinite(value) else None for name, value in figures._asdict().items()}))
             return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from elman.errors import DataError
 
 if TYPE_CHECKING:
     from elman.data.labelled import Rows
-    from elman.models.metrics import Judged
+    from elman.models.evaluation import ClassScores
 
 MOST_CLASSES = 25  # of which a table is still read
 
@@ -21,11 +22,11 @@ def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json:
     from elman.data.labelled import FORMS, read_rows
     from elman.data.named import find_here
     from elman.data.targets import Numbers
+    from elman.models.evaluation import ClassScores, SequenceScores, evaluate_model
     from elman.models.loading import load_predictor
-    from elman.models.metrics import Judged, Told, as_facts, evaluate
 
     model = load_predictor(run)
-    numbers = isinstance(model.fitted_.terms.inputs, NumberInputs | Numbers)
+    numbers = isinstance(model.fitted_.spec.inputs, NumberInputs | Numbers)
     if model.task not in FORMS or numbers:
         what = f"{run} is a run to {model.task}{', from numbers' * numbers}"
         raise DataError(what, do="Measure it in Python: load_model(RUN).score(X, y).")
@@ -33,16 +34,16 @@ def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json:
     rows = read_rows(source, model.task, encoding=encoding or model.fitted_.config.encoding)
     _refuse_strangers(model, rows)
     with console.rich.status(f"judging {len(rows):,} examples"):
-        figures = evaluate(model, rows.left, rows.right)
+        figures = evaluate_model(model, rows.left, rows.right)
     if as_json:
-        write(json.dumps(as_facts(figures), ensure_ascii=False) + "\n")
+        write(json.dumps(asdict(figures), ensure_ascii=False) + "\n")
         return 0
-    if isinstance(figures, Judged):
+    if isinstance(figures, ClassScores):
         what = "tags" if model.task == "tag" else "examples"
         console.print(f"accuracy {figures.accuracy:.4f}, macro F1 {figures.macro_f1:.4f}; {figures.examples:,} {what}")
         if len(figures.classes) <= MOST_CLASSES:
             _table(figures)
-    elif isinstance(figures, Told):
+    elif isinstance(figures, SequenceScores):
         console.print(f"exact match {figures.exact_match:.4f}, token accuracy {figures.token_accuracy:.4f}, ", end="")
         console.print(f"edit distance {figures.edit_distance:.4f} a token; {figures.examples:,} examples")
     else:
@@ -57,7 +58,7 @@ def _refuse_strangers(model: Any, rows: Rows) -> None:
 
     if model.task == "translate":
         return
-    classes = model.classes_ if model.task != "generate" else model.fitted_.terms.inputs.classes
+    classes = model.classes_ if model.task != "generate" else model.fitted_.spec.inputs.classes
     known = set(classes.tolist())
     for right, place in zip(rows.right, rows.places, strict=True):
         for label in right if model.task == "tag" else [right]:
@@ -67,7 +68,7 @@ def _refuse_strangers(model: Any, rows: Rows) -> None:
                 raise DataError(place, expected=f"a {what} that was seen in training", got=repr(label), do=near)
 
 
-def _table(figures: Judged) -> None:
+def _table(figures: ClassScores) -> None:
     """The confusion matrix: rows are what it is, columns what was said."""
     import numpy as np
 

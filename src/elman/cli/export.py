@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 ENDINGS = {"onnx": ".onnx", "torch": ".safetensors", "html": ".html", "npz": ".npz"}
 
-OURS = ("config.json", "vocabulary.json", "model.safetensors", "metrics.jsonl", "corpus.safetensors")  # never replaced
+OURS = ("config.json", "vocabulary.json", "model.safetensors", "metrics.jsonl", "data.safetensors")  # never replaced
 
 
 @dataclass(frozen=True)

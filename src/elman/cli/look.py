@@ -85,7 +85,7 @@ class Look:
 
         if self.text is None:
             raise ArgumentError("elman look", expected="--text TEXT for this model", got="--file")
-        inputs = model.fitted_.terms.inputs
+        inputs = model.fitted_.spec.inputs
         if not isinstance(inputs, TokenInputs):
             raise ArgumentError(
                 "elman look", expected="a model of text", got="one of numbers", do="In Python: elman.look.attribution."

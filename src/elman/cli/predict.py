@@ -81,7 +81,7 @@ class Predict:
         source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
         whole = list(lines_of(source, self.encoding))
         lines = [(number, line.partition("\t")[0]) for number, line in whole]
-        if isinstance(model.fitted_.terms.inputs, NumberInputs | Numbers):
+        if isinstance(model.fitted_.spec.inputs, NumberInputs | Numbers):
             return [_numbers(f"{source}, line {number}", line) for number, line in lines if line.strip()]
         if model.task == "tag":
             blocks: list[list[str]] = [[]]
@@ -111,7 +111,7 @@ def _strangers(model: Any, items: list[Any]) -> str:
     from elman.data.inputs import TokenInputs
     from elman.data.symbols import UNKNOWN_ID, cut
 
-    inputs = model.fitted_.terms.inputs
+    inputs = model.fitted_.spec.inputs
     if not isinstance(inputs, TokenInputs):
         return ""
     strange: dict[str, None] = {}  # each once, in their order

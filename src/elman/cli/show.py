@@ -49,10 +49,10 @@ class Show:
 
 
 def _of_a_language_model(run: Run) -> dict[str, str]:
-    from elman.models.language_run import config_of, vocabulary_of
+    from elman.models.runs import read_config, read_spec
 
-    config, vocabulary = config_of(run), vocabulary_of(run)
-    training, corpus = config, run.config.get("corpus")
+    vocabulary, config = read_spec(run, "lm").vocabulary, read_config(run)
+    training, corpus = config, run.config.get("data")
     name, tokens = (corpus.get(fact) if isinstance(corpus, dict) else None for fact in ("name", "tokens"))
     read = f"{name}, {tokens:,}" if is_number(tokens) else "unknown,"
     return {
@@ -64,14 +64,14 @@ def _of_a_language_model(run: Run) -> dict[str, str]:
 
 
 def _of_sequences(run: Run) -> dict[str, str]:
-    from elman.models.sequence_run import config_of, terms_of
+    from elman.models.runs import read_config, read_spec
 
-    config, terms, data = config_of(run), terms_of(run), run.config.get("data")
+    spec, config, data = read_spec(run), read_config(run), run.config.get("data")
     name, examples = (data.get(fact) if isinstance(data, dict) else None for fact in ("name", "examples"))
     read = f"{name}, {examples:,}" if is_number(examples) else "unknown,"
     ways = ", both ways" if config.bidirectional else ""
     return {
-        "task": f"{terms.task}: {terms.inputs.width} inputs, {terms.targets.width} outputs",
+        "task": f"{spec.task}: {spec.n_inputs} inputs, {spec.n_outputs} outputs",
         "data": f"{read} examples",
         "network": f"{_network(config)}{ways}",
         "training": f"{_optimizer(config)}, batch {config.batch_size}, seed {config.seed}",

@@ -15,7 +15,7 @@ from elman.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
     from elman.data.labelled import Rows
-    from elman.models.language_run import Preparation
+    from elman.models.runs import TextSetup
     from elman.training.events import Listener
 
 
@@ -81,7 +81,7 @@ class Train:
         from elman.cli.progress import reading
         from elman.cli.summary import free_folder
         from elman.data import default_source, open_corpus
-        from elman.models import language_run
+        from elman.models import runs
         from elman.training.distributed import world
 
         if "-" in self.source and world().size > 1:
@@ -91,12 +91,12 @@ class Train:
         with reading() as progress:
             read = partial(open_corpus, source, **reading_options(config), progress=progress)
             corpus = world().in_turn(read)
-        prepared = language_run.prepare(corpus, config)
+        prepared = runs.text_setup(corpus, config)
         out = out or free_folder(Path("runs"), corpus.name)
         _describe_text(prepared, out)
 
         def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
-            return language_run.start(prepared, out=out, force=self.force, listeners=listeners, stopping=stopping)
+            return runs.start(prepared, out=out, force=self.force, listeners=listeners, stopping=stopping)
 
         return self._trained(out, "lm", train)
 
@@ -105,6 +105,7 @@ class Train:
         from elman.cli.summary import free_folder
         from elman.data.labelled import FORMS, read_rows
         from elman.data.named import find_here
+        from elman.models import runs
         from elman.models.loading import model_class
 
         if task not in FORMS:
@@ -127,9 +128,8 @@ class Train:
 
         def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
             source = {"name": name, "source": found, "examples": len(rows)}
-            model.fit(X, y, config=config, out=out, force=self.force, source=source,
-                      listeners=listeners, stopping=stopping)  # fmt: skip
-            return model.fitted_
+            setup = model.make_setup(X, y, config=config, source=source)
+            return runs.start(setup, out=out, force=self.force, listeners=listeners, stopping=stopping)
 
         return self._trained(out, task, train)
 
@@ -156,7 +156,7 @@ class Train:
 
     def _continue(self, path: Path) -> int:
         from elman.cli.console import errors
-        from elman.models import language_run, sequence_run
+        from elman.models import runs
         from elman.training.environment import resume_note
         from elman.training.run import Run
 
@@ -166,10 +166,9 @@ class Train:
             raise ArgumentError("--task", expected=f"{task}, as {path} has it", got=self.task)
         if note := resume_note(run.config.get("environment")):
             errors.print(note, markup=False, style="yellow")
-        resume = language_run.resume if task == "lm" or task not in OPTIONS["embedding"].tasks else sequence_run.resume
 
         def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
-            return resume(path, budget_options=self.options, listeners=listeners, stopping=stopping)
+            return runs.resume(path, budget_options=self.options, listeners=listeners, stopping=stopping)
 
         return self._trained(path, str(task), train)
 
@@ -251,7 +250,7 @@ def reading_options(config: Config) -> dict[str, Any]:
 # -- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _describe_text(prepared: Preparation, out: Path) -> None:
+def _describe_text(prepared: TextSetup, out: Path) -> None:
     from elman.cli.console import console
 
     corpus, split, config = prepared.corpus, prepared.split, prepared.config
@@ -262,8 +261,8 @@ def _describe_text(prepared: Preparation, out: Path) -> None:
     if len(split.test):
         parts += f", {len(split.test):,} to test"
     console.print(f"{corpus.name}: {len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
-    if len(prepared.judged) < len(split.validation):
-        console.print(f"Validation reads the first {len(prepared.judged):,} of them; elman eval reads all.")
+    if prepared.validation_size < len(split.validation):
+        console.print(f"Validation reads the first {prepared.validation_size:,} of them; elman eval reads all.")
     if prepared.batch < config.batch_size:
         console.print(f"The text is short: batch size {prepared.batch} instead of {config.batch_size}.")
     console.print(f"Network: {network_of(config)}. Run folder: {out}", markup=False)

@@ -14,8 +14,8 @@ from elman.errors import CheckpointError, ElmanError, RunError
 from elman.exchange.cells import unit_kind
 from elman.files import read_regular
 from elman.look.history import is_number, kept
-from elman.models import LanguageModel, language_run
-from elman.models.evaluation import evaluation
+from elman.models import LanguageModel, runs
+from elman.models.evaluation import evaluate_text
 from elman.training.arrays import read_arrays
 from elman.training.metrics import UNITS
 from elman.training.run import Run
@@ -167,7 +167,7 @@ def _front(name: str, run: Run, task: Task, unit: str, figures: list[Figures]) -
 
 def _record(run: Run) -> dict[str, Any]:
     """The description of the data in config.json."""
-    found = run.config.get("corpus") or run.config.get("data")
+    found = run.config.get("data")
     return found if isinstance(found, dict) else {}
 
 
@@ -263,16 +263,16 @@ def _config(run: Run) -> dict[str, Any]:
 def _language_figures(run: Run) -> list[Figures]:
     """Results on the held-out parts; empty if the text is missing."""
     try:
-        prepared = language_run.prepare(language_run.corpus_of(run), language_run.config_of(run))
+        setup = runs.open_text_setup(run)
     except (ElmanError, OSError):
         return []
-    _, network, parameters, _ = language_run.load(run.path)
-    corpus, found = prepared.corpus, []
-    for part, ids in (("validation", prepared.judged), ("test", prepared.split.test)):
+    _, fitted = runs.load(run.path, "lm")
+    corpus, found = setup.corpus, []
+    for part, ids in (("validation", setup.validation), ("test", setup.split.test)):
         if len(ids) < 2:
             continue
         characters = round(len(ids) * corpus.characters / len(corpus.ids))  # by the average of the whole text
-        e = evaluation(network, parameters, ids, characters)
+        e = evaluate_text(fitted.head_network, fitted.parameters, ids, characters)
         values = {
             "nats a token": e.nats_per_token,
             "bits a token": e.bits_per_token,

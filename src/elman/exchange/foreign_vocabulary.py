@@ -14,6 +14,7 @@ from elman.data import CharVocabulary, Vocabulary, vocabulary_from_json
 from elman.errors import ArgumentError, CheckpointError, VocabularyError
 from elman.exchange.model_file import PortableModel, checked_model
 from elman.maths.arrays import Array
+from elman.models.task_spec import TaskSpec
 
 
 def with_vocabulary(
@@ -35,7 +36,7 @@ def with_vocabulary(
     layers = sum(name.endswith("W_hh") for name in p)
     options = {"hidden": hidden, "layers": layers, "cell": cell, "activation": activation, "tokens": ours.kind}
     config = Config().with_options(**options)
-    return checked_model(path, p, config, ours)
+    return checked_model(path, p, config, TaskSpec.language_model(ours))
 
 
 def refuse_options(path: Path, **given: object) -> None:

@@ -15,7 +15,7 @@ from elman.errors import ElmanError
 from elman.exchange.cells import unit_kind
 from elman.exchange.model_file import ExportResult, refuse_existing, write_new
 from elman.exchange.quantize import Precision, store
-from elman.models import language_run
+from elman.models import runs
 from elman.models.evaluation import mean_loss
 from elman.network import HeadNetwork, Parameters
 from elman.training.run import Run
@@ -63,10 +63,11 @@ def export_html(
     """
     out = Path(out)
     refuse_existing(out, force=force)
-    opened, network, parameters, vocabulary = language_run.load(Path(run))
+    opened, fitted = runs.load(Path(run), "lm")
+    network, parameters, vocabulary = fitted.head_network, fitted.parameters, fitted.spec.vocabulary
     stored = store(parameters, precision)
     measured = _measure(opened, network, parameters, stored.parameters)
-    corpus = opened.config.get("corpus")
+    corpus = opened.config.get("data")
     name = corpus.get("name") if isinstance(corpus, dict) else None
     stack = network.stack
     facts = {
@@ -100,7 +101,7 @@ def export_html(
 
 def _measure(run: Run, network: HeadNetwork, original: Parameters, stored: Parameters) -> Measured:
     try:
-        ids = language_run.prepare(language_run.corpus_of(run), language_run.config_of(run)).judged
+        ids = runs.open_text_setup(run).validation
         before = mean_loss(network, original, ids)
         same = original.buffer.dtype == stored.buffer.dtype and (original.buffer == stored.buffer).all()
         return Measured(before, before if same else mean_loss(network, stored, ids))

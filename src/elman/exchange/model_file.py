@@ -9,18 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elman.config import Config, SequenceConfig, from_json, to_json
-from elman.data import Vocabulary, vocabulary_from_json
+from elman.config import Config, from_json, to_json
 from elman.errors import CheckpointError, RunError
 from elman.maths.arrays import Array
-from elman.models import language_run, sequence_run
-from elman.models.language_task import new_network
-from elman.models.sequence_run import Fitted
-from elman.models.task_spec import SHAPES, Terms
+from elman.models import runs
+from elman.models.fitted import FittedModel, build_network
+from elman.models.task_spec import TaskSpec
 from elman.network import Network, Parameters
-from elman.training.arrays import to_bytes
 from elman.training.run import Run
-from elman.training.storage import as_json, write_file
+from elman.training.storage import write_file
 
 KEY = "elman"  # the key of our metadata in a file
 FORMAT = 1
@@ -30,20 +27,20 @@ class PortableModel(NamedTuple):
     """A model of any task, independent of file formats."""
 
     parameters: Mapping[str, Array]
-    config: Config | SequenceConfig
-    terms: Vocabulary | Terms  # the meaning of its ids
+    config: Config
+    spec: TaskSpec  # the meaning of its inputs and outputs
 
     @property
     def task(self) -> str:
-        return self.terms.task if isinstance(self.terms, Terms) else "lm"
+        return self.spec.task
 
     @property
     def network(self) -> Network:
-        return build_network(self.config, self.terms)
+        return build_network(self.spec, self.config)
 
     def metadata(self) -> str:
         """Everything except the weights, as ASCII JSON."""
-        config, vocabulary = to_json(self.config), self.terms.to_json()
+        config, vocabulary = to_json(self.config), self.spec.to_json()
         return json.dumps({"format": FORMAT, "task": self.task, "config": config, "vocabulary": vocabulary})
 
     def to_float32(self) -> PortableModel:
@@ -70,22 +67,10 @@ class ExportResult(NamedTuple):
     description: str
 
 
-def build_network(config: Config | SequenceConfig, terms: Vocabulary | Terms) -> Network:
-    """The network with this config and these vocabularies."""
-    if isinstance(config, SequenceConfig) and isinstance(terms, Terms):
-        return sequence_run.new_shape(terms, config)
-    assert isinstance(config, Config)
-    assert isinstance(terms, Vocabulary)
-    return new_network(config, len(terms))
-
-
 def load_run(path: Path) -> PortableModel:
     """The best model of a run, whatever its task."""
-    if Run(path).config.get("task") in SHAPES:
-        _, fitted = sequence_run.load(path)
-        return PortableModel(fitted.parameters, fitted.config, fitted.terms)
-    run, _, parameters, vocabulary = language_run.load(path)
-    return PortableModel(parameters, language_run.config_of(run), vocabulary)
+    _, fitted = runs.load(path)
+    return PortableModel(fitted.parameters, fitted.config, fitted.spec)
 
 
 def save_run(model: PortableModel, path: Path, *, force: bool = False) -> Run:
@@ -94,14 +79,10 @@ def save_run(model: PortableModel, path: Path, *, force: bool = False) -> Run:
     parameters = Parameters(network.shapes, np.dtype(model.config.dtype))
     for name, array in model.parameters.items():
         parameters[name][...] = array
-    if isinstance(model.terms, Terms):
-        fitted = Fitted(model.terms, model.config, network, parameters)
-        return sequence_run.save(fitted, path, force=force)
-    files = {"vocabulary.json": as_json(model.terms.to_json()), "model.safetensors": to_bytes(parameters)}
-    return Run.create(path, language_run.config_json(model.config, None), files, force=force)
+    return runs.save(FittedModel(model.spec, model.config, network, parameters), path, force=force)
 
 
-def read_metadata(path: Path, text: str) -> tuple[Config | SequenceConfig, Vocabulary | Terms]:
+def read_metadata(path: Path, text: str) -> tuple[Config, TaskSpec]:
     """Config and vocabularies from the text of `PortableModel.metadata`; CheckpointError for anything else."""
     try:
         facts: Any = json.loads(text)
@@ -111,19 +92,12 @@ def read_metadata(path: Path, text: str) -> tuple[Config | SequenceConfig, Vocab
         got = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
         raise CheckpointError(f"{path}", expected=f"a model of format {FORMAT}", got=got)
     task, config, vocabulary = (facts.get(name) for name in ("task", "config", "vocabulary"))
-    if task == "lm":
-        return from_json(config), vocabulary_from_json(vocabulary)
-    terms = Terms.from_json(vocabulary)
-    if task != terms.task:
-        raise CheckpointError(f"{path}", expected=f"a model to {terms.task}", got=repr(task))
-    return from_json(config), terms
+    return from_json(config), TaskSpec.from_json(str(task), vocabulary)
 
 
-def checked_model(
-    path: Path, parameters: Mapping[str, Array], config: Config | SequenceConfig, terms: Vocabulary | Terms
-) -> PortableModel:
+def checked_model(path: Path, parameters: Mapping[str, Array], config: Config, spec: TaskSpec) -> PortableModel:
     """The model, if its parameters have the names and shapes of the network and are finite."""
-    expected = build_network(config, terms).shapes
+    expected = build_network(spec, config).shapes
     if odd := sorted(set(parameters) ^ set(expected)):
         raise CheckpointError(f"{path}", expected=f"{len(expected)} parameters", got=f"a difference in {odd[:6]}")
     for name, shape in expected.items():
@@ -135,7 +109,7 @@ def checked_model(
         if not np.isfinite(array).all():
             raise CheckpointError(f"{path}, {name}", expected="finite numbers", got="NaN or infinity")
     double = any(array.dtype == np.float64 for array in parameters.values())
-    return PortableModel(parameters, config.with_options(dtype="float64" if double else "float32"), terms)
+    return PortableModel(parameters, config.with_options(dtype="float64" if double else "float32"), spec)
 
 
 def refuse_existing(out: Path, *, force: bool) -> None:

@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import Config, SequenceConfig
+from elman.config import Config
 from elman.errors import CheckpointError
 from elman.exchange.cells import FORMATS, format_of, known_names
 from elman.exchange.foreign_vocabulary import refuse_options, with_vocabulary
-from elman.exchange.model_file import KEY, PortableModel, build_network, checked_model, read_metadata, save_run
+from elman.exchange.model_file import KEY, PortableModel, checked_model, read_metadata, save_run
 from elman.exchange.onnx_graph import require_onnx
 from elman.exchange.onnx_write import graphs
 from elman.maths.arrays import Array
 from elman.maths.cells import CELLS
-from elman.models.task_spec import Terms
+from elman.models.fitted import build_network
+from elman.models.task_spec import TaskSpec
 from elman.network import Network
 
 LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # which only move numbers
@@ -82,14 +83,14 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> PortableModel:
     if facts is None:
         return with_vocabulary(path, *reader.parameters(), vocabulary)
     refuse_options(path, vocabulary=vocabulary)
-    config, terms = read_metadata(path, facts)
-    if isinstance(terms, Terms):
-        return _sequence_model(path, [model, *(_load(other, onnx)[0] for other in others)], config, terms, onnx)
+    config, spec = read_metadata(path, facts)
+    if spec.task != "lm":
+        return _sequence_model(path, [model, *(_load(other, onnx)[0] for other in others)], config, spec, onnx)
     parameters, *found = reader.parameters()
     expected = [config.cell, config.activation]
     if found != expected:
         raise CheckpointError(f"{path} is damaged", expected=" with ".join(expected), got=" with ".join(found))
-    return checked_model(path, parameters, config, terms)
+    return checked_model(path, parameters, config, spec)
 
 
 def _files(path: Path) -> list[Path]:
@@ -102,17 +103,15 @@ def _files(path: Path) -> list[Path]:
     return [stem.with_suffix(f".{part}{path.suffix}") for part in ("encoder", "decoder")]
 
 
-def _sequence_model(
-    path: Path, models: list[Any], config: Config | SequenceConfig, terms: Terms, onnx: Any
-) -> PortableModel:
+def _sequence_model(path: Path, models: list[Any], config: Config, spec: TaskSpec, onnx: Any) -> PortableModel:
     """A model of sequences, which only Elman writes: its weights by name, in the graph that export_onnx writes."""
-    network = build_network(config, terms)
+    network = build_network(spec, config)
     weights = {weight.name: onnx.numpy_helper.to_array(weight) for m in models for weight in m.graph.initializer}
     try:
         parameters = _parameters(network, weights)
     except (KeyError, IndexError, ValueError):
         raise CheckpointError(f"{path} is damaged: weights are missing, or of another shape") from None
-    model = checked_model(path, parameters, config, terms)
+    model = checked_model(path, parameters, config, spec)
     expected = [onnx.load_from_string(graph.to_bytes({})).graph for graph in graphs(model).values()]
     if expected != [m.graph for m in models]:
         raise CheckpointError(f"{path}", expected="the operators that elman export writes", got="others")

@@ -22,7 +22,6 @@ from elman.exchange.model_file import KEY, ExportResult, PortableModel, load_run
 from elman.exchange.onnx_graph import Graph
 from elman.maths.arrays import Array
 from elman.maths.cells import Cell
-from elman.models.task_spec import Terms
 from elman.network import EncoderDecoder, HeadNetwork, Network, Stack
 from elman.training.storage import write_files
 
@@ -71,15 +70,15 @@ def export_onnx(run: str | Path, out: str | Path, *, force: bool = False) -> Exp
 
 def graphs(model: PortableModel) -> dict[str, Graph]:
     """The graph of a model, or its parts encoder and decoder."""
-    p, network, terms = model.parameters, model.network, model.terms
-    if isinstance(network, HeadNetwork) and isinstance(terms, Terms):
-        return {"": head_graph(network, p, scale=_scale(terms.inputs), target_scale=_scale(terms.targets))}
-    if isinstance(network, EncoderDecoder) and isinstance(terms, Terms):
+    p, network, spec = model.parameters, model.network, model.spec
+    if isinstance(network, HeadNetwork) and spec.task != "lm":
+        return {"": head_graph(network, p, scale=_scale(spec.inputs), target_scale=_scale(spec.targets))}
+    if isinstance(network, EncoderDecoder):
         start = start_graph(
             network,
             p,
-            labels=isinstance(terms.inputs, Labels),
-            scale=_scale(terms.inputs),
+            labels=isinstance(spec.inputs, Labels),
+            scale=_scale(spec.inputs),
             reverse=network.encoder is not None and model.config.options()["reverse_source"],
         )
         return {"encoder": start, "decoder": text_graph(network, p)}

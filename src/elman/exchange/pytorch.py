@@ -29,7 +29,6 @@ from elman.exchange.model_file import (
     KEY,
     ExportResult,
     PortableModel,
-    build_network,
     checked_model,
     load_run,
     read_metadata,
@@ -37,6 +36,7 @@ from elman.exchange.model_file import (
     write_new,
 )
 from elman.maths.arrays import Array
+from elman.models.fitted import build_network
 from elman.network import Network, Stack
 from elman.training.arrays import read_arrays
 
@@ -151,8 +151,8 @@ def read_torch(path: Path, *, activation: str | None = None, vocabulary: Path | 
         parameters, cell = from_other_module(path, state)
         return with_vocabulary(path, parameters, cell, activation or "tanh", vocabulary)
     refuse_options(path, activation=activation, vocabulary=vocabulary)
-    config, terms = read_metadata(path, facts)
-    return checked_model(path, from_torch(path, state, build_network(config, terms)), config, terms)
+    config, spec = read_metadata(path, facts)
+    return checked_model(path, from_torch(path, state, build_network(spec, config)), config, spec)
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Array], str | None]:

@@ -245,7 +245,7 @@ def _labels(model: Predictor, o: Array, picked: Array | None) -> tuple[Any, ...]
 
 
 def _tokens(model: Predictor, sequence: Any, T: int) -> tuple[str, ...]:
-    inputs = model._is_fitted().terms.inputs
+    inputs = model._is_fitted().spec.inputs
     if isinstance(inputs, NumberInputs):
         return tuple(f"step {t}" for t in range(T))
     assert isinstance(inputs, TokenInputs)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -24,11 +24,12 @@ from elman.data.examples import Examples
 from elman.data.inputs import few, form_of, number_sequences
 from elman.errors import ArgumentError, NotFiniteError
 from elman.maths.arrays import Array
-from elman.models import sequence_run
+from elman.models import runs
 from elman.models.class_weights import from_pairs, to_pairs
+from elman.models.fitted import FittedModel, new_model
 from elman.models.predictors import Predictor
-from elman.models.sequence_run import Fitted
-from elman.models.task_spec import Terms
+from elman.models.runs import ExampleSetup, RowSplit
+from elman.models.task_spec import TaskSpec
 from elman.training.events import Listener
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.trainer import Trainer
@@ -58,88 +59,138 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
-    def _learn(
+    def fit(
         self,
-        terms: Terms,
-        examples: Examples,
-        config: Config,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
         *,
         out: str | Path | None = None,
         force: bool = False,
-        source: dict[str, Any] | None = None,
         listeners: Sequence[Listener] = (),
-        stopping: Callable[[], bool] | None = None,  # None: Ctrl-C
     ) -> Self:
-        sequence_run.check_size(terms, config, examples)
-        fitted = sequence_run.new_fitted(terms, config)
-        fitted.told = self._told(config)
-        with stop_on_interrupt() if stopping is None else nullcontext(stopping) as asked:
-            sequence_run.start(
-                fitted, examples, out=Path(out) if out else None, force=force, source=source,
-                listeners=listeners, stopping=asked,
-            )  # fmt: skip
+        """Train from the beginning.
+
+        Parameters
+        ----------
+        X, y : see the class
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+        out : path, optional
+            A run folder to write; `elman train --resume` can continue it.
+        force : bool
+            Replace a run that exists at `out`.
+        listeners : sequence of callables
+            Called with every event of the training, see elman.training.events.
+        """
+        setup = self.make_setup(X, y, sample_weight)
+        with stop_on_interrupt() as stopping:
+            where = Path(out) if out else None
+            fitted = runs.start(setup, out=where, force=force, listeners=listeners, stopping=stopping)
         for name in ("_memory", "_steps", "_passes"):  # of partial_fit: this is a new beginning
             self.__dict__.pop(name, None)
         self._take(fitted)
-        if stopping is None and fitted.finished is not None:
+        if fitted.finished is not None:
             raise_if_interrupted(fitted.finished)
         return self
 
-    def _learn_more(self, terms: Terms, examples: Examples, config: Config) -> Self:
-        """One pass over the examples, from where the last one ended, at the full rate.
+    def make_setup(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        config: Config | None = None,
+        source: Mapping[str, Any] | None = None,
+    ) -> ExampleSetup:
+        """The examples, encoded and split: what fit trains on, with a config other than the arguments if one is given.
+
+        The split is drawn first: vocabularies, scales and class weights come from the training rows alone.
+        """
+        config = config or self._config()
+        X, y = self._checked(X, y)
+        split = RowSplit.draw(len(y), config)
+        spec = self._spec(X, y, config, split.train)
+        examples = self._examples(spec, config, X, y, sample_weight, split.train)
+        return ExampleSetup(spec, config, examples, split, source or {}, self._estimator_params(config))
+
+    @abstractmethod
+    def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
+        """Sequences and targets in a form that can be encoded."""
+
+    @abstractmethod
+    def _spec(self, X: Any, y: Any, config: Config, rows: Array, classes: Any = None) -> TaskSpec:
+        """Vocabularies and scales, learned from these rows."""
+
+    @abstractmethod
+    def _examples(self, spec: TaskSpec, config: Config, X: Any, y: Any, sample_weight: Any, rows: Array) -> Examples:
+        """The examples, encoded; class weights are balanced over these rows."""
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """One more pass, over these examples, from where the last one ended, at the full rate.
 
         The optimizer's memory is not saved: after a load, as after a fit, it begins with none; n_iter_ counts on.
         """
-        if not hasattr(self, "fitted_"):
-            self._take(sequence_run.new_fitted(terms, config))
-        fitted = self.fitted_
-        fitted.config = self._config_now(config)
-        fitted.told = self._told(fitted.config)
-        task = sequence_run.new_task(fitted, examples)
-        trainer = Trainer(task, fitted.config.training, steps=0)
-        optimizer = fitted.config.training.optimizer
-        same = hasattr(self, "_memory") and self._memory[0] == optimizer
-        taken = fitted.before if same else fitted.steps  # which the trainer does not count
+        first = not hasattr(self, "fitted_")
+        X, y = self._checked(X, y, reset=first)
+        config, split = self._config(), RowSplit.all_train(len(y))
+        if first:
+            spec = self._spec(X, y, config, split.train, classes)
+        else:
+            spec, now = self._is_fitted().spec, self._config_now(config)
+            if classes is not None:
+                _same_classes(classes, self.classes_)
+        examples = self._examples(spec, config if first else now, X, y, sample_weight, split.train)
+        if first:
+            self._take(new_model(spec, config))
+            now = self._config_now(config)
+        fitted, training = self.fitted_, now
+        fitted.config, fitted.estimator_params = now, self._estimator_params(now)
+        task = ExampleSetup(spec, now, examples, split).new_task(fitted)
+        trainer = Trainer(task, training, steps=0)
+        same = hasattr(self, "_memory") and self._memory[0] == training.optimizer
+        taken = fitted.steps_before if same else fitted.steps  # which the trainer does not count
         if same:  # another one begins with no memory, at its first step
             trainer.state.memory, trainer.state.progress.step = self._memory[1], self._steps
-            task.numbered = self._steps * fitted.config.training.accumulate
+            task.batches_before = self._steps * training.accumulate
         task.passes = getattr(self, "_passes", 0)
         trainer.steps = trainer.state.progress.step + math.ceil(task.steps_per_epoch)
-        fitted.before, fitted.finished = taken, trainer.train()
-        self._memory = optimizer, trainer.state.memory
+        fitted.steps_before, fitted.finished = taken, trainer.train()
+        self._memory = training.optimizer, trainer.state.memory
         self._steps, self._passes = trainer.state.progress.step, task.passes + 1
         return self._take(fitted)
 
     def _config_now(self, config: Config) -> Config:
         """Of one more pass: what set_params has changed since the first one counts, unless the model is made of it."""
-        before, now = self.fitted_.config.options(), config.options()
+        known = self.fitted_.config
+        before, now = known.options(), config.options()
         own = [name for name in now if name in self.defaults()]
         for name in own:
             if now[name] != before[name] and name in FIXED:
                 expected = f"{before[name]!r}, as when learning began"
                 raise ArgumentError(name, expected=expected, got=repr(now[name]), do="fit begins anew.")
         seed = now["seed"] if is_whole(self.random_state) else before["seed"]
-        return self.fitted_.config.with_options(**{name: now[name] for name in own} | PASS, seed=seed)
+        return known.with_options(**{name: now[name] for name in own} | PASS, seed=seed)
 
-    def _told(self, config: Config) -> dict[str, Any]:
+    def _estimator_params(self, config: Config) -> dict[str, Any]:
         """What the config does not say of the arguments, as JSON can keep it."""
         given, said = {name: getattr(self, name) for name in OVERRULED}, config.options()
-        told = {name: np.asarray(value).item() for name, value in given.items() if value != said[name]}
+        params = {name: np.asarray(value).item() for name, value in given.items() if value != said[name]}
         if self.random_state is None or is_whole(self.random_state):
-            told["random_state"] = None if self.random_state is None else int(self.random_state)
+            params["random_state"] = None if self.random_state is None else int(self.random_state)
         if "class_weight" in self.defaults():
-            told["class_weight"] = to_pairs(self.class_weight)
-        return told
+            params["class_weight"] = to_pairs(self.class_weight)
+        return params
 
-    def _take(self, fitted: Fitted) -> Self:
+    def _take(self, fitted: FittedModel) -> Self:
         self.n_iter_ = fitted.steps
         return super()._take(fitted)
 
     # -- using --------------------------------------------------------------------------------------------------------
 
-    def _is_fitted(self) -> Fitted:
+    def _is_fitted(self) -> FittedModel:
         check_is_fitted(self, "fitted_")
-        fitted: Fitted = self.fitted_
+        fitted: FittedModel = self.fitted_
         return fitted
 
     def _sequences(self, X: Any, *, reset: bool) -> Any:
@@ -171,18 +222,18 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write a run folder: enough to load, use and export, without the optimizer's memory. Nothing is pickled."""
-        return sequence_run.save(self._is_fitted(), Path(path), force=force).path
+        return runs.save(self._is_fitted(), Path(path), force=force).path
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The best model of a run, or a saved one."""
-        run, fitted = cls._found(path)
+        run, fitted = runs.load(Path(path), cls.task)
         known = {name: value for name, value in fitted.config.options().items() if name in cls.defaults()}
-        told = {"random_state": fitted.config.training.seed} | fitted.told
+        params = {"random_state": fitted.config.seed} | fitted.estimator_params
         if "class_weight" in cls.defaults():
-            known["class_weight"] = from_pairs(told.get("class_weight"))
-        known |= {name: told[name] for name in OVERRULED if name in told}
-        model = cls(**known, random_state=told["random_state"])
+            known["class_weight"] = from_pairs(params.get("class_weight"))
+        known |= {name: params[name] for name in OVERRULED if name in params}
+        model = cls(**known, random_state=params["random_state"])
         model._take(fitted)
         model.run_ = run
         return model
@@ -207,8 +258,8 @@ def no_targets(what: str) -> ArgumentError:
     return ArgumentError(f"y should be {what}: learning requires y to be passed, but the target y is None")
 
 
-def same_classes(classes: Any, known: Array) -> None:
+def _same_classes(classes: Any, known: Array) -> None:
     """Later calls of partial_fit may name them again, but no others."""
-    if classes is not None and np.unique(classes).tolist() != known.tolist():
+    if np.unique(classes).tolist() != known.tolist():
         expected = f"{few(known.tolist())}, as when learning began"
         raise ArgumentError("classes", expected=expected, got=few(classes), do="fit begins anew.")

@@ -1,42 +1,59 @@
-"""How good a language model is: defined once, for validation, `elman eval` and score alike.
+"""How good a model is: defined once, for validation during training, `elman eval` and score alike.
 
 A text is read as one lane from a zero state; every token but the first is predicted; losses are averaged over them.
+Several ranks read a text together: each reads its part from a zero state, then again from the state with which the
+rank before it ended, until its state is the one that it had at this place before. Networks forget: after a few hundred
+tokens a state does not depend on the initial one, so usually one chunk is read twice. A network that does not forget is
+read part by part, in as many rounds as there are ranks, which takes as long as reading it alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from elman.data.examples import Examples
+from elman.data.symbols import Symbols, cut
+from elman.data.targets import Labels
 from elman.errors import DataError
 from elman.kernels import surprise
 from elman.maths.arrays import Array
-from elman.network import HeadNetwork, PackedNetwork, Parameters, check_ids
+from elman.models.batches import rows_by_length, to_batch, unweighted
+from elman.network import HeadNetwork, Network, PackedNetwork, Parameters, check_ids
+from elman.training.distributed import World
+from elman.training.task import Validation
 
 CHUNK = 1024  # tokens; only speed and memory depend on it
+SAME = 256  # times the distance of two neighboring floats: what rounding leaves between two states that have met
+
+
+# -- a text -----------------------------------------------------------------------------------------------------------
 
 
 class Evaluation(NamedTuple):
+    """How well a language model predicts a text."""
+
     nats_per_token: float
     bits_per_token: float
     bits_per_character: float
     perplexity: float
-    tokens: int  # predicted ones
+    tokens: int  # that were predicted
 
 
 def token_losses(network: HeadNetwork, p: Parameters, ids: Array) -> Iterator[Array]:
     """-log y_hat of each token but the first, in nats, chunk by chunk."""
     packed, state = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)
     for start in range(0, len(ids) - 1, CHUNK):
-        losses, state = chunk_losses(network, packed, ids[start : start + CHUNK + 1], state)
+        losses, state = _chunk_losses(network, packed, ids[start : start + CHUNK + 1], state)
         yield losses
 
 
-def chunk_losses(network: HeadNetwork, packed: PackedNetwork, ids: Array, state: Array) -> tuple[Array, Array]:
-    """The same of one chunk, from this state on, and the state after it."""
+def _chunk_losses(network: HeadNetwork, packed: PackedNetwork, ids: Array, state: Array) -> tuple[Array, Array]:
+    """The losses of one chunk read from this state, and the state after it."""
     ids = np.asarray(ids, np.int64)
     check_ids("ids", ids[1:], network.outputs)
     o, state = network.read(packed, ids[:-1, np.newaxis], state)  # (T, 1, Y)
@@ -44,15 +61,137 @@ def chunk_losses(network: HeadNetwork, packed: PackedNetwork, ids: Array, state:
 
 
 def mean_loss(network: HeadNetwork, p: Parameters, ids: Array) -> float:
-    """Nats a token."""
+    """Nats per token."""
     if len(ids) < 2:
         raise DataError("the text", expected="at least two tokens: the first one is not predicted", got=len(ids))
     return sum(float(losses.sum()) for losses in token_losses(network, p, ids)) / (len(ids) - 1)
 
 
-def evaluation(network: HeadNetwork, p: Parameters, ids: Array, characters: int) -> Evaluation:
-    """All the usual figures; characters is the number that the ids stand for."""
+def evaluate_text(network: HeadNetwork, p: Parameters, ids: Array, characters: int) -> Evaluation:
+    """All the usual figures; `characters` is the number of characters that the ids stand for."""
     nats = mean_loss(network, p, ids)
     bits = nats / math.log(2)
     perplexity = math.exp(nats) if nats < 700 else math.inf
     return Evaluation(nats, bits, bits * (len(ids) / max(characters, 1)), perplexity, len(ids) - 1)
+
+
+def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: World) -> float:
+    """Nats per token, read by all ranks together; the sum is taken in the order of the text."""
+    chunks = -(-(len(ids) - 1) // CHUNK)
+    part = world.share(chunks)
+    readers = [rank for rank in range(world.rank) if world.share(chunks, rank).stop > world.share(chunks, rank).start]
+    packed, zero = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)  # (L, P, 1, H)
+    begins: dict[int, Array] = {}
+    sums: dict[int, float] = {}
+    begin, end = zero, zero
+    ends: Array | None = None
+    for _ in range(world.size + 1):
+        state = begin
+        for chunk in range(part.start, part.stop):
+            if chunk in begins and _same(state, begins[chunk]):
+                break
+            begins[chunk] = state
+            start = chunk * CHUNK
+            losses, state = _chunk_losses(network, packed, ids[start : start + CHUNK + 1], state)
+            sums[chunk] = float(losses.sum())
+        else:
+            end = state
+        before, ends = ends, world.joined(end[np.newaxis])  # (ranks, L, P, 1, H)
+        if before is not None and _same(ends, before):
+            break
+        begin = ends[readers[-1]] if readers else zero
+    total = world.joined(np.array([sums[chunk] for chunk in sorted(sums)]))
+    return float(sum(total.tolist())) / (len(ids) - 1)
+
+
+def _same(a: Array, b: Array) -> bool:
+    return np.allclose(a, b, rtol=0, atol=SAME * np.finfo(a.dtype).eps, equal_nan=True)
+
+
+# -- examples ---------------------------------------------------------------------------------------------------------
+
+
+def evaluate_examples(network: Network, p: Parameters, examples: Examples) -> Validation:
+    """The weighted mean loss; for classes and tags also the accuracy, without weights."""
+    total = units = right = count = 0.0
+    packed = network.pack(p)
+    for rows in rows_by_length(examples):
+        batch = to_batch(examples, rows, p.buffer.dtype)
+        loss, found = network.evaluate(packed, batch)
+        total, right = total + loss, right + found
+        units, count = units + network.units(batch), count + network.units(unweighted(batch))
+    labels = isinstance(network, HeadNetwork) and network.loss_name == "cross_entropy"
+    return Validation(total / max(units, 1e-30), right / max(count, 1) if labels else None)
+
+
+@dataclass(frozen=True)
+class ClassScores:
+    """How well classes or tags are predicted: one for each example, or for each step."""
+
+    examples: int
+    accuracy: float
+    macro_f1: float
+    classes: list[Any]
+    confusion: list[list[int]]  # rows: the true class, columns: the predicted one
+
+
+@dataclass(frozen=True)
+class SequenceScores:
+    """How well sequences are predicted."""
+
+    examples: int
+    exact_match: float  # share of sequences that are right from beginning to end
+    token_accuracy: float  # share of positions with the same token
+    edit_distance: float  # insertions, deletions and substitutions per token of the targets
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """How likely a generator finds sequences."""
+
+    examples: int
+    nats_per_token: float
+    perplexity: float
+
+
+def class_scores(targets: Sequence[Any], predicted: Sequence[Any], classes: Array) -> ClassScores:
+    labels = Labels(classes)
+    n = np.zeros((len(classes), len(classes)), np.int64)
+    np.add.at(n, (labels.encode(targets), labels.encode(predicted)), 1)
+    right, either = n.diagonal(), n.sum(axis=0) + n.sum(axis=1)
+    f1 = 2 * right[either > 0] / either[either > 0]  # of each class that is a target or a prediction
+    return ClassScores(len(targets), float(right.sum() / n.sum()), float(f1.mean()), classes.tolist(), n.tolist())
+
+
+def sequence_scores(targets: Sequence[Any], predicted: Sequence[Any], symbols: Symbols) -> SequenceScores:
+    pairs = [(cut(y, symbols.kind), cut(p, symbols.kind)) for y, p in zip(targets, predicted, strict=True)]
+    positions = sum(max(len(y), len(p)) for y, p in pairs)
+    same = sum(a == b for y, p in pairs for a, b in zip(y, p, strict=False))
+    edits = sum(edit_distance(y, p) for y, p in pairs)
+    tokens = sum(len(y) for y, _ in pairs)
+    exact = float(np.mean([y == p for y, p in pairs]))
+    return SequenceScores(len(pairs), exact, same / max(positions, 1), edits / max(tokens, 1))
+
+
+def edit_distance(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """The smallest number of insertions, deletions and substitutions that turn a into b."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        above, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            above, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, above + (x != y))
+    return row[-1]
+
+
+def evaluate_model(model: Any, left: list[Any], right: list[Any]) -> ClassScores | SequenceScores | Likelihood:
+    """A model on examples as a file has them: texts and labels, tokens and tags, sources and targets."""
+    task = model.task
+    if task == "generate":
+        nats = model.nats(right, left)
+        return Likelihood(len(left), nats, float(np.exp(nats)))
+    predicted = model.predict(left)
+    if task == "translate":
+        return sequence_scores(right, predicted, model.symbols_)
+    if task == "tag":
+        right, predicted = ([tag for tags in part for tag in tags] for part in (right, predicted))
+    return class_scores(right, predicted, model.classes_)

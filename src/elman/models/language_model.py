@@ -6,29 +6,27 @@ import inspect
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from elman.config import resolve, suggestion
+from elman.config import Config, resolve, suggestion
 from elman.data import Vocabulary
 from elman.data.words import words_of
 from elman.errors import NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.models import language_run
-from elman.models.beam import likeliest_text
-from elman.models.evaluation import Evaluation, evaluation, token_losses
+from elman.models import runs
+from elman.models.evaluation import Evaluation, evaluate_text, token_losses
+from elman.models.fitted import FittedModel
 from elman.models.memorization import CopyReport, copy_report
-from elman.models.sampling import Sampling, Writer
+from elman.models.sampling import Sampling, TextSampler
 from elman.models.signatures import LanguageModelOptions
 from elman.network import HeadNetwork, Parameters
-from elman.training.arrays import to_bytes
-from elman.training.events import Finished, Listener
+from elman.training.events import Listener
 from elman.training.progress_line import ProgressLine
 from elman.training.run import Run
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
-from elman.training.storage import as_json
 
 
 class LanguageModel(LanguageModelOptions):
@@ -85,30 +83,51 @@ class LanguageModel(LanguageModelOptions):
         config = resolve("lm", self.get_params())
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
-            corpus = language_run.corpus_from(text, config, **reading)
-            prepared = language_run.prepare(corpus, config)
+            corpus = runs.open_text(text, config, **reading)
+            setup = runs.text_setup(corpus, config)
             heard = [line] if listeners is None else listeners
             with stop_on_interrupt() as stopping:
                 where = Path(out) if out else None
-                trained = language_run.start(prepared, out=where, listeners=heard, stopping=stopping)
-        self._take(trained.network, trained.parameters, trained.vocabulary, trained.finished)
-        self.config_, self.corpus_, self.run_ = config, corpus, None
-        raise_if_interrupted(trained.finished)
+                fitted = runs.start(setup, out=where, listeners=heard, stopping=stopping)
+        self._take(fitted)
+        self.corpus_, self.run_ = corpus, None
+        assert fitted.finished is not None
+        raise_if_interrupted(fitted.finished)
         return self
 
-    def _take(
-        self, network: HeadNetwork, parameters: Parameters, vocabulary: Vocabulary, finished: Finished | None
-    ) -> None:
-        self.network_, self.parameters_, self.vocabulary_, self.finished_ = network, parameters, vocabulary, finished
-        self._writer = Writer(network, parameters, vocabulary)
-
     @property
-    def writer(self) -> Writer:
-        if not hasattr(self, "_writer"):
+    def _fitted(self) -> FittedModel:
+        if not hasattr(self, "fitted_"):
             raise NotFittedError(
                 "This LanguageModel is not fitted yet", do="Call fit(text), or LanguageModel.load(path)."
             )
-        return self._writer
+        return self.fitted_
+
+    def _take(self, fitted: FittedModel) -> Self:
+        self.fitted_ = fitted
+        return self
+
+    @property
+    def writer(self) -> TextSampler:
+        fitted = self._fitted
+        return TextSampler(fitted.head_network, fitted.parameters, fitted.spec.vocabulary)
+
+    @property
+    def network_(self) -> HeadNetwork:
+        return self._fitted.head_network
+
+    @property
+    def parameters_(self) -> Parameters:
+        return self._fitted.parameters
+
+    @property
+    def vocabulary_(self) -> Vocabulary:
+        return self._fitted.spec.vocabulary
+
+    @property
+    def config_(self) -> Config:
+        """All options, as the model was trained."""
+        return self._fitted.config
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -132,7 +151,7 @@ class LanguageModel(LanguageModelOptions):
     ) -> str:
         """The prompt and `length` tokens after it; sample number `index` of those that this seed gives."""
         if beam is not None:
-            return likeliest_text(self.writer, prompt, width=beam, length=length, stop=stop, unknown=unknown, seed=seed)
+            return self.writer.likeliest(prompt, width=beam, length=length, stop=stop, unknown=unknown, seed=seed)
         how = Sampling(temperature, top_k, top_p)
         return self.writer.write(prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown)
 
@@ -154,10 +173,10 @@ class LanguageModel(LanguageModelOptions):
         """How much of a sample stands verbatim in the training text."""
         vocabulary, corpus = self.writer.vocabulary, getattr(self, "corpus_", None)
         if corpus is None and self.run_ is not None:
-            corpus = self.corpus_ = language_run.corpus_of(self.run_)
+            corpus = self.corpus_ = runs.read_corpus(self.run_)
         if corpus is None:
             raise RunError("The training text is not known", do="Fit the model, or load a run that has it.")
-        data = self.config_.data
+        data = self.config_
         return copy_report(sample, vocabulary, corpus.split(data.validation_fraction, data.test_fraction).train)
 
     # -- judging ------------------------------------------------------------------------------------------------------
@@ -170,8 +189,8 @@ class LanguageModel(LanguageModelOptions):
         """Nats and bits a token, bits a character, perplexity."""
         writer = self.writer
         options = {"vocabulary": self.vocabulary_, "unknown": unknown}
-        corpus = language_run.corpus_from(text, self.config_, **options)
-        return evaluation(writer.network, writer.parameters, corpus.ids, corpus.characters)
+        corpus = runs.open_text(text, self.config_, **options)
+        return evaluate_text(writer.network, writer.parameters, corpus.ids, corpus.characters)
 
     def surprise(self, text: str) -> Array:
         """-log probability of each character in nats; NaN for the first token, which nothing predicts.
@@ -192,22 +211,17 @@ class LanguageModel(LanguageModelOptions):
 
     def save(self, path: str | Path, *, force: bool = False) -> Run:
         """Write a run folder without its checkpoints: enough to load, sample, evaluate and export."""
-        writer = self.writer
-        config = language_run.config_json(self.config_, getattr(self, "corpus_", None))
-        if config["corpus"] is None and self.run_ is not None:
-            config["corpus"] = self.run_.config.get("corpus")
-        files = {
-            "vocabulary.json": as_json(writer.vocabulary.to_json()),
-            "model.safetensors": to_bytes(writer.parameters),
-        }
-        return Run.create(Path(path), config, files, force=force)
+        corpus = getattr(self, "corpus_", None)
+        data = None if self.run_ is None else self.run_.config.get("data")
+        if corpus is not None:
+            data = runs.corpus_record(corpus)
+        return runs.save(self._fitted, Path(path), data, force=force)
 
     @classmethod
     def load(cls, path: str | Path) -> LanguageModel:
         """The best model of a run, or a saved one."""
-        run, network, parameters, vocabulary = language_run.load(Path(path))
-        config = language_run.config_of(run)
-        model = cls(**{name: value for name, value in config.options().items() if name in cls._defaults()})
-        model._take(network, parameters, vocabulary, None)
-        model.config_, model.run_ = config, run
+        run, fitted = runs.load(Path(path), "lm")
+        known = cls._defaults()
+        model = cls(**{name: value for name, value in fitted.config.options().items() if name in known})._take(fitted)
+        model.run_ = run
         return model

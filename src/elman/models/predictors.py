@@ -12,23 +12,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from elman.config import SequenceConfig
+from elman.config import Config
 from elman.data.examples import Examples
 from elman.data.inputs import form_of, number_sequences
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
 from elman.data.targets import Labels, Numbers, Written
-from elman.errors import ArgumentError, NotFiniteError, RunError, ShapeError
+from elman.errors import ArgumentError, NotFiniteError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.models import sequence_run
+from elman.models import runs
+from elman.models.batches import rows_by_length
 from elman.models.class_weights import as_weights
-from elman.models.decoding import Decoder, beam_search
-from elman.models.generator_sample import UNKNOWN, limit_of
-from elman.models.sampling import Sampling, check_beam
-from elman.models.sequence_run import Fitted
-from elman.models.sequence_task import by_length, mean_loss
-from elman.models.task_spec import Terms
+from elman.models.evaluation import evaluate_examples
+from elman.models.fitted import FittedModel
+from elman.models.sampling import UNKNOWN, Decoder, Sampling, beam_search, check_beam, max_length
+from elman.models.task_spec import TaskSpec
 from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Stack
 from elman.training.run import Run
 from elman.training.task import generator
@@ -36,29 +35,22 @@ from elman.training.task import generator
 
 class Predictor:
     task: ClassVar[str]
-    fitted_: Fitted
+    fitted_: FittedModel
     run_: Run | None = None  # where it was loaded from
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """The best model of a run, or a saved one."""
-        run, fitted = cls._found(path)
+        run, fitted = runs.load(Path(path), cls.task)
         model = cls()._take(fitted)
         model.run_ = run
         return model
 
-    @classmethod
-    def _found(cls, path: str | Path) -> tuple[Run, Fitted]:
-        run, fitted = sequence_run.load(Path(path))
-        if fitted.terms.task != cls.task:
-            raise RunError(f"{run.path}", expected=f"a model to {cls.task}", got=f"one to {fitted.terms.task}")
-        return run, fitted
-
-    def _take(self, fitted: Fitted) -> Self:
+    def _take(self, fitted: FittedModel) -> Self:
         self.fitted_ = fitted
         return self
 
-    def _is_fitted(self) -> Fitted:
+    def _is_fitted(self) -> FittedModel:
         return self.fitted_
 
     def _sequences(self, X: Any, *, reset: bool) -> Any:
@@ -66,8 +58,7 @@ class Predictor:
         return number_sequences(X) if len(X) and form_of(X) == "numbers" else X
 
     def _encoded(self, X: Any) -> Ragged:
-        inputs = self._is_fitted().terms.inputs
-        encoded = inputs.encode(self._sequences(X, reset=False))
+        encoded = self._is_fitted().spec.encode_inputs(self._sequences(X, reset=False))
         assert isinstance(encoded, Ragged)
         return encoded
 
@@ -76,7 +67,7 @@ class Predictor:
         dtype = self._is_fitted().parameters.buffer.dtype
         found: list[Array] = [np.empty(0)] * len(x)
         nothing = np.zeros(len(x))
-        for rows in by_length(Examples(x, nothing, nothing)):
+        for rows in rows_by_length(Examples(x, nothing, nothing)):
             padded = x.padded(rows)
             padded = padded.astype(dtype if padded.dtype.kind == "f" else np.int64)
             with np.errstate(over="ignore", invalid="ignore"):  # an error says it
@@ -120,9 +111,9 @@ class Predictor:
 class Labelled(Predictor):
     classes_: Array
 
-    def _take(self, fitted: Fitted) -> Self:
-        assert isinstance(fitted.terms.targets, Labels)
-        self.classes_ = fitted.terms.targets.classes
+    def _take(self, fitted: FittedModel) -> Self:
+        assert isinstance(fitted.spec.targets, Labels)
+        self.classes_ = fitted.spec.targets.classes
         return super()._take(fitted)
 
 
@@ -133,8 +124,7 @@ class OneAnswer(Predictor):
     def _outputs(self, X: Any) -> Array:
         """(n, Y)"""
         fitted = self._is_fitted()
-        network = fitted.network
-        assert isinstance(network, HeadNetwork)
+        network = fitted.head_network
         packed = network.pack(fitted.parameters)
         found = self._rows(self._encoded(X), lambda x, lengths: network.outputs_of(packed, x, lengths))
         return np.stack(found).astype(np.float64) if found else np.empty((0, network.outputs))
@@ -161,7 +151,7 @@ class NumberPredictor(OneAnswer):
     task = "regress"
 
     def predict(self, X: Any) -> Array:
-        targets = self._is_fitted().terms.targets
+        targets = self._is_fitted().spec.targets
         assert isinstance(targets, Numbers)
         return targets.decode(self._outputs(X))
 
@@ -175,8 +165,7 @@ class TagPredictor(Labelled):
     def predict_proba(self, X: Any) -> list[Array]:
         """For each sequence (T_i, tags), each row a distribution."""
         fitted = self._is_fitted()
-        network = fitted.network
-        assert isinstance(network, HeadNetwork)
+        network = fitted.head_network
         packed = network.pack(fitted.parameters)
 
         def judge(x: Array, lengths: Array) -> list[Array]:
@@ -195,7 +184,7 @@ class TagPredictor(Labelled):
 class Writing(Predictor):
     @property
     def symbols_(self) -> Symbols:
-        targets = self._is_fitted().terms.targets
+        targets = self._is_fitted().spec.targets
         assert isinstance(targets, Written)
         return targets.symbols
 
@@ -221,7 +210,7 @@ class Writing(Predictor):
         return found
 
     def _limit(self, limit: int | None) -> int:
-        return limit_of(self.symbols_) if limit is None else limit
+        return max_length(self.symbols_) if limit is None else limit
 
 
 class GeneratingPredictor(Writing):
@@ -247,12 +236,12 @@ class GeneratingPredictor(Writing):
     def nats(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean loss of a token of these sequences, the end included."""
         fitted = self._is_fitted()
-        examples = belonging(fitted.terms, conditions(X), y, sample_weight)
-        return mean_loss(fitted.network, fitted.parameters, examples)
+        examples = belonging(fitted.spec, conditions(X), y, sample_weight)
+        return evaluate_examples(fitted.network, fitted.parameters, examples).loss
 
     def _start(self, decoder: Decoder, X: Any) -> DecoderState:
         """The state with which each of these begins."""
-        c = self._is_fitted().terms.inputs.encode(conditions(X))
+        c = self._is_fitted().spec.encode_inputs(conditions(X))
         assert isinstance(c, np.ndarray)
         return DecoderState(self._network().start(decoder.packed, c).state)
 
@@ -291,10 +280,10 @@ def conditions(X: Any) -> Array:
     return array
 
 
-def belonging(terms: Terms, X: Array, y: Any, sample_weight: Any) -> Examples:
+def belonging(spec: TaskSpec, X: Array, y: Any, sample_weight: Any) -> Examples:
     """Conditions, and the sequences that belong to them."""
     same_number(X, y)
-    return Examples(terms.inputs.encode(X), terms.targets.encode(y), as_weights(sample_weight, len(y)))
+    return Examples(spec.encode_inputs(X), spec.encode_targets(y), as_weights(sample_weight, len(y)))
 
 
 def same_number(x: Any, y: Any) -> None:
@@ -302,6 +291,6 @@ def same_number(x: Any, y: Any) -> None:
         raise ShapeError("y", expected=f"as many as there are sequences, {len(x)}", got=len(y))
 
 
-def as_read(x: Ragged, config: SequenceConfig) -> Ragged:
+def as_read(x: Ragged, config: Config) -> Ragged:
     """Sources in the order in which they are read."""
-    return Ragged.of([sequence[::-1] for sequence in x], x.values[:0]) if config.network.reverse_source else x
+    return Ragged.of([sequence[::-1] for sequence in x], x.values[:0]) if config.reverse_source else x

@@ -1,27 +1,33 @@
-"""Writing with a language model, one token after the other: O(1) work a token, because the state is carried."""
+"""Writing with a network, token by token: sampled, greedy or by beam search; O(1) work per token, the state is carried.
+
+A seeded sample is the same alone and in a batch: a row depends on nothing but itself.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 
 from elman.config import LARGEST, is_real, is_whole
 from elman.data import Vocabulary
+from elman.data.symbols import UNKNOWN_ID, Symbols
+from elman.data.targets import Labels
 from elman.errors import ArgumentError, DtypeError, RangeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.network import DecoderState, HeadNetwork, Parameters
+from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Network, Parameters, make_sampler
+from elman.training.task import generator
 
-if TYPE_CHECKING:
-    from elman.models.decoding import Decoder
-
-AHEAD = 32  # tokens that are written in one call of compiled code
-WIDEST_BEAM = 1024  # beyond it a search takes forever and finds nothing likelier
+TEXT_BLOCK, SEQUENCE_BLOCK = 32, 16  # tokens that are sampled in one call of compiled code
+MAX_BEAM = 1024  # a wider beam takes forever and finds nothing likelier
+MAX_LENGTH_RATIO = 2  # to the longest sequence in training: where a sequence without an end is cut
+SHOWN_LABELS, SHOWN_TEMPERATURE = 3, 0.8  # of samples during training
+UNKNOWN = np.array([UNKNOWN_ID])  # which is never written
 
 
 @dataclass(frozen=True)
@@ -91,12 +97,143 @@ def check_request(length: int, stop: str | None, seed: int) -> None:
 
 
 def check_beam(width: int) -> None:
-    if not is_whole(width) or not 1 <= width <= WIDEST_BEAM:
-        raise RangeError("beam", expected=f"a whole number from 1 to {WIDEST_BEAM}", got=width)
+    if not is_whole(width) or not 1 <= width <= MAX_BEAM:
+        raise RangeError("beam", expected=f"a whole number from 1 to {MAX_BEAM}", got=width)
 
 
-class Writer:
-    """A network with its parameters and vocabulary, ready to write."""
+class Decoder:
+    """A network with its weights packed, ready to write."""
+
+    def __init__(self, network: Network, parameters: Parameters, banned: Array | None = None) -> None:
+        self.network, self.packed = network, network.pack(parameters)
+        self.banned = np.empty(0, np.intp) if banned is None else banned  # ids that are never written
+        self.sampler = make_sampler(network.stacks[-1], parameters)
+
+    def step(self, ids: Array, state: DecoderState) -> tuple[Array, DecoderState]:
+        """Logits (B, Y) of the token after ids (B,), and the state then; a row depends on nothing but itself."""
+        if self.sampler is not None or len(ids) == 1:
+            return self.network.next_logits(self.packed, ids, state)
+        # BLAS computes a row in other bits beside others
+        alone = [
+            self.network.next_logits(self.packed, ids[i : i + 1], state.take(slice(i, i + 1))) for i in range(len(ids))
+        ]
+        o, states = zip(*alone, strict=True)
+        return np.concatenate(o), state._replace(state=np.concatenate([one.state for one in states], axis=2))
+
+    def write(
+        self,
+        o: Array,  # (B, Y), the logits before the first token; become those after the last
+        state: DecoderState,
+        uniforms: Array,  # (n, B), from 0 to 1
+        how: Sequence[Sampling],  # one a row
+    ) -> tuple[Array, DecoderState]:
+        """n tokens for each row, (n, B), and the state after them."""
+        if self.sampler is not None and not state.memory:
+            each = as_arrays(how, self.network.outputs)
+            after = state.state.copy()
+            tokens = self.sampler.write(o, after, uniforms, **each, banned=self.banned)
+            return tokens, DecoderState(after)
+        tokens = np.empty(uniforms.shape, np.int64)
+        for n, draws in enumerate(uniforms):
+            for i, u in enumerate(draws):
+                tokens[n, i] = pick(distribution(o[i], how[i], self.banned), float(u))
+            o[...], state = self.step(tokens[n], state)
+        return tokens, state
+
+    def until(
+        self,
+        edge: int,  # the token that begins and ends
+        state: DecoderState,
+        *,
+        limit: int,
+        how: Sampling | None = None,  # the likeliest token each time, unless given
+        generators: Sequence[np.random.Generator] | None = None,  # one a row
+    ) -> list[list[int]]:
+        """The tokens of each row up to the edge, `limit` at most; a row depends on nothing but itself."""
+        B = state.state.shape[2]
+        how = how or Sampling(temperature=0.0)
+        found: list[list[int]] = [[] for _ in range(B)]
+        rows = np.arange(B)  # that are not at their end
+        if B and limit:
+            o, state = self.step(np.full(B, edge), state)
+        for start in range(0, limit, SEQUENCE_BLOCK):
+            if not len(rows):
+                break
+            n = min(SEQUENCE_BLOCK, limit - start)
+            uniforms = np.zeros((n, len(rows)))
+            if generators is not None:
+                uniforms = np.stack([generators[int(row)].random(n) for row in rows], axis=1)
+            tokens, state = self.write(o, state, uniforms, [how] * len(rows))
+            ended = (tokens == edge).any(axis=0)  # (rows,)
+            for row, own, ends in zip(rows, tokens.T.tolist(), ended, strict=True):
+                found[row] += own[: own.index(edge)] if ends else own
+            rows, o, state = rows[~ended], o[~ended], state.take(np.flatnonzero(~ended))
+        return found
+
+
+class Hypothesis(NamedTuple):
+    """A sequence that beam search has found."""
+
+    score: float  # Σ log probability
+    tokens: list[int]
+
+
+def beam_search(
+    decoder: Decoder,
+    o: Array,  # (1, Y), the logits before the first token
+    state: DecoderState,  # of one row
+    *,
+    width: int,
+    limit: int,
+    edge: int | None = None,  # a sequence ends with this token, which is not part of it
+    ends: Callable[[list[int]], bool] = lambda tokens: False,  # whether tokens are a whole sequence
+) -> list[Hypothesis]:
+    """Sequences that are likelier than all others that `width` candidates a step can find, the likeliest first.
+
+    A candidate that has come to its end is set aside with its probability; the search ends when no candidate that goes
+    on can overtake the best one set aside, because a longer sequence is never likelier than its beginning.
+    """
+    beams, ended = [Hypothesis(0.0, [])], []  # type: tuple[list[Hypothesis], list[Hypothesis]]
+    parents: list[int] = []  # the beam that each of them continues
+    for number in range(limit):
+        if number:
+            rows = np.array(parents)
+            o, state = decoder.step(np.array([beam.tokens[-1] for beam in beams]), state.take(rows))
+        logits = o.astype(np.float64)
+        logits[:, decoder.banned] = -np.inf
+        with np.errstate(divide="ignore"):  # log 0 is -inf, which is right
+            totals = np.array([beam.score for beam in beams])[:, np.newaxis] + np.log(softmax(logits))  # (beams, Y)
+        if edge is not None:
+            first = int(totals[:, edge].argmax())
+            ended.append(Hypothesis(float(totals[first, edge]), beams[first].tokens))
+            totals[:, edge] = -np.inf
+        best = max((one.score for one in ended), default=-np.inf)
+        alive: list[Hypothesis] = []
+        parents = []
+        for place in np.argsort(-totals, axis=None, kind="stable")[:width]:
+            parent, token = divmod(int(place), totals.shape[1])
+            candidate = Hypothesis(float(totals[parent, token]), [*beams[parent].tokens, token])
+            if candidate.score == -np.inf:
+                continue
+            if ends(candidate.tokens):
+                ended.append(candidate)
+                best = max(best, candidate.score)
+            elif candidate.score > best:
+                parents.append(parent)
+                alive.append(candidate)
+        beams = alive
+        if not beams or best >= beams[0].score:
+            beams = []
+            break
+    whole = [one for one in ended if one.score > -np.inf]
+    return sorted(whole if edge is not None and whole else whole + beams, key=lambda one: -one.score)
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+class TextSampler:
+    """A language model's network, parameters and vocabulary, ready to write."""
 
     def __init__(self, network: HeadNetwork, parameters: Parameters, vocabulary: Vocabulary) -> None:
         self.network, self.parameters, self.vocabulary = network, parameters, vocabulary
@@ -105,8 +242,6 @@ class Writer:
 
     def decoder(self) -> Decoder:
         """The parameters as they are now, ready to write."""
-        from elman.models.decoding import Decoder
-
         return Decoder(self.network, self.parameters, self.banned)
 
     def read(
@@ -145,7 +280,7 @@ class Writer:
         o, state = self.read(prompt, decoder=decoder)
         logits = o[np.newaxis].copy()  # (1, Y)
         while True:
-            tokens, state = decoder.write(logits, state, rng.random((AHEAD, 1)), [how])
+            tokens, state = decoder.write(logits, state, rng.random((TEXT_BLOCK, 1)), [how])
             yield from tokens[:, 0].tolist()
 
     def stream(
@@ -200,6 +335,26 @@ class Writer:
         """The same, whole: the prompt and what follows it."""
         return prompt + "".join(self.stream(prompt, **options))  # type: ignore[arg-type]
 
+    def likeliest(
+        self, prompt: str, *, width: int, length: int, stop: str | None = None, unknown: str = "error", seed: int = 0
+    ) -> str:
+        """The prompt and the likeliest continuation that a beam of this width finds, up to the stop text."""
+        check_beam(width)
+        check_request(length, stop, seed)
+        ids, begun = self.prompt(prompt, np.random.default_rng([seed, 0]), unknown)
+        begun, decoder = begun[:length], self.decoder()
+        o, state = self.read(ids, decoder=decoder)
+
+        def text_of(tokens: list[int]) -> str:
+            return "".join(self.pieces([*begun, *tokens]))
+
+        found = beam_search(
+            decoder, o[np.newaxis], state, width=width, limit=length - len(begun),
+            ends=lambda tokens: stop is not None and stop in text_of(tokens),
+        )  # fmt: skip
+        text = text_of(found[0].tokens if found else [])
+        return prompt + (text[: text.index(stop)] if stop and stop in text else text)
+
 
 def _until(stop: str | None, pieces: Iterator[str]) -> Iterator[str]:
     """The pieces up to the stop text; as much as could be its beginning is held back until it is known."""
@@ -217,3 +372,25 @@ def _until(stop: str | None, pieces: Iterator[str]) -> Iterator[str]:
             yield held[:safe]
             held = held[safe:]
     yield held
+
+
+# -- sequences with an end --------------------------------------------------------------------------------------------
+
+
+def max_length(symbols: Symbols) -> int:
+    """The number of tokens after which a sequence ends at the latest."""
+    return MAX_LENGTH_RATIO * symbols.longest + 10
+
+
+def sample_labels(
+    network: EncoderDecoder, p: Parameters, labels: Labels, symbols: Symbols, seed: int, step: int
+) -> str:
+    """What a generator in training writes for a few labels, one per line."""
+    ids = generator(seed, "labels", step).permutation(labels.width)[:SHOWN_LABELS]
+    generators, decoder = [generator(seed, "sample", step + int(i)) for i in ids], Decoder(network, p, UNKNOWN)
+    start = DecoderState(network.start(decoder.packed, ids).state)
+    how = Sampling(temperature=SHOWN_TEMPERATURE)
+    written = decoder.until(network.edge, start, limit=max_length(symbols), how=how, generators=generators)
+    texts = [symbols.decode(tokens) for tokens in written]
+    lines = [text if isinstance(text, str) else " ".join(text) for text in texts]
+    return "\n".join(f"{label}: {line}" for label, line in zip(labels.decode(ids), lines, strict=True))

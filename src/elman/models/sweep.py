@@ -17,15 +17,15 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from elman.config import Config, TrainingConfig, to_json
+from elman.config import Config, to_json
 from elman.data import Corpus
 from elman.errors import ArgumentError, DataError, DivergenceError, RunError, StorageError
 from elman.files import temporary_name
-from elman.models import language_run
+from elman.models import runs
 from elman.models.sweep_space import Dimension
 from elman.models.sweep_study import VALIDATIONS, Study, optuna
 from elman.training.events import Event, Stepped
@@ -69,7 +69,7 @@ class Sweep:
     ) -> None:
         if not dimensions:
             raise ArgumentError("there is nothing to search", do="Name a choice: --search learning_rate, say.")
-        if not config.data.validation_fraction:
+        if not config.validation_fraction:
             raise ArgumentError("validation_fraction: a sweep is judged by it", expected="a share above 0", got=0)
         optuna()  # if it is missing, before anything is made
         self.folder, self.corpus, self.config = folder, corpus, config
@@ -81,7 +81,7 @@ class Sweep:
             "storage": None if storage is None else os.path.abspath(storage),
         }
         _claim(folder, settings)
-        self.study = Study(folder, dimensions, seed=config.training.seed, storage=storage)
+        self.study = Study(folder, dimensions, seed=config.seed, storage=storage)
 
     def run(
         self, trials: int, listener: SweepListener = lambda event: None, stopping: Callable[[], bool] = lambda: False
@@ -110,8 +110,9 @@ class Sweep:
             prepared = self._prepared(trial.params)
             words = flags(prepared.config)
             listener(TrialStarted(trial.number, prepared.config))
-            judge = _Judge(trial, prepared.config.training)
-            finished = language_run.start(prepared, out=out, listeners=[judge, listener], stopping=stopping).finished
+            judge = _Judge(trial, prepared.config)
+            finished = runs.start(prepared, out=out, listeners=[judge, listener], stopping=stopping).finished
+            assert finished is not None
             if finished.why == "interrupted":
                 raise _Interrupted
             loss = finished.best_loss
@@ -134,16 +135,16 @@ class Sweep:
         listener(TrialEnded(trial.number, why, loss, best, seconds, note))
         return True
 
-    def _prepared(self, params: dict[str, Any]) -> language_run.Preparation:
+    def _prepared(self, params: dict[str, Any]) -> runs.TextSetup:
         """With the budget in steps, so that it can be repeated anywhere, and validations at equal shares of it."""
-        prepared = language_run.prepare(self.corpus, self.config.with_options(**params))
-        steps = language_run.budget(prepared, prepared.task())
+        prepared = runs.text_setup(self.corpus, self.config.with_options(**params))
+        steps = runs.step_budget(prepared, prepared.new_task(prepared.new_model()))
         options: dict[str, Any] = {"steps": steps, "epochs": None, "seconds": None}
-        if self.config.training.validate_every == TrainingConfig().validate_every:
+        if self.config.validate_every == Config().validate_every:
             options["validate_every"] = math.ceil(steps / VALIDATIONS)
-        if self.config.training.save_every == TrainingConfig().save_every:
+        if self.config.save_every == Config().save_every:
             options["save_every"] = steps
-        return prepared._replace(config=prepared.config.with_options(**options))
+        return replace(prepared, config=prepared.config.with_options(**options))
 
     # -- the folder ---------------------------------------------------------------------------------------------------
 
@@ -178,7 +179,7 @@ class _Interrupted(Exception):
 class _Judge:
     """Tells Optuna of each validation, and ends a trial that does worse than most did at the same share of theirs."""
 
-    def __init__(self, trial: Any, config: TrainingConfig) -> None:
+    def __init__(self, trial: Any, config: Config) -> None:
         self.trial, self.config = trial, config
         self.told = 0
 

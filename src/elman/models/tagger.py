@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from elman.config import SequenceConfig
+from elman.config import Config
 from elman.data.examples import Examples
 from elman.data.inputs import few, learn_inputs
 from elman.data.ragged import Ragged
@@ -15,11 +15,10 @@ from elman.data.targets import Labels, check_one_kind
 from elman.errors import ArgumentError, ShapeError
 from elman.maths.arrays import Array
 from elman.models.class_weights import as_weights, class_weights
-from elman.models.estimator import SequenceEstimator, no_targets, same_classes
+from elman.models.estimator import SequenceEstimator, no_targets
 from elman.models.predictors import TagPredictor, same_number
-from elman.models.sequence_run import trained_on
 from elman.models.signatures import TaggerOptions
-from elman.models.task_spec import Terms
+from elman.models.task_spec import TaskSpec
 
 
 class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
@@ -33,29 +32,9 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
     class_weight: None, "balanced" or {tag: weight}; a step counts by its tag, times the sample_weight of its sequence.
     """
 
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, config: SequenceConfig | None = None, **options: Any
-    ) -> Self:
-        """Learn from sequences and their tags; out= keeps a run folder, listeners= hear of every step."""
-        config = config or self._config()
-        X, tags = self._checked(X, y)
-        rows = trained_on(config, len(tags))
-        terms = Terms(self.task, learn_inputs(X, config.data, rows), Labels(_all_tags(tags)))
-        return self._learn(terms, self._examples(terms, X, tags, sample_weight, rows), config, **options)
-
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One more pass, over these sequences; the first time `classes` names all tags that will ever come."""
-        first = not hasattr(self, "fitted_")
-        X, tags = self._checked(X, y, reset=first)
-        config, rows = self._config(), np.arange(len(tags))
-        if first:
-            labels = Labels(_all_tags(tags) if classes is None else np.unique(classes))
-            terms = Terms(self.task, learn_inputs(X, config.data, rows), labels)
-        else:
-            terms = self._is_fitted().terms
-            same_classes(classes, self.classes_)
-        examples = self._examples(terms, X, tags, sample_weight, rows)
-        return self._learn_more(terms, examples, config)
+        return self._partial_fit(X, y, sample_weight, classes)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, list[list[Any]]]:
         if y is None:
@@ -65,14 +44,20 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
         same_number(X, tags)
         return X, tags
 
-    def _examples(self, terms: Terms, X: Any, y: list[list[Any]], sample_weight: Any, rows: Array) -> Examples:
-        assert isinstance(terms.targets, Labels)
-        x, tags = terms.inputs.encode(X), terms.targets.encode_sequences(y)
+    def _spec(self, X: Any, y: list[list[Any]], config: Config, rows: Array, classes: Any = None) -> TaskSpec:
+        labels = Labels(_all_tags(y) if classes is None else np.unique(classes))
+        return TaskSpec(self.task, learn_inputs(X, config, rows), labels)
+
+    def _examples(
+        self, spec: TaskSpec, config: Config, X: Any, y: list[list[Any]], sample_weight: Any, rows: Array
+    ) -> Examples:
+        assert isinstance(spec.targets, Labels)
+        x, tags = spec.encode_inputs(X), spec.targets.encode_sequences(y)
         assert isinstance(x, Ragged)
         check_aligned(x, tags)
         each = None
         if self.class_weight is not None:
-            each = class_weights(self.class_weight, terms.targets.classes, tags.take(rows).values)
+            each = class_weights(self.class_weight, spec.targets.classes, tags.take(rows).values)
         return Examples(x, tags, as_weights(sample_weight, len(tags)), each)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

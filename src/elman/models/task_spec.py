@@ -1,4 +1,4 @@
-"""What goes into a model of whole sequences, and what comes out: learned from examples, kept in vocabulary.json."""
+"""What a model reads and what it predicts: learned from the data, kept in vocabulary.json."""
 
 from __future__ import annotations
 
@@ -10,59 +10,101 @@ from elman.data.examples import Examples
 from elman.data.inputs import Inputs, NumberInputs, inputs_from_json
 from elman.data.ragged import Ragged
 from elman.data.targets import Labels, Numbers, Targets, Written, targets_from_json
+from elman.data.vocabulary import Vocabulary
+from elman.data.vocabulary_json import vocabulary_from_json
 from elman.errors import CheckpointError
 from elman.maths.arrays import Array
 
-Condition = Labels | Numbers
-
-# task: what comes out
-WRITES = {"classify": Labels, "regress": Numbers, "tag": Labels, "generate": Written, "translate": Written}
-SHAPES = tuple(WRITES)
+# the targets of each task that learns from examples
+TARGETS = {"classify": Labels, "regress": Numbers, "tag": Labels, "generate": Written, "translate": Written}
+ALL_TASKS = ("lm", *TARGETS)
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What goes in and what comes out."""
+class TaskSpec:
+    """The inputs and targets of a task, with the vocabularies, classes and scales that encode them.
 
-    task: str  # classify, regress, tag, generate, translate
-    inputs: Inputs | Condition
-    targets: Targets
+    Parameters
+    ----------
+    task : {"lm", "classify", "regress", "tag", "generate", "translate"}
+    inputs : Vocabulary, Inputs, Labels or Numbers
+        Encodes what the network reads. A generator reads one label or vector for each sequence.
+    targets : Vocabulary, Labels, Numbers or Written
+        Encodes what the network predicts. A language model's inputs and targets are the same vocabulary.
+    """
+
+    task: str
+    inputs: Vocabulary | Inputs | Labels | Numbers
+    targets: Vocabulary | Targets
+
+    @classmethod
+    def language_model(cls, vocabulary: Vocabulary) -> TaskSpec:
+        return cls("lm", vocabulary, vocabulary)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of a language model."""
+        assert isinstance(self.inputs, Vocabulary)
+        return self.inputs
+
+    @property
+    def n_inputs(self) -> int:
+        return _width(self.inputs)
+
+    @property
+    def n_outputs(self) -> int:
+        return _width(self.targets)
+
+    def encode_inputs(self, X: Any) -> Ragged | Array:
+        """Sequences, or the label or vector of each sequence, as the network reads them."""
+        return self.inputs.encode(X)
+
+    def encode_targets(self, y: Any) -> Ragged | Array:
+        """Classes, numbers or sequences as the loss compares them."""
+        return self.targets.encode(y)
 
     def to_json(self) -> dict[str, Any]:
+        if self.task == "lm":
+            return self.vocabulary.to_json()
         return {"task": self.task, "inputs": self.inputs.to_json(), "targets": self.targets.to_json()}
 
     @classmethod
-    def from_json(cls, value: object) -> Terms:
-        if not isinstance(value, Mapping) or value.get("task") not in list(SHAPES):
-            raise CheckpointError("what goes into a run and out of it is damaged")
-        task = value["task"]
+    def from_json(cls, task: str, value: object) -> TaskSpec:
+        """What to_json gave for this task; CheckpointError for anything else."""
+        if task == "lm":
+            return cls.language_model(vocabulary_from_json(value))
+        if not isinstance(value, Mapping) or value.get("task") != task or task not in TARGETS:
+            raise CheckpointError("the vocabulary of a run is damaged", expected=f"that of a model to {task}")
         inputs = (targets_from_json if task == "generate" else inputs_from_json)(value.get("inputs"))
         targets = targets_from_json(value.get("targets"))
-        if not isinstance(targets, WRITES[task]) or isinstance(inputs, Written):
-            raise CheckpointError("what goes into a run and out of it is damaged")
+        if not isinstance(targets, TARGETS[task]) or isinstance(inputs, Written):
+            raise CheckpointError("the vocabulary of a run is damaged", expected=f"that of a model to {task}")
         return cls(task, inputs, targets)
 
     def check(self, examples: Examples) -> Examples:
-        """The examples, if they could be encoded by these terms; CheckpointError for others."""
+        """The examples, if this spec can have encoded them; CheckpointError for others."""
         x, y, weights = examples.x, examples.y, examples.weights
-        same = self.task != "tag" or (
+        aligned = self.task != "tag" or (
             isinstance(x, Ragged) and isinstance(y, Ragged) and (x.lengths == y.lengths).all()
         )
         if not _fits(x, self.inputs, ragged=self.task != "generate"):
             raise CheckpointError("the examples of a run are damaged: their inputs do not fit its vocabulary")
-        if not same or not _fits(y, self.targets, ragged=self.task in ("tag", "generate", "translate")):
+        if not aligned or not _fits(y, self.targets, ragged=self.task in ("tag", "generate", "translate")):
             raise CheckpointError("the examples of a run are damaged: their targets do not fit its vocabulary")
         if weights.ndim != 1 or weights.dtype.kind != "f" or not (weights >= 0).all():
             raise CheckpointError("the examples of a run are damaged", expected="a weight for each, 0 or more")
         return examples
 
 
-def _fits(part: Ragged | Array, terms: Inputs | Targets, *, ragged: bool) -> bool:
+def _width(part: Vocabulary | Inputs | Targets) -> int:
+    return len(part) if isinstance(part, Vocabulary) else part.width
+
+
+def _fits(part: Ragged | Array, encoder: Vocabulary | Inputs | Targets, *, ragged: bool) -> bool:
     """Whether these are ids of the vocabulary, or rows of as many numbers."""
     if isinstance(part, Ragged) != ragged:
         return False
-    values = part.values if isinstance(part, Ragged) else part
-    if isinstance(terms, NumberInputs | Numbers):
-        return values.dtype.kind == "f" and values.shape[1:] == (terms.width,)
-    known = values.dtype.kind in "iu" and values.ndim == 1
-    return known and bool(((values >= 0) & (values < terms.width)).all())
+    values, width = part.values if isinstance(part, Ragged) else part, _width(encoder)
+    if isinstance(encoder, NumberInputs | Numbers):
+        return values.dtype.kind == "f" and values.shape[1:] == (width,)
+    return values.dtype.kind in "iu" and values.ndim == 1 and bool(((values >= 0) & (values < width)).all())

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from starlette.responses import Response
 
-from elman.models.generator_sample import limit_of
+from elman.models.sampling import max_length
 from elman.serve.errors import ApiError, invalid
 from elman.serve.json_response import JsonResponse, dumps, to_jsonable
 from elman.serve.limits import Limits
@@ -41,7 +41,7 @@ class PredictRoute:
             raise ApiError(400, message, code="wrong_task", param="model")
         model = (await self.registry.model(body.model)).model
         if served.task in ("generate", "translate"):
-            body = body.model_copy(update={"limit": min(body.limit, limit_of(model.symbols_))})
+            body = body.model_copy(update={"limit": min(body.limit, max_length(model.symbols_))})
         _check_size(model, served.task, body)
 
         def render() -> Response:

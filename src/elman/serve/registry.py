@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from elman.data.inputs import TokenInputs
 from elman.data.targets import Labels, Numbers
 from elman.errors import RunError
-from elman.models.language_run import config_of, vocabulary_of
 from elman.models.loading import MODELS, load_predictor
-from elman.models.sequence_run import terms_of
+from elman.models.runs import read_config, read_spec
 from elman.serve.errors import ApiError
 from elman.serve.metrics_stream import is_training
 from elman.serve.stepper import Stepper
@@ -45,8 +44,8 @@ class ServedRun:
             raise RunError(f"{path}", expected=f"a run with a task of {', '.join(MODELS)}", got=repr(self.task))
         self.vocabulary = None
         if self.task == "lm":
-            config_of(self.run)  # raises if it is damaged
-            self.vocabulary = vocabulary_of(self.run)
+            read_config(self.run)  # raises if it is damaged
+            self.vocabulary = read_spec(self.run).vocabulary
         self._lock = threading.Lock()
         self._loaded: Loaded | None = None
         self._stamp: tuple[int, ...] = ()
@@ -83,7 +82,7 @@ class ServedRun:
 
     def summary(self) -> dict[str, Any]:
         """What the page shows of config.json."""
-        config, corpus = self.run.config, self.run.config.get("corpus")
+        config, corpus = self.run.config, self.run.config.get("data")
         return {
             "name": self.name,
             "task": self.task,
@@ -103,7 +102,7 @@ class ServedRun:
         """What predict takes: strings of char, byte or word tokens, lists, numbers, a vector or a label."""
         if self.task == "lm":
             return None
-        found = terms_of(self.run).inputs
+        found = read_spec(self.run).inputs
         if isinstance(found, Labels):
             return {"kind": "label", "labels": found.classes.tolist()}
         kind = found.symbols.kind if isinstance(found, TokenInputs) else "numbers"

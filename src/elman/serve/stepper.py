@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from elman.maths.arrays import Array
-from elman.models.sampling import Sampling, Writer
+from elman.models.sampling import Sampling, TextSampler
 from elman.network import DecoderState, check_ids
 from elman.serve.detokenizer import token_names
 
@@ -19,7 +19,7 @@ from elman.serve.detokenizer import token_names
 class Stepper:
     """A model whose weights are packed once."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: TextSampler) -> None:
         self.writer, self.network, self.parameters = writer, writer.network, writer.parameters
         self.vocabulary, self.names = writer.vocabulary, token_names(writer.vocabulary)
         self.decoder = writer.decoder()

@@ -21,7 +21,7 @@ class Task(Protocol):
     parameters: Parameters
     steps_per_epoch: float
     tokens_per_step: int
-    ignorance: float  # the loss of one who knows nothing: above twice of it a run has exploded
+    baseline_loss: float  # the loss of one who knows nothing: above twice of it a run has exploded
     # world: World, only of a task that deals its batch to ranks: it adds its own rank's share of gradients and loss,
     # validates together with the others, and its state is that of all ranks
 

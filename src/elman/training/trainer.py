@@ -124,7 +124,7 @@ class Trainer:
             p.finished = "budget"
             return
         began = time.perf_counter()
-        good = self.state.capture() if p.step % c.snapshot_every == 0 and is_good(p, self.task.ignorance) else None
+        good = self.state.capture() if p.step % c.snapshot_every == 0 and is_good(p, self.task.baseline_loss) else None
         self.gradients.buffer[:] = 0
         loss = self.task.add_gradients(self.gradients, p.step)
         loss = self.world.add_up(self.gradients.buffer, loss, self.stopping)
@@ -132,7 +132,7 @@ class Trainer:
         if c.clip_value:
             clip_by_value(self.gradients.buffer, c.clip_value)
         norm = clip_by_norm(self.gradients.buffer, c.clip_norm or math.inf)
-        if diverged(p, loss, norm, self.task.ignorance):
+        if diverged(p, loss, norm, self.task.baseline_loss):
             self._roll_back(loss)
             return
         if good is not None and not p.exploded:  # only now: its own loss is good

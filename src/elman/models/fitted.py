@@ -1,0 +1,87 @@
+"""A network with its parameters, and what its inputs and outputs mean: what training changes and a run keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from elman.config import Config
+from elman.data import Vocabulary
+from elman.data.inputs import TokenInputs
+from elman.data.symbols import EDGE_ID
+from elman.errors import RangeError
+from elman.maths.activations import ActivationLike
+from elman.maths.cells import make_cell
+from elman.models.task_spec import TaskSpec
+from elman.network import EncoderDecoder, HeadNetwork, Network, Parameters, Stack
+from elman.network.network import Pooling
+from elman.training.events import Finished
+from elman.training.task import generator
+
+MAX_PARAMETERS = 1 << 31  # more are a typing error, or a damaged file
+
+
+@dataclass
+class FittedModel:
+    """A model of any task, before or after training."""
+
+    spec: TaskSpec
+    config: Config
+    network: Network
+    parameters: Parameters
+    finished: Finished | None = None
+    steps_before: int = 0  # of earlier trainings
+    estimator_params: dict[str, Any] = field(default_factory=dict)  # arguments that the config does not have
+
+    @property
+    def steps(self) -> int:
+        """The number of updates so far."""
+        return self.steps_before + (0 if self.finished is None else self.finished.step)
+
+    @property
+    def head_network(self) -> HeadNetwork:
+        """The network of a language model, classifier, regressor or tagger."""
+        assert isinstance(self.network, HeadNetwork)
+        return self.network
+
+
+def build_network(spec: TaskSpec, config: Config, activation: ActivationLike | None = None) -> Network:
+    """The network of a task, without numbers."""
+    c, inputs, outputs = config, spec.n_inputs, spec.n_outputs
+    sides, width = 1 + c.bidirectional, max(c.hidden, c.embedding)
+    first = (inputs + outputs) * width * 2 * sides + c.embedding * c.hidden * (1 + sides)
+    size = first + c.layers * c.hidden**2 * 4 * sides + (c.layers * c.hidden) ** 2 * sides * (spec.task != "lm")
+    if size > MAX_PARAMETERS:
+        what = f"a network of {c.layers} × {c.hidden} hidden units for {inputs} inputs and {outputs} outputs"
+        raise RangeError(what, expected=f"at most {MAX_PARAMETERS:,} parameters", got=f"about {size:,}")
+
+    def stack(width: int, prefix: str, *, tokens: bool, **options: bool) -> Stack:
+        cell = make_cell(c.cell, activation or c.activation)
+        used = c.embedding if tokens else 0
+        return Stack(width, c.hidden, c.layers, cell=cell, embedding=used, tokens=tokens, prefix=prefix, **options)
+
+    def encoder(prefix: str = "") -> Stack:
+        tokens = isinstance(spec.inputs, TokenInputs | Vocabulary)
+        return stack(inputs, prefix, tokens=tokens, bidirectional=c.bidirectional, learned_state=c.learned_state)
+
+    if spec.task in ("generate", "translate"):
+        source = encoder("encoder.") if spec.task == "translate" else inputs
+        return EncoderDecoder(source, stack(outputs, "decoder.", tokens=True), outputs, edge=EDGE_ID)
+    pooling: Pooling = "none" if spec.task in ("lm", "tag") else c.pooling
+    loss = "squared" if spec.task == "regress" else "cross_entropy"
+    return HeadNetwork(encoder(), outputs, pooling=pooling, loss=loss)
+
+
+def new_model(spec: TaskSpec, config: Config) -> FittedModel:
+    """A model as it is before the first step."""
+    network, c = build_network(spec, config), config
+    p = network.initial(
+        generator(c.seed, "initial"),
+        recurrent=c.recurrent_init,
+        gain=c.recurrent_init_scale,
+        token_scale=c.input_init_scale if spec.task == "lm" else 0.1,
+        dtype=np.dtype(c.dtype),
+    )
+    return FittedModel(spec, config, network, p)

@@ -1,0 +1,530 @@
+"""Runs of any task: started, resumed, loaded and saved.
+
+A setup holds everything that training needs, made from data and a config: TextSetup for a text, ExampleSetup for
+examples. The other functions do not know which of the two they have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from elman.config import BUDGET, DEFAULT_EPOCHS, Config, from_json, to_json
+from elman.data import Corpus, Split, corpus_from_text, fitting_batch, open_corpus
+from elman.data.examples import Examples, held_out
+from elman.data.inputs import TokenInputs
+from elman.data.targets import Labels, Written
+from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError
+from elman.files import sha256_of
+from elman.maths.arrays import Array
+from elman.models.batches import MAX_ROWS, lengths_and_weights
+from elman.models.fitted import FittedModel, build_network, new_model
+from elman.models.sampling import TextSampler, sample_labels
+from elman.models.task_spec import ALL_TASKS, TaskSpec
+from elman.models.tasks import ExampleTask, NetworkTask, TextTask
+from elman.network import EncoderDecoder, Parameters
+from elman.training.arrays import read_arrays, to_bytes
+from elman.training.cost import Cost, allowed_share, check_cost, estimate, say_judged, step_seconds
+from elman.training.distributed import world
+from elman.training.environment import environment, versions
+from elman.training.events import Listener
+from elman.training.run import Run
+from elman.training.storage import as_json, read_json, write_file
+from elman.training.task import generator
+from elman.training.trainer import Trainer
+
+SAMPLE_LENGTH = 200  # tokens
+MAX_VALIDATION_TOKENS = 200_000  # which take some seconds each time
+DATA = "data.safetensors"  # the encoded data of a run, where its source cannot be read again or may change
+
+
+@dataclass(frozen=True)
+class TrainingSetup(ABC):
+    """Data, how it is split, and a config."""
+
+    spec: TaskSpec
+    config: Config
+
+    unit = "examples"  # of what validates
+
+    @property
+    @abstractmethod
+    def validation_size(self) -> int:
+        """How many tokens or examples validate."""
+
+    @abstractmethod
+    def with_validation_size(self, size: int) -> Self:
+        """The same with at most this many tokens or examples that validate."""
+
+    @abstractmethod
+    def new_task(self, model: FittedModel) -> NetworkTask:
+        """The training of this model on this data."""
+
+    @abstractmethod
+    def cost(self) -> Cost:
+        """Memory and time, estimated before anything is allocated."""
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, object]:
+        """What the ranks that train together compare, besides options and versions."""
+
+    @abstractmethod
+    def record(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What config.json says of the data, and the files with the data itself."""
+
+    def facts(self) -> dict[str, int]:
+        """What config.json says of the training besides options, steps and data."""
+        return {}
+
+    def new_model(self) -> FittedModel:
+        return new_model(self.spec, self.config)
+
+    def shared_facts(self) -> dict[str, object]:
+        """What must be the same on all ranks that train together."""
+        options = {f"--{name.replace('_', '-')}": value for name, value in self.config.options().items()}
+        return {**versions(), **options, **self.fingerprint()}
+
+
+# -- a text -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TextSetup(TrainingSetup):
+    """A text to train a language model on."""
+
+    config: Config
+    corpus: Corpus
+    split: Split
+    batch: int  # lanes: fewer than asked for where the text is short
+    max_validation: int
+
+    unit = "tokens"
+
+    @property
+    def validation(self) -> Array:
+        """The beginning of a large held-out part; elman eval evaluates all of a text."""
+        return self.split.validation[: self.max_validation]
+
+    @property
+    def validation_size(self) -> int:
+        return len(self.validation)
+
+    def with_validation_size(self, size: int) -> Self:
+        return replace(self, max_validation=max(2, size))
+
+    def new_task(self, model: FittedModel) -> TextTask:
+        sampler, seed = (
+            TextSampler(model.head_network, model.parameters, self.corpus.vocabulary),
+            self.config.seed,
+        )
+        return TextTask(
+            model,
+            self.split.train,
+            self.validation,
+            batch=self.batch,
+            sample=lambda step: sampler.write(length=SAMPLE_LENGTH, seed=seed, index=step),
+        )
+
+    def cost(self) -> Cost:
+        c, judged = self.config, len(self.validation)
+        return _estimate(self.spec, c, batch=self.batch, steps=c.window, judged=judged)
+
+    def fingerprint(self) -> dict[str, object]:
+        return {"the text (sha256)": self.corpus.sha256, "the vocabulary's size": len(self.corpus.vocabulary)}
+
+    def facts(self) -> dict[str, int]:
+        return {"batch_size": self.batch}
+
+    def record(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        # the text of standard input, a pipe or a str cannot be read again
+        return _with_data(corpus_record(self.corpus), {} if self.corpus.files else {"ids": np.asarray(self.corpus.ids)})
+
+
+def text_setup(corpus: Corpus, config: Config) -> TextSetup:
+    """A text, split and checked."""
+    split = corpus.split(config.validation_fraction, config.test_fraction)
+    if len(split.train) <= config.window:
+        raise DataError(
+            "the part to train on is shorter than a window",
+            expected=f"more than {config.window} tokens",
+            got=f"{len(split.train)} of {len(corpus.ids)}",
+            do="Take a longer text (a str is a text, a Path a file), a shorter --window or less validation.",
+        )
+    if len(split.validation) == 1:
+        raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")
+    batch = fitting_batch(len(split.train), config.batch_size, config.window)
+    spec = TaskSpec.language_model(corpus.vocabulary)
+    return TextSetup(spec, config, corpus, split, batch, MAX_VALIDATION_TOKENS)
+
+
+def open_text(source: str | Path, config: Config, **options: Any) -> Corpus:
+    """The text in a str, or in the file of a Path."""
+    data = config
+    shared = {
+        "tokens": data.tokens,
+        "keep_boilerplate": data.keep_boilerplate,
+        "vocabulary_size": data.vocabulary_size,
+        "min_count": data.min_count,
+        **options,
+    }
+    if isinstance(source, Path):
+        return open_corpus(source, encoding=data.encoding, **shared)
+    if not isinstance(source, str):
+        raise ArgumentError("text", expected="a str with the text, or a Path of a file", got=type(source).__name__)
+    return corpus_from_text(source, **shared)
+
+
+def corpus_record(corpus: Corpus) -> dict[str, Any]:
+    """What config.json says of a text."""
+    record = {
+        "name": corpus.name,
+        "source": corpus.source,
+        "sha256": corpus.sha256,
+        "tokens": len(corpus.ids),
+        "characters": corpus.characters,
+    }
+    return {**record, "files": list(corpus.files)} if len(corpus.files) > 1 else record
+
+
+def read_corpus(run: Run) -> Corpus:
+    """The text that a run was trained on, if it has not changed."""
+    recorded, vocabulary, config = run.config.get("data"), read_spec(run, "lm").vocabulary, read_config(run)
+    if not isinstance(recorded, dict) or not all(
+        isinstance(recorded.get(k), str) for k in ("name", "source", "sha256")
+    ):
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not say what text it was trained on")
+    if (run.path / DATA).exists():
+        ids = _read_data(run).get("ids")
+        if ids is None or ids.ndim != 1 or ids.dtype != vocabulary.dtype or (ids >= len(vocabulary)).any():
+            raise CheckpointError(f"{run.path / DATA} is damaged")
+        recorded_characters = recorded.get("characters")
+        characters = recorded_characters if isinstance(recorded_characters, int) else len(ids)
+        return Corpus(ids, vocabulary, recorded["name"], recorded["source"], recorded["sha256"], characters, 0, ())
+    if recorded["source"] in ("", "-"):
+        raise RunError(f"{run.path} does not hold the text that it was trained on")
+    files = recorded.get("files", [recorded["source"]])
+    if not isinstance(files, list) or not files or not all(isinstance(file, str) for file in files):
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: files of the text", expected="a list of paths")
+    for file in files:
+        if not os.path.exists(file):  # nor is it taken for a pattern
+            raise DataError(f"there is no file {file!r}", do=f"Bring the text of {run.path} back.")
+        if not os.path.isfile(file):  # a pipe or a device would be copied until the disk is full
+            raise RunError(f"The text of {run.path} is {file!r}", expected="a regular file", do="Start a new run.")
+    changed = RunError(
+        f"The text of {run.path} has changed since the run began ({recorded['source']})",
+        do="Bring the old text back, or start a new run.",
+    )
+    data = config
+    try:
+        corpus = open_corpus(
+            list(map(Path, files)),
+            tokens=data.tokens,
+            encoding=data.encoding,
+            keep_boilerplate=data.keep_boilerplate,
+            vocabulary_size=data.vocabulary_size,
+            min_count=data.min_count,
+        )
+    except (EncodingError, VocabularyError):
+        raise changed from None
+    if corpus.sha256 != recorded["sha256"]:
+        raise changed
+    if corpus.vocabulary != vocabulary:
+        raise CheckpointError(f"{run.path / 'vocabulary.json'} is not the vocabulary of the text")
+    return corpus
+
+
+# -- examples ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowSplit:
+    """The numbers of the examples that are trained on, and of those that validate."""
+
+    train: Array
+    validation: Array
+
+    @classmethod
+    def draw(cls, n: int, config: Config) -> RowSplit:
+        """Drawn once, before anything is learned: vocabularies and scales come from the training rows alone."""
+        held = held_out(n, config.validation_fraction, generator(config.seed, "validation"))
+        return cls(np.flatnonzero(~held), np.flatnonzero(held))
+
+    @classmethod
+    def all_train(cls, n: int) -> RowSplit:
+        return cls(np.arange(n), np.arange(0))
+
+
+@dataclass(frozen=True)
+class ExampleSetup(TrainingSetup):
+    """Examples to train a model of sequences on."""
+
+    config: Config
+    examples: Examples
+    split: RowSplit
+    source: Mapping[str, Any] = field(default_factory=dict)  # name, source: where the examples come from
+    estimator_params: Mapping[str, Any] = field(default_factory=dict)  # arguments that the config does not have
+
+    @property
+    def validation_size(self) -> int:
+        return len(self.split.validation)
+
+    def with_validation_size(self, size: int) -> Self:
+        return replace(self, split=replace(self.split, validation=self.split.validation[: max(1, size)]))
+
+    def new_model(self) -> FittedModel:
+        model = super().new_model()
+        model.estimator_params = dict(self.estimator_params)
+        return model
+
+    def new_task(self, model: FittedModel) -> ExampleTask:
+        config, spec, network = self.config, self.spec, model.network
+        train, validation = (self.examples.take(rows) for rows in (self.split.train, self.split.validation))
+        if not network.units(lengths_and_weights(train)):
+            raise DataError(
+                "the part to train on",
+                expected="at least one example that counts",
+                got=f"{len(train)} of {len(self.examples)}",
+                do="Give more examples or a smaller --validation-fraction.",
+            )
+        rates = None
+        if config.unk_dropout and isinstance(spec.inputs, TokenInputs):
+            rates = spec.inputs.symbols.rarity(config.unk_dropout)
+        # without knowledge each class is equally likely, or the mean of all numbers is predicted, which is 0 here
+        baseline = math.log(max(spec.n_outputs, 2))
+        if isinstance(train.y, np.ndarray) and spec.task == "regress":
+            # the initial outputs have no bound: of the worst example, and with a margin
+            baseline = 10 * max(1.0, float((train.y**2).max(initial=0)))
+        sample = None
+        if (
+            isinstance(spec.inputs, Labels)
+            and isinstance(spec.targets, Written)
+            and isinstance(network, EncoderDecoder)
+        ):
+            known = spec.inputs, spec.targets.symbols, config.seed
+            sample = partial(sample_labels, network, model.parameters, *known)
+        return ExampleTask(model, train, validation, unknown_rates=rates, baseline_loss=baseline, sample=sample)
+
+    def cost(self) -> Cost:
+        c, lengths = self.config, self.examples.lengths()
+        steps = float(np.maximum(lengths, 1).mean())
+        judged = c.validation_fraction * float(lengths.sum()) / MAX_ROWS  # weights are read once for many rows
+        return _estimate(self.spec, c, batch=min(c.batch_size, len(lengths)), steps=steps, judged=judged)
+
+    def fingerprint(self) -> dict[str, object]:
+        return {"the examples (sha256)": hashlib.sha256(to_bytes(self.examples.arrays())).hexdigest()}
+
+    def record(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        return _with_data(self.source, self.examples.arrays())  # encoded: its file may change
+
+
+def read_examples(run: Run) -> Examples:
+    """The examples that a run was trained on."""
+    spec = read_spec(run)
+    return spec.check(Examples.from_arrays(_read_data(run), classes=spec.n_outputs))
+
+
+# -- starting and resuming --------------------------------------------------------------------------------------------
+
+
+def start(
+    setup: TrainingSetup,
+    *,
+    out: Path | None = None,
+    force: bool = False,
+    listeners: Sequence[Listener] = (),
+    stopping: Callable[[], bool] = lambda: False,
+) -> FittedModel:
+    """Train from the beginning; with `out` in a run folder that can be resumed."""
+    config, here, facts = setup.config, world(), setup.facts()
+    if here.size > 1:
+        here.agree(setup.shared_facts())
+    check_cost(setup.cost(), config.seconds)
+    model = setup.new_model()
+    task = setup.new_task(model)
+    if config.seconds is not None:
+        whole = setup.validation_size
+        share = allowed_share(task.validation_seconds(), config.seconds)
+        setup = setup.with_validation_size(int(share * whole))
+        task = setup.new_task(model)
+        facts["validation_size"] = setup.validation_size
+        say_judged(setup.validation_size, whole, setup.unit)
+    steps = step_budget(setup, task)
+    # made before the folder: what does not fit into memory replaces no run
+    trainer = Trainer(task, task.paced, steps=steps, listeners=listeners, stopping=stopping)
+    if out is None or here.rank:
+        model.finished = trainer.train()
+        return model
+    data, files = setup.record()
+    files["vocabulary.json"] = as_json(setup.spec.to_json())
+    written = _config_json(model, data) | facts | {"steps": steps}
+    with Run.create_locked(out, written, files, force=force) as trainer.run:
+        model.finished = trainer.train()
+    return model
+
+
+def resume(
+    path: Path,
+    *,
+    budget_options: Mapping[str, Any] | None = None,
+    listeners: Sequence[Listener] = (),
+    stopping: Callable[[], bool] = lambda: False,
+) -> FittedModel:
+    """Continue a run from its newest complete checkpoint; only the budget may change."""
+    run, here = Run(path), world()
+    setup, steps = here.in_turn(lambda: reopen(run))
+    given = {name: value for name, value in (budget_options or {}).items() if value is not None}
+    if here.size > 1:
+        asked = {f"--{name} of this command": value for name, value in given.items()}
+        here.agree(setup.shared_facts() | {"the number of steps": steps} | asked)
+    check_cost(setup.cost(), given.get("seconds"))
+    model = setup.new_model()
+    with run.lock() if here.rank == 0 else nullcontext():
+        if given:
+            model.config = setup.config.with_options(**(dict.fromkeys(BUDGET) | given))
+            model.estimator_params.pop("epochs", None)  # of the budget that this one replaces
+            setup = replace(setup, config=model.config)
+            checkpoint = here.first(run.newest() if here.rank == 0 else None)
+            taken = checkpoint.step if checkpoint else 0
+            more = step_budget(setup, setup.new_task(model))
+            before, steps = steps, taken * ("seconds" in given) + more  # a time is added to what was taken
+            if here.rank == 0 and taken < steps != before:  # else nothing is left to do, or nothing changes
+                # the rest of config.json says how the run began, and stays
+                changed = {"steps": steps, "config": to_json(model.config), "estimator": model.estimator_params}
+                write_file(path / "config.json", as_json({**run.config, **changed}))
+        task = setup.new_task(model)
+        trainer = Trainer(task, task.paced, steps=steps, run=run, listeners=listeners, stopping=stopping)
+        model.finished = trainer.train()
+    return model
+
+
+def reopen(run: Run) -> tuple[TrainingSetup, int]:
+    """The data and config of a run, checked against what it was started with, and its number of steps."""
+    spec, config = read_spec(run), read_config(run)
+    steps, size = run.config.get("steps"), run.config.get("validation_size")
+    if steps is None and run.newest() is None:
+        raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
+    setup: TrainingSetup
+    if spec.task == "lm":
+        setup = open_text_setup(run)
+    else:
+        examples, record = read_examples(run), run.config.get("data")
+        split, source = RowSplit.draw(len(examples), config), record if isinstance(record, dict) else {}
+        setup = ExampleSetup(spec, config, examples, split, source, _estimator_params(run))
+    facts = {name: run.config.get(name) for name in setup.facts()}
+    if not isinstance(steps, int) or steps < 1 or facts != setup.facts():
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: steps {steps!r}, {facts}")
+    if size is not None and not (isinstance(size, int) and size > 0):
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: validation_size {size!r}")
+    return setup if size is None else setup.with_validation_size(size), steps
+
+
+def open_text_setup(run: Run) -> TextSetup:
+    """The text of a run of a language model, split as in training."""
+    return text_setup(read_corpus(run), read_config(run))
+
+
+def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
+    """The number of steps that the budget allows."""
+    c = setup.config
+    if c.steps is not None:
+        return c.steps
+    if c.seconds is not None:
+        return max(1, int(c.seconds / seconds_per_step(setup)))
+    return max(1, round((c.epochs or DEFAULT_EPOCHS) * task.steps_per_epoch))
+
+
+def seconds_per_step(setup: TrainingSetup, measured: float = 1.5) -> float:
+    """Measured on a copy that is thrown away, with a share of the validations."""
+    task, c = setup.new_task(setup.new_model()), setup.config
+    part, parts = task.small_step()
+    step = step_seconds(task, c, part, parts * c.accumulate, measured)
+    return step + world().first(task.validation_seconds()) / task.paced.validate_every
+
+
+def _estimate(spec: TaskSpec, config: Config, **sizes: float) -> Cost:
+    itemsize = np.dtype(config.dtype).itemsize
+    return estimate(build_network(spec, config).shapes, config, itemsize, **sizes)  # type: ignore[arg-type]
+
+
+# -- loading and saving -----------------------------------------------------------------------------------------------
+
+
+def load(path: Path, task: str | None = None) -> tuple[Run, FittedModel]:
+    """The best model of a run; RunError if it is of another task than this one."""
+    run = Run(path)
+    spec, config = read_spec(run, task), read_config(run)
+    network = build_network(spec, config)
+    dtype = np.dtype(config.dtype)
+    arrays = run.read_model({name: (shape, dtype) for name, shape in network.shapes.items()})
+    parameters = Parameters(network.shapes, dtype)  # after the file was seen to hold as much
+    for name, array in arrays.items():
+        parameters[name][...] = array
+    rows = [row.get("step") for row in run.metrics() if "event" not in row]
+    taken = rows[-1] if rows else run.config.get("taken")
+    before = taken if isinstance(taken, int) else 0
+    params = _estimator_params(run)
+    return run, FittedModel(spec, config, network, parameters, steps_before=before, estimator_params=params)
+
+
+def save(model: FittedModel, path: Path, data: Mapping[str, Any] | None = None, *, force: bool = False) -> Run:
+    """A run folder without checkpoints: enough to load, use and export. Nothing is pickled."""
+    files = {"vocabulary.json": as_json(model.spec.to_json()), "model.safetensors": to_bytes(model.parameters)}
+    return Run.create(path, _config_json(model, data) | {"taken": model.steps}, files, force=force)
+
+
+def read_spec(run: Run, task: str | None = None) -> TaskSpec:
+    """What a run reads and predicts; RunError if it is of another task than this one."""
+    known = run.config.get("task")
+    if known not in list(ALL_TASKS) or task not in (None, known):
+        do = "elman predict uses it." if task == "lm" and known in list(ALL_TASKS) else None
+        raise RunError(f"{run.path}", expected=_in_words(task or "|".join(ALL_TASKS)), got=_in_words(known), do=do)
+    return TaskSpec.from_json(str(known), read_json(run.path / "vocabulary.json"))
+
+
+def _in_words(task: object) -> str:
+    return "a language model" if task == "lm" else f"a model to {task}" if isinstance(task, str) else repr(task)
+
+
+def read_config(run: Run) -> Config:
+    return from_json(run.config.get("config"))
+
+
+def _estimator_params(run: Run) -> dict[str, Any]:
+    params = run.config.get("estimator")
+    return dict(params) if isinstance(params, dict) else {}
+
+
+def _config_json(model: FittedModel, data: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What config.json says of any model."""
+    return {
+        "task": model.spec.task,
+        "config": to_json(model.config),
+        "estimator": model.estimator_params,
+        "data": data,
+        "environment": environment(),
+    }
+
+
+def _with_data(record: Mapping[str, Any], arrays: dict[str, Array]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """A record of data, and a file with its arrays, if there are any."""
+    if not arrays:
+        return dict(record), {}
+    content = to_bytes(arrays)
+    return {**record, "stored_sha256": hashlib.sha256(content).hexdigest()}, {DATA: content}
+
+
+def _read_data(run: Run) -> dict[str, Array]:
+    arrays, recorded = read_arrays(run.path / DATA), run.config.get("data")
+    if not isinstance(recorded, Mapping) or recorded.get("stored_sha256") != sha256_of(run.path / DATA):
+        raise CheckpointError(f"{run.path / DATA} is not as it was written")
+    return arrays

@@ -1,0 +1,275 @@
+"""Networks in training, as the training loop sees them: batches, gradients, validation.
+
+A text is read in windows with carried state. Examples are read in batches of rows of similar length; the batches of an
+epoch follow from the seed and the epoch, so that a checkpoint keeps no position in the data. Dropout follows from the
+seed and the step. With several ranks, each takes some lanes of the text or some rows of a batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from elman.config import Config
+from elman.data import LaneStream
+from elman.data.examples import Examples
+from elman.data.symbols import UNKNOWN_ID
+from elman.errors import RangeError
+from elman.maths.arrays import Array
+from elman.maths.truncation import Truncation
+from elman.models.batches import lengths_and_weights, to_batch, unweighted
+from elman.models.evaluation import evaluate_examples, mean_loss, shared_mean_loss
+from elman.models.fitted import FittedModel
+from elman.network import Batch, Draw, Dropout, Parameters
+from elman.training import distributed
+from elman.training.cost import timed
+from elman.training.distributed import World
+from elman.training.task import Validation, generator
+
+BUCKET = 16  # batches whose rows are sorted by length together: similar lengths, yet other neighbors in each epoch
+FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES = 4, 64, 16  # whose time says how long a step and a validation take
+
+
+class NetworkTask(ABC):
+    """What training on a text and training on examples have in common."""
+
+    steps_per_epoch: float
+    tokens_per_step: int
+    baseline_loss: float  # of a model that knows nothing
+
+    def __init__(
+        self, model: FittedModel, *, sample: Callable[[int], str] | None = None, world: World | None = None
+    ) -> None:
+        self.network, self.parameters, self.config = model.network, model.parameters, model.config
+        self.dropout = Dropout(self.config.input_dropout, self.config.dropout, self.config.recurrent_dropout)
+        self.world, self._sample = world or distributed.world(), sample
+
+    @property
+    def paced(self) -> Config:
+        """The training options, with validations as often as this task wants them."""
+        return self.config
+
+    def sample(self, step: int) -> str | None:
+        return self._sample(step) if self._sample else None
+
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return {}, {}
+
+    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:  # noqa: B027
+        """Go back to what state() gave."""
+
+    @abstractmethod
+    def add_gradients(self, gradients: Parameters, step: int) -> float: ...
+
+    @abstractmethod
+    def validate(self) -> Validation | None: ...
+
+    @abstractmethod
+    def small_step(self) -> tuple[Callable[[], object], float]:
+        """The gradients of a small part of a batch, and how many times that is a step."""
+
+    @abstractmethod
+    def small_validation(self) -> tuple[Callable[[], object], float]:
+        """The loss of a small part of what validates, and how many times that is all of it; 0: nothing validates."""
+
+    def validation_seconds(self) -> float:
+        """How long a validation takes, from the time of a small part; the first call may have to compile."""
+        part, parts = self.small_validation()
+        return min([timed(part) for _ in range(4)][1:]) * parts if parts else 0.0
+
+
+class TextTask(NetworkTask):
+    """A text in windows with carried state."""
+
+    def __init__(
+        self,
+        model: FittedModel,
+        train: Array,
+        validation: Array,
+        *,
+        batch: int,
+        sample: Callable[[int], str] | None = None,
+        world: World | None = None,
+    ) -> None:
+        super().__init__(model, sample=sample, world=world)
+        if batch < self.world.size:
+            raise RangeError(
+                "lanes of the batch",
+                expected=f"at least one for each of the {self.world.size} ranks",
+                got=batch,
+                do="Take fewer ranks, a larger --batch-size, or a longer text if it has no more windows.",
+            )
+        config, self.head_network = self.config, model.head_network
+        self.batch, self.lanes = batch, self.world.share(batch)  # those that this rank reads
+        self.validation = validation
+        self.stream = LaneStream(train, batch=batch, window=config.window, lanes=self.lanes)
+        rows = self.lanes.stop - self.lanes.start
+        self.carried = self.head_network.stack.zero_state(rows, self.parameters.buffer.dtype)
+        self.steps_per_epoch = self.stream.windows_per_epoch / config.accumulate
+        self.tokens_per_step = batch * config.window * config.accumulate
+        self.baseline_loss = math.log(self.network.outputs)
+
+    def add_gradients(self, gradients: Parameters, step: int) -> float:
+        c = self.config
+        loss = 0.0
+        for number in range(c.accumulate):
+            x, y, first = self.stream.next()
+            if first:
+                self.carried[...] = 0
+            loss += self.network.loss_and_gradients(
+                self.parameters,
+                Batch(x, y, state=self.carried, first=self.lanes.start),
+                gradients,
+                normalizer=len(y) * self.batch * c.accumulate,
+                draw=Draw(self.dropout, c.seed, step * c.accumulate + number),
+                truncation=Truncation(c.k1, c.k2),
+                add=number > 0,
+            )
+        return loss
+
+    def validate(self) -> Validation | None:
+        if len(self.validation) < 2:
+            return None
+        if self.world.size > 1:
+            return Validation(shared_mean_loss(self.head_network, self.parameters, self.validation, self.world))
+        return Validation(mean_loss(self.head_network, self.parameters, self.validation))
+
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Of all lanes, so that any number of ranks can go on from it."""
+        return {"carried": self.world.joined(self.carried, axis=2)}, {"cursor": self.stream.cursor}
+
+    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
+        self.carried[...] = arrays["carried"][:, :, self.lanes]
+        self.stream.seek(facts["cursor"])
+
+    def small_step(self) -> tuple[Callable[[], object], float]:
+        x, y, _ = self.stream.next()
+        x, y = x[:FEW_STEPS], y[:FEW_STEPS]
+        batch, gradients = Batch(x, y, state=self.carried), self.parameters.zeros()
+
+        def part() -> object:
+            return self.network.loss_and_gradients(self.parameters, batch, gradients, normalizer=y.size)
+
+        return part, self.config.window / len(y)
+
+    def small_validation(self) -> tuple[Callable[[], object], float]:
+        few = self.validation[: FEW_TOKENS + 1]
+        parts = (len(self.validation) - 1) / (len(few) - 1) if len(few) > 1 else 0
+        return lambda: mean_loss(self.head_network, self.parameters, few), parts
+
+
+class ExampleTask(NetworkTask):
+    """Examples in batches of rows of similar length."""
+
+    def __init__(
+        self,
+        model: FittedModel,
+        train: Examples,
+        validation: Examples,
+        *,
+        unknown_rates: Array | None = None,  # (X,) the probability with which each token is read as unknown
+        baseline_loss: float,
+        sample: Callable[[int], str] | None = None,
+    ) -> None:
+        super().__init__(model, sample=sample)
+        self.train, self.validation, self.unknown_rates = train, validation, unknown_rates
+        network, config = self.network, self.config
+        whole, self.lengths = lengths_and_weights(train), train.lengths()
+        self.rows = np.arange(len(train))
+        empty = self.lengths == 0
+        if not network.units(unweighted(lengths_and_weights(train.take(np.flatnonzero(empty))))):
+            self.rows = self.rows[~empty]  # they have no loss, and could fill a batch
+        self.batches = -(-len(self.rows) // config.batch_size)  # of an epoch
+        self.steps_per_epoch = self.batches / config.accumulate
+        self.mean_weight = network.units(whole) / network.units(unweighted(whole))  # of one loss
+        heaviest = train.weights.max() * (1 if train.class_weights is None else train.class_weights.max())
+        self.baseline_loss = baseline_loss * float(heaviest / self.mean_weight)  # a batch may hold the heaviest alone
+        self.has_validation = network.units(lengths_and_weights(validation)) > 0
+        self.passes = self.batches_before = 0  # of earlier calls of partial_fit
+        steps = float(self.lengths[self.rows].mean())
+        self.tokens_per_step = max(1, round(steps * config.batch_size * config.accumulate))
+        self._plan: tuple[int, list[Array]] = (-1, [])
+
+    @property
+    def paced(self) -> Config:
+        """At least one validation per epoch, unless validate_every is given: a small set is soon overfitted."""
+        if self.config.validate_every != Config().validate_every:
+            return self.config
+        epoch = math.ceil(self.steps_per_epoch)
+        return dataclasses.replace(self.config, validate_every=min(epoch, self.config.validate_every))
+
+    def add_gradients(self, gradients: Parameters, step: int) -> float:
+        numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
+        drawn = [(number, self.batch_of(number)) for number in numbers]
+        # by the mean weight of all examples, not of these: a batch of heavy ones has a larger gradient
+        sizes = [self.network.units(unweighted(batch)) for _, batch in drawn]
+        normalizer = sum(sizes) * self.mean_weight
+        loss = 0.0
+        gradients.buffer[:] = 0
+        for number, batch in drawn:
+            # drawn for all rows, so that the number of ranks changes nothing
+            batch = batch._replace(x=self._drop_tokens(batch, generator(self.config.seed, "unknown", number)))
+            own = self.world.share(batch.rows)
+            if own.start < own.stop:
+                loss += self.network.loss_and_gradients(
+                    self.parameters,
+                    batch.take(own)._replace(first=own.start),
+                    gradients,
+                    normalizer=normalizer,
+                    draw=Draw(self.dropout, self.config.seed, number),
+                    add=True,
+                )
+        return loss
+
+    def batch_of(self, number: int) -> Batch:
+        epoch, place = divmod(number - self.batches_before, self.batches)
+        epoch += self.passes
+        if self._plan[0] != epoch:
+            self._plan = epoch, self.rows_of(epoch)
+        return to_batch(self.train, self._plan[1][place], self.parameters.buffer.dtype)
+
+    def rows_of(self, epoch: int) -> list[Array]:
+        """The rows of each batch of an epoch: shuffled, then sorted by length within buckets."""
+        rng = generator(self.config.seed, "order", epoch)
+        rows, size = self.rows[rng.permutation(len(self.rows))], self.config.batch_size
+        for start in range(0, len(rows), BUCKET * size):
+            bucket = rows[start : start + BUCKET * size]
+            rows[start : start + BUCKET * size] = bucket[np.argsort(self.lengths[bucket], kind="stable")]
+        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+        return [batches[i] for i in rng.permutation(len(batches))]
+
+    def _drop_tokens(self, batch: Batch, rng: np.random.Generator) -> Array:
+        """Some tokens read as unknown, so that the network learns what to do with unknown tokens."""
+        if batch.x_lengths is None or batch.x.ndim != 2:
+            return batch.x
+        rates = np.zeros(1) if self.unknown_rates is None else self.unknown_rates[batch.x]  # (T, B)
+        if self.dropout.inputs and not any(name.endswith("embedding.W") for name in self.parameters):
+            rates = 1 - (1 - rates) * (1 - self.dropout.inputs)
+        if not rates.any():
+            return batch.x
+        return np.where(rng.random(batch.x.shape) < rates, UNKNOWN_ID, batch.x)
+
+    def validate(self) -> Validation | None:
+        if not self.has_validation:
+            return None
+        return self.world.first(evaluate_examples(self.network, self.parameters, self.validation))
+
+    def small_step(self) -> tuple[Callable[[], object], float]:
+        batch, gradients = self.batch_of(0), self.parameters.zeros()
+        few = batch.take(slice(0, max(1, batch.rows // FEW_EXAMPLES)))
+
+        def part() -> object:
+            return self.network.loss_and_gradients(self.parameters, few, gradients, normalizer=1.0)
+
+        return part, batch.rows / few.rows
+
+    def small_validation(self) -> tuple[Callable[[], object], float]:
+        few = self.validation.take(np.arange(len(self.validation))[:FEW_EXAMPLES])
+        tokens = float(few.lengths().sum())
+        parts = float(self.validation.lengths().sum()) / tokens if self.has_validation and tokens else 0
+        return lambda: evaluate_examples(self.network, self.parameters, few), parts
