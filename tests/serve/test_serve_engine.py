@@ -152,7 +152,7 @@ def test_prompts_of_all_lengths_are_read_as_each_would_be_alone():
 
 def test_token_infos_are_the_predictions_of_the_model(engine):
     stepper = _shared_stepper()
-    text = Text(stepper, "abc", seed=3, length=40, logprobs=LogprobOptions(top=2, prompt=True, unit=(1, 5)))
+    text = Text(stepper, "abc", seed=3, length=40, logprobs=LogprobOptions(top=2, prompt=True, unit=(1, 0, 5)))
     engine.submit([text.job, *(Text(stepper, "h", seed=i).job for i in range(5))])
     notes = [note for delta in (text.text(), text.deltas)[1] for note in delta.infos]
     ids = [note.token for note in notes]

@@ -30,7 +30,7 @@ def test_without_a_run_the_page_says_what_to_do(open_page, bare):
     page = watched.page
     page.wait_for_selector("#empty h1")
     assert "elman serve runs/novel" in page.inner_text("#empty")
-    page.click("#empty >> text=train a small one here")
+    page.click("#empty >> text=train a small model here")
     page.wait_for_selector("#train-form textarea")
     page.check("[name=source][value=corpus]")
     page.wait_for_selector("[name=corpus] option[value=pride-and-prejudice]", state="attached")

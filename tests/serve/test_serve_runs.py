@@ -200,9 +200,10 @@ def test_flow_equals_elman_look(server, char_model):
 def test_spectra_equal_elman_look(server, char_model):
     result = server.post("/v1/elman/look/spectra", model="char", text="The cat sat").json()["layers"][0]
     W_hh = char_model.parameters_["layers.0.W_hh"].astype(np.float64)
-    assert result["W_hh"]["singular"] == pytest.approx(np.linalg.svd(W_hh, compute_uv=False).tolist(), rel=1e-4)
-    assert math.hypot(*result["W_hh"]["eigenvalues"][0]) == pytest.approx(result["W_hh"]["radius"], rel=1e-4)
-    assert 0 <= result["saturation"]["share"] <= 1
+    recurrent = result["recurrent"]["W_hh"]
+    assert recurrent["singular"] == pytest.approx(np.linalg.svd(W_hh, compute_uv=False).tolist(), rel=1e-4)
+    assert math.hypot(*recurrent["eigenvalues"][0]) == pytest.approx(recurrent["radius"], rel=1e-4)
+    assert 0 <= result["saturation"]["h"]["share"] <= 1
     assert len(result["lyapunov"]) == 16
 
 
@@ -219,9 +220,9 @@ def test_units_and_reading(server, char_model):
 
 def test_steps_with_a_small_network_and_with_a_run(server):
     small = server.post("/v1/elman/steps", input="hell", target="ello").json()
-    assert small["hidden"] == 3
+    assert small["network"]["hidden"] == 3
     own = server.post("/v1/elman/steps", input="cat", target="at ", model="char", shown=4).json()
-    assert own["hidden"] == 16
+    assert own["network"]["hidden"] == 16
     assert own["axes"]["H"]["size"] == 16
     assert {step["phase"] for step in own["steps"]} >= {"forward", "backward"}
 

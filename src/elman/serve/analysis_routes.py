@@ -11,20 +11,22 @@ from starlette.responses import Response
 from elman.errors import DataError, VocabularyError
 from elman.look.flow import GradientFlow, flow_of, memory_horizon
 from elman.look.flow_verdict import verdicts
-from elman.look.spectra import Spectrum, jacobian_spectra, lyapunov_exponents, saturation, spectrum
+from elman.look.spectra import Spectrum, jacobian_spectra, layer_saturation, lyapunov_exponents, recurrent_spectra
 from elman.look.steps import steps_data
 from elman.look.traces import trace
 from elman.look.units import rank_units, read_text
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
+from elman.serve.completion_request import check_unit
 from elman.serve.errors import invalid, unknown_token
 from elman.serve.json_response import JsonResponse, to_jsonable
 from elman.serve.limits import Limits
 from elman.serve.registry import Registry
-from elman.serve.schemas import FlowRequest, ReadRequest, StepsRequest, TextRequest, UnitsRequest
+from elman.serve.schemas import STATES, FlowRequest, ReadRequest, StepsRequest, TextRequest, UnitsRequest
 from elman.serve.worker import Worker
 
 EXPONENTS, JACOBIANS = 32, 6
+GATE_UNITS = 64  # units of a gate in a figure
 
 
 class AnalysisRoutes:
@@ -49,15 +51,15 @@ class AnalysisRoutes:
     async def read(self, body: ReadRequest) -> Response:
         """A text token by token: surprise, alternatives and the activation of a unit."""
         model = await self._model(body)
-        stack = model.network_.stack
-        if body.layer >= stack.layers or (body.unit is not None and body.unit >= stack.hidden):
-            raise invalid("unit", f"a unit of the {stack.layers} × {stack.hidden} units of the network")
+        check_unit(model.network_.stack, body.layer, STATES.index(body.state), body.unit or 0)
         return await self._respond("text", lambda: _read(model, body))
 
     async def steps(self, body: StepsRequest) -> Response:
         """Every equation of a short text with its numbers; without a model those of a small random network."""
         model = None if body.model is None else (await self.registry.language_model(body.model))[0]
-        return await self._respond("input", lambda: steps_data(body.input, body.target, model=model, shown=body.shown))
+        return await self._respond(
+            "input", lambda: steps_data(body.input, body.target, model=model, cell=body.cell, shown=body.shown)
+        )
 
     async def _model(self, body: TextRequest) -> LanguageModel:
         if len(body.text) > self.limits.max_prompt:
@@ -83,7 +85,7 @@ def _ids(model: LanguageModel, text: str) -> Array:
 
 
 def _flow(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
-    """‖∂L[t]/∂h[k]‖ for every t and k, what is left at each lag, and a verdict."""
+    """‖∂L[t]/∂s[k]‖ for every t and k, what is left at each lag, and a verdict."""
     ids = _ids(model, text)[: steps + 1]
     found = flow_of(trace(model.network_, model.parameters_, ids[:-1]), ids[1:])
     names = model.vocabulary_.tokens
@@ -98,8 +100,9 @@ def _flow(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
 def _flow_layer(found: GradientFlow, layer: int) -> dict[str, Any]:
     activation, recurrent = found.factors(layer)
     return {
-        "map": _rounded(found.d_h[layer]),  # (T, T+1); null where L[t] does not depend on h[k]
+        "map": _rounded(found.norms[layer]),  # (T, T+1); null where L[t] does not depend on s[k]
         "by_lag": found.by_lag(layer),
+        "paths": {path: found.by_lag(layer, path=path) for path in found.paths},  # of a gated cell
         "activation": activation,
         "recurrent": recurrent,
         "horizon": memory_horizon(found, layer),
@@ -107,19 +110,27 @@ def _flow_layer(found: GradientFlow, layer: int) -> dict[str, Any]:
 
 
 def _spectra(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
-    """Of W_hh, of some step Jacobians, the Lyapunov exponents, and the saturation of the activation."""
+    """Of W_hh, of some step Jacobians, the Lyapunov exponents, saturation, and the gates along the text."""
+    ids = _ids(model, text)[:steps]
     layers = []
-    for layer in trace(model.network_, model.parameters_, _ids(model, text)[:steps]).layers:
+    for layer in trace(model.network_, model.parameters_, ids).layers:
         jacobians = jacobian_spectra(layer, count=JACOBIANS)
         layers.append(
             {
-                "W_hh": _spectrum(spectrum(layer.p["W_hh"])),
+                "recurrent": {name: _spectrum(found) for name, found in recurrent_spectra(layer).items()},
                 "jacobians": {"steps": jacobians.steps, **_spectrum(jacobians.spectra)},
                 "lyapunov": lyapunov_exponents(layer, count=min(EXPONENTS, model.network_.stack.hidden)),
-                "saturation": saturation(layer.h, activation=layer.cell.activation),
+                "saturation": layer_saturation(layer),
+                "gates": {name: _gate(values) for name, values in layer.gates.items()},
             }
         )
-    return {"layers": layers}
+    names = model.vocabulary_.tokens
+    return {"tokens": [names[i] for i in ids], "layers": layers}
+
+
+def _gate(values: Array) -> dict[str, Any]:
+    """The values (T, H) of a gate: some units, and the mean of all."""
+    return {"units": _rounded(values[:, :GATE_UNITS].T, 3), "mean": _rounded(values.mean(axis=1), 3)}
 
 
 def _spectrum(found: Spectrum) -> dict[str, Any]:
@@ -144,18 +155,19 @@ def _units(model: LanguageModel, text: str, count: int) -> dict[str, Any]:
 def _read(model: LanguageModel, request: ReadRequest) -> dict[str, Any]:
     """Every token of a text with its surprise, the alternatives and, if requested, the activation of a unit."""
     reading = read_text(model, request.text, alternatives=request.alternatives)
+    states = reading.s[request.layer, STATES.index(request.state)]  # (T, H)
     return {
         "tokens": reading.tokens,
         "surprise": _rounded(reading.surprise),
         "alternatives": reading.alternatives,
         "probabilities": _rounded(reading.probabilities),
-        "activation": None if request.unit is None else _rounded(reading.h[request.layer, :, request.unit]),
+        "activation": None if request.unit is None else _rounded(states[:, request.unit]),
     }
 
 
-def _rounded(values: Array) -> Array:
-    """To five digits, which are enough for a figure."""
+def _rounded(values: Array, digits: int = 5) -> Array:
+    """To a few digits, which are enough for a figure."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        digits = np.floor(np.log10(np.abs(values, dtype=np.float64)))
-    scale = 10.0 ** (4 - np.clip(np.where(np.isfinite(digits), digits, 0), -300, 300))
+        size = np.floor(np.log10(np.abs(values, dtype=np.float64)))
+    scale = 10.0 ** (digits - 1 - np.clip(np.where(np.isfinite(size), size, 0), -300, 300))
     return np.asarray(np.round(values * scale) / scale)

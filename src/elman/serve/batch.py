@@ -49,5 +49,5 @@ class Batch:
         s = self.stepper.read(list(tokens[:, rows].T), state)  # (L, P, n+1, rows, H)
         o = self.stepper.logits(s[-1, 0, 1:])  # (n, rows, Y)
         return {
-            i: self.jobs[i].token_infos(tokens[:, i], before[k], o[:, k], s[:, 0, :, k]) for k, i in enumerate(rows)
+            i: self.jobs[i].token_infos(tokens[:, i], before[k], o[:, k], s[:, :, :, k]) for k, i in enumerate(rows)
         }

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from elman.models.sampling import Sampling
+from elman.network import Stack
 from elman.serve.detokenizer import Detokenizer
 from elman.serve.errors import ApiError, invalid
 from elman.serve.limits import Limits
-from elman.serve.schemas import CompletionRequest
+from elman.serve.schemas import STATES, CompletionRequest
 from elman.serve.sequence_job import Delta, LogprobOptions, SequenceJob
 from elman.serve.stepper import Stepper
 
@@ -43,7 +44,7 @@ class CompletionParams:
         self.sampling = Sampling(request.temperature, request.top_k, request.top_p)
         self.logprobs: LogprobOptions | None = None
         if request.logprobs is not None:
-            unit = None if request.unit is None else (request.layer, request.unit)
+            unit = None if request.unit is None else (request.layer, STATES.index(request.state), request.unit)
             self.logprobs = LogprobOptions(request.logprobs, request.echo, unit)
 
     def encode(self, prompt: str | list[int], stepper: Stepper) -> tuple[Any, str]:
@@ -86,9 +87,7 @@ class CompletionParams:
             ids = np.array(first)
             logprobs = replace(logprobs, prompt=False) if logprobs is not None else None  # the client gave no prompt
         if logprobs is not None and logprobs.unit is not None:
-            (layer, unit), stack = logprobs.unit, stepper.network.stack
-            if layer >= stack.layers or unit >= stack.hidden:
-                raise invalid("unit", f"a unit of the {stack.layers} × {stack.hidden} units of the network")
+            check_unit(stepper.network.stack, *logprobs.unit)
         detokenizer = Detokenizer(stepper.vocabulary, self.stop)
         max_tokens = self.request.max_tokens
         return SequenceJob(
@@ -102,6 +101,13 @@ def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> list[str 
     if isinstance(prompt[0], int):
         return [prompt]
     return list(prompt)
+
+
+def check_unit(stack: Stack, layer: int, part: int, unit: int) -> None:
+    if layer >= stack.layers or unit >= stack.hidden:
+        raise invalid("unit", f"a unit of the {stack.layers} × {stack.hidden} units of the network")
+    if part >= stack.cell.parts:
+        raise invalid("state", f"h: a {stack.cell.name} has no cell state c")
 
 
 def too_many_logprobs() -> ApiError:

@@ -20,6 +20,7 @@ from elman.serve.limits import Limits
 T = TypeVar("T")
 MAX_STOPS, MAX_TOP_LOGPROBS, MAX_SEED, MAX_N = 4, 20, 2**63 - 1, 128
 MAX_INPUTS, MAX_BEAM, MAX_OUTPUT = 256, 32, 1000
+STATES = ("h", "c")  # state parts, in the order of the state array
 FLOW_STEPS, MAX_FLOW_STEPS = 96, 256  # time steps that a gradient is followed through
 SHOWN_ENTRIES, MAX_SHOWN_ENTRIES = 12, 64  # entries of each axis in the step-by-step view
 
@@ -148,6 +149,7 @@ class CompletionRequest(_Request):
         None, description="Elman's own: with logprobs, also return the activation of this unit after each token."
     )
     layer: Nullable[Index] = Field(0, description="Elman's own: the layer of the unit.")
+    state: Nullable[Literal["h", "c"]] = Field("h", description="Elman's own: its state, or cell state in an LSTM.")
     user: Annotated[str, Field(max_length=10_000)] | None = Field(None, description="Ignored.")
     best_of: Annotated[int, Field(ge=1, le=MAX_N), INTEGRAL] | None = Field(
         None, description="Must equal n: Elman does not choose among texts."
@@ -320,11 +322,13 @@ class ReadRequest(TextRequest):
         5, description="Likeliest tokens at each place."
     )
     layer: Nullable[Index] = 0
+    state: Nullable[Literal["h", "c"]] = Field("h", description="h, or c of an LSTM.")
     unit: Index | None = Field(None, description="Return the activations of this unit.")
 
 
 class StepsRequest(_Request):
     model: ModelName | None = Field(None, description="null: a small network with random weights.")
+    cell: Nullable[Literal["rnn", "gru", "lstm"]] = Field("rnn", description="Of the small network.")
     input: Annotated[str, Field(max_length=1000)]
     target: Annotated[str, Field(max_length=1000)]
     shown: Nullable[Annotated[int, Field(ge=1, le=MAX_SHOWN_ENTRIES), INTEGRAL]] = Field(
@@ -347,6 +351,7 @@ class Flow(_Response):
 
 
 class Spectra(_Response):
+    tokens: list[str]
     layers: list[dict[str, Any]]
 
 

@@ -42,7 +42,7 @@ class LogprobOptions:
 
     top: int = 0  # number of likeliest tokens
     prompt: bool = False  # for the tokens of the prompt too
-    unit: tuple[int, int] | None = None  # layer and unit whose activation is returned
+    unit: tuple[int, int, int] | None = None  # layer, state part (0 is h, 1 is c) and unit to return
 
 
 @dataclass(eq=False)
@@ -77,7 +77,7 @@ class SequenceJob:
         complete, infos = self.tokens_read == len(self.prompt), []
         if self.logprobs is not None and self.logprobs.prompt:
             o = self.stepper.logits(s[-1, 0, 1 : count + 1])  # (count, Y)
-            self.o, infos = o[-1], self.token_infos(ids, before, o, s[:, 0])
+            self.o, infos = o[-1], self.token_infos(ids, before, o, s)
         elif complete:
             self.o = self.stepper.logits(s[-1, 0, [count]])[0]
         if not complete:
@@ -86,8 +86,8 @@ class SequenceJob:
         delta = self.append(self.initial, first)
         return delta._replace(infos=[*infos, *delta.infos])
 
-    def token_infos(self, ids: Array, before: Array | None, o: Array, h: Array) -> list[TokenInfo]:
-        """Of tokens that follow the logits `before`; reading them gave logits o (n, Y) and states h (L, n+1, H)."""
+    def token_infos(self, ids: Array, before: Array | None, o: Array, s: Array) -> list[TokenInfo]:
+        """Of tokens that follow the logits `before`; reading them gave logits o (n, Y) and states s (L, P, n+1, H)."""
         assert self.logprobs is not None
         top, unit = min(self.logprobs.top, o.shape[1]), self.logprobs.unit
         first = np.zeros_like(o[:1]) if before is None else before[np.newaxis]
@@ -95,7 +95,7 @@ class SequenceJob:
         likeliest = np.argsort(-o, axis=1, kind="stable")[:, :top]  # (n, top)
         tokens = np.column_stack([ids.astype(np.int64), likeliest])  # (n, 1+top)
         logprobs = (-surprise(o[:, np.newaxis], tokens)).tolist()
-        active = [None] * len(ids) if unit is None else h[unit[0], 1 : len(ids) + 1, unit[1]].tolist()
+        active = [None] * len(ids) if unit is None else s[unit[0], unit[1], 1 : len(ids) + 1, unit[2]].tolist()
         infos = [
             TokenInfo(token, own, list(zip(others, other_logprobs, strict=True)), activation)
             for (token, *others), (own, *other_logprobs), activation in zip(

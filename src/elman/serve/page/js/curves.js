@@ -31,9 +31,21 @@ export function drawCurves(rows, run, marked) {
     ],
     layout: {
       showlegend: true, xaxis: { title: { text: "step" }, rangemode: "tozero" },
-      shapes: marked == null ? [] : [{ type: "line", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line: { color: c.soft, width: 1, dash: "dot" } }],
+      ...(marked == null ? {} : {
+        shapes: [{ type: "line", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line: { color: c.soft, width: 1, dash: "dot" } }],
+        annotations: [{ x: marked, yref: "paper", y: 1, yanchor: "top", xanchor: marked > rows.at(-1).step / 2 ? "right" : "left", text: "the sample shown below", showarrow: false, font: { size: 11 } }],
+      }),
     },
   }));
+  const scored = rows.filter((row) => row.validation_accuracy != null);
+  at("accuracy-card").hidden = !scored.length;
+  at("curves").classList.toggle("scored", scored.length > 0);
+  if (scored.length) {
+    plot(at("accuracy-figure"), (c) => ({
+      traces: [line(scored, "validation_accuracy", c.warm, { line: { width: 2.5 }, trace: { mode: "lines+markers", marker: { size: 6 }, hovertemplate: "step %{x}: %{y:.1%}<extra></extra>" } })],
+      layout: { margin: { l: 48, r: 8, t: 6, b: 36 }, xaxis: { title: { text: "step" }, rangemode: "tozero" }, yaxis: { tickformat: ".0%", range: [0, 1.02] } },
+    }));
+  }
   plot(at("gradient-figure"), (c) => ({
     traces: [line(rows, "gradient_norm", c.violet, { line: { width: 1.5 } })],
     layout: { ...SMALL, yaxis: { type: "log", dtick: 1 }, ...(clip ? levels(level(clip, `clipped above ${clip}`, { log: true })) : {}) },

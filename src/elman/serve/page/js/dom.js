@@ -30,8 +30,8 @@ export function number(value, digits = 3) {
 
 export const count = (value) => Math.round(value).toLocaleString("en");
 
-export const percent = (share) =>
-  share >= 0.0995 ? `${(100 * share).toFixed(0)} %` : share >= 0.0005 ? `${(100 * share).toFixed(1)} %` : "< 0.1 %";
+export const percent = (share, digits = 0) =>
+  share >= 0.0995 ? `${(100 * share).toFixed(digits)} %` : share >= 0.0005 ? `${(100 * share).toFixed(1)} %` : "< 0.1 %";
 
 /** Calls that come in quick succession become one, after the last. */
 export function settled(call, milliseconds) {

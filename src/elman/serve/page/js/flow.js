@@ -2,18 +2,22 @@
 
 import { post } from "./api.js";
 import { at, make, number, percent, settled, visible } from "./dom.js";
-import { drawEigen, drawFactors, drawLag, drawLyapunov, drawMap, drawSingular, drawStates } from "./flow_figures.js";
+import { drawEigen, drawFactors, drawGates, drawLag, drawLyapunov, drawMap, drawSingular, drawStates } from "./flow_figures.js";
 
 const SLOPES = { tanh: "diag(1 − h²)", sigmoid: "diag(h(1 − h))", relu: "diag(h > 0)", identity: "diag(1)" };
-const STEPS = 96; // of a text that are followed
-let run = null, control = null, found = null, spectra = null, layer = 0, chosen = -1;
+const STEPS = 96; // of a text that are analyzed
+const GATES = {
+  i: "input gate: how much of the candidate enters c", f: "forget gate: how much of c is kept", g: "candidate: what could enter c", o: "output gate: how much of c is shown in h",
+  r: "reset gate: how much of h enters the candidate", z: "update gate: how much of h is kept", n: "candidate: what could replace h",
+};
+let run = null, control = null, found = null, spectra = null, layer = 0, chosen = -1, gate = null;
 
 const say = (words, wrong = false) => {
   at("flow-said").textContent = words;
   at("flow-said").classList.toggle("wrong", wrong);
 };
 
-/** A text to begin with: the network's own, which has no letter that it does not know. */
+/** A text to start with: a sample, which has no unknown tokens. */
 async function ownWords(signal) {
   const length = run.config.tokens === "word" ? 30 : STEPS;
   const told = await post("/v1/completions", { model: run.name, max_tokens: length, temperature: 0.6, seed: 2 }, signal);
@@ -23,17 +27,17 @@ async function ownWords(signal) {
 async function look({ own = false } = {}) {
   control?.abort();
   const mine = (control = new AbortController()), { signal } = mine, began = performance.now();
-  say("Following …");
+  say("Computing …");
   try {
     if (own) at("flow-text").value = await ownWords(signal);
-    if ([...at("flow-text").value].length < 2) return say("Type a word or two.");
+    if ([...at("flow-text").value].length < 2) return say("Type at least two tokens.");
     const value = { model: run.name, text: at("flow-text").value, steps: STEPS };
     [found, spectra] = await Promise.all(["flow", "spectra"].map((what) => post(`/v1/elman/look/${what}`, value, signal)));
     if (mine !== control) return;
     at("flow-found").hidden = false;
     layer = Math.min(layer, found.layers.length - 1);
     const read = found.tokens.length - 1, more = found.tokens.length > STEPS ? `, the first ${STEPS} of the text` : "";
-    say(`${read} steps followed${more}, in ${number((performance.now() - began) / 1000, 2)} s`);
+    say(`${read} time steps${more}, in ${number((performance.now() - began) / 1000, 2)} s`);
     chosen = found.tokens.length - 1;
     drawAll();
   } catch (error) {
@@ -48,10 +52,12 @@ function drawAll() {
   const here = found.layers[layer], there = spectra.layers[layer];
   drawMap(here, found.tokens);
   drawLag(here);
-  drawFactors(here, SLOPES[run.config.activation] ?? "diag(f′)");
+  const gated = Object.keys(there.gates).length > 0;
+  drawFactors(here, gated ? "slopes of the gates" : SLOPES[run.config.activation] ?? "diag(f′)");
   drawEigen(there);
   drawSingular(there);
-  at("saturated").textContent = `${percent(there.saturation.share)} of the states lie where the activation is flat`;
+  at("saturated").textContent = Object.entries(there.saturation).map(([name, { share }]) => `${name} ${percent(share)}`).join(", ") + " where the activation is flat";
+  drawGateChoice(there.gates);
   drawStates(there);
   drawLyapunov(there);
 }
@@ -64,16 +70,27 @@ function drawLayers() {
     make("input", { type: "radio", name: "flow-layer", checked: i === layer, onchange: () => { layer = i; drawAll(); } }), make("span", {}, `Layer ${i}`))));
 }
 
+function drawGateChoice(gates) {
+  const names = Object.keys(gates);
+  at("gates-card").hidden = !names.length;
+  if (!names.length) return;
+  if (!names.includes(gate)) gate = names.includes("f") ? "f" : names.includes("z") ? "z" : names[0];
+  const show = () => { at("gates-says").textContent = GATES[gate] ?? ""; drawGates(gates[gate], gate, spectra.tokens); };
+  at("gate-choice").replaceChildren(...names.map((name) => make("label", {},
+    make("input", { type: "radio", name: "gate", value: name, checked: name === gate, onchange: () => { gate = name; show(); } }), make("span", {}, name))));
+  show();
+}
+
 function drawVerdict() {
   const verdict = found.verdicts[layer];
   const far = verdict.horizon === null ? `${verdict.followed}+` : String(verdict.horizon);
   at("verdict").dataset.kind = verdict.kind;
   at("verdict").replaceChildren(
-    make("div", { class: "far" }, make("b", {}, verdict.kind === "silent" ? "–" : far), make("span", {}, "steps until 1 % of the gradient is left")),
+    make("div", { class: "far" }, make("b", {}, verdict.kind === "silent" ? "–" : far), make("span", {}, "steps back until 1 % of the gradient is left")),
     make("div", {}, make("span", { class: "badge" }, verdict.kind), make("p", {}, verdict.words)));
 }
 
-/** The text, glowing where the loss of the chosen letter reaches. */
+/** The text, shaded where the loss of the chosen token reaches. */
 function drawText() {
   const spans = found.tokens.map((token, i) => {
     const span = make("span", { "data-i": i, class: i === chosen ? "now" : "" }, token);
@@ -87,7 +104,7 @@ function drawText() {
 function reach(i) {
   if (i < 1 || i >= found.tokens.length) return;
   chosen = i;
-  const row = found.layers[layer].map[i - 1], own = row[i] || 1e-300; // the loss with which letter i was predicted
+  const row = found.layers[layer].map[i - 1], own = row[i] || 1e-300; // the loss of predicting token i
   const most = Math.max(...row.filter((v) => v !== null), 1e-300);
   let lag = 0;
   while (lag <= i && row[i - lag] >= 0.01 * own) lag += 1;
@@ -96,8 +113,8 @@ function reach(i) {
     span.style.setProperty("--s", j < i ? Math.sqrt((row[j + 1] ?? 0) / most).toFixed(3) : 0);
     span.classList.toggle("now", j === i);
   }
-  const far = lag > i ? "all the way to the start" : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
-  at("reach-said").textContent = `“${visible(found.tokens[i])}” cost ${number(found.losses[i - 1], 2)} nats. More than 1 % of its gradient reaches ${far}.`;
+  const far = lag > i ? "back to the start" : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
+  at("reach-said").textContent = `“${visible(found.tokens[i])}”: loss ${number(found.losses[i - 1], 2)} nats. More than 1 % of its gradient reaches ${far}.`;
 }
 
 const place = at("reach-text");

@@ -2,14 +2,14 @@
 
 import { get, remove, stream } from "./api.js";
 import { drawCurves } from "./curves.js";
-import { at, count, make, number } from "./dom.js";
+import { at, count, make, number, percent } from "./dom.js";
 import { refresh } from "./state.js";
 import { startTraining } from "./training.js";
 
 const EVERY = 300; // milliseconds between two drawings
 let run = null, rows = [], training = false, control = null, drawing = null, mine = [], follows = true;
 
-const tile = (value, what) => make("div", { class: "tile" }, make("b", {}, value), make("span", {}, what));
+const tile = (value, what, more = "") => make("div", { class: "tile" }, make("b", {}, value, more && make("small", {}, more)), make("span", {}, what));
 
 /** The median: the last row may have waited for a validation, a checkpoint or the end. */
 const usual = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
@@ -17,9 +17,9 @@ const usual = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.le
 const rested = () => (!rows.length || !run.steps ? "at rest" : rows.at(-1).step >= run.steps ? "finished" : "stopped");
 
 function drawHead() {
-  const { config } = run, network = config;
-  const facts = network ? [`${network.layers} × ${network.hidden} ${network.activation} units`, run.vocabulary && `${run.vocabulary} ${config.tokens} tokens`,
-    run.corpus && run.corpus !== "stdin" && `on ${run.corpus}`, run.tokens && `${count(run.tokens)} tokens of text`].filter(Boolean).join(" · ") : "";
+  const { config } = run, kind = !config?.cell || config.cell === "rnn" ? config?.activation : config.cell.toUpperCase();
+  const facts = config ? [`${config.layers} × ${config.hidden} ${kind} units`, run.vocabulary && `${run.vocabulary} ${config.tokens} tokens`,
+    run.corpus && run.corpus !== "stdin" && `on ${run.corpus}`, run.tokens && `${count(run.tokens)} tokens`].filter(Boolean).join(" · ") : "";
   const stoppable = mine.some((found) => found.name === run.name && found.state === "running");
   at("run-head").replaceChildren(
     make("div", {}, make("h1", {}, run.name), make("p", { class: "note" }, facts)),
@@ -31,12 +31,13 @@ function drawTiles() {
   const last = rows.at(-1), held = rows.filter((row) => row.validation_loss != null);
   const best = held.reduce((a, b) => (a && a.validation_loss <= b.validation_loss ? a : b), null);
   at("tiles").replaceChildren(...(last ? [
-    tile(run.steps ? `${count(last.step)} / ${count(run.steps)}` : count(last.step), "steps"),
-    tile(number(last.epoch, 1), `passes over the ${run.task === "lm" ? "text" : "examples"}`),
+    tile(count(last.step), "steps", run.steps ? ` / ${count(run.steps)}` : ""),
+    tile(number(last.epoch, 1), "epochs"),
     tile(number(last.loss, 3), `loss, ${run.loss_unit}`),
-    best && tile(number(best.validation_loss, 3), `best validation, at step ${count(best.step)}`),
-    tile(count(usual(rows.map((row) => row.tokens_per_second))), "tokens a second, as a rule"),
-    tile(`${count(last.seconds)} s`, training ? "so far" : "in all"),
+    best && tile(number(best.validation_loss, 3), `best validation loss, at step ${count(best.step)}`),
+    best?.validation_accuracy != null && tile(percent(best.validation_accuracy, 1), "accuracy at this step"),
+    tile(count(usual(rows.map((row) => row.tokens_per_second))), "tokens per second (median)"),
+    tile(`${count(last.seconds)} s`, training ? "so far" : "in total"),
   ].filter(Boolean) : []));
   const share = last && run.steps ? Math.min(1, last.step / run.steps) : 0;
   at("run-head").style.setProperty("--share", training ? share.toFixed(4) : 0);
@@ -62,9 +63,9 @@ function drawAll() {
   const none = rows.length === 0;
   at("curves").hidden = none;
   at("learn-said").hidden = !none;
-  if (none) at("learn-said").textContent = training ? "The first figures are on their way." : "This run has no figures of its training: it was saved or imported as a model.";
+  if (none) at("learn-said").textContent = training ? "No metrics yet." : "This run has no metrics: it was saved or imported as a model.";
   else drawCurves(rows, run, marked);
-  at("loss-unit").textContent = `${run.loss_unit}: how wrong it is`;
+  at("loss-unit").textContent = run.loss_unit;
 }
 
 const drawSoon = () => { drawing ??= setTimeout(drawAll, EVERY); };
@@ -86,7 +87,7 @@ async function follow(name, signal) {
     if (rows.length && !at("curves").hidden) drawSoon(); else { clearTimeout(drawing); drawAll(); }
   }
   await refresh(); // the stream ends with the service, which this finds out
-  throw new Error("The service told no more of this run.");
+  throw new Error("The service has ended the stream of metrics.");
 }
 
 async function stopTraining() {
@@ -119,7 +120,7 @@ export const learn = {
     if (!found) {
       at("curves").hidden = at("samples").hidden = true;
       at("learn-said").hidden = false;
-      at("learn-said").textContent = "No run is served yet. Train a small one here, or start with: elman train --seconds 60";
+      at("learn-said").textContent = "No run is served yet. Train a small model here, or in a terminal: elman train --seconds 60";
       return;
     }
     const same = control && run?.name === found.name;

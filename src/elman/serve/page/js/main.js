@@ -23,17 +23,17 @@ function emptyWords(found) {
   if (view === "steps" || view === "learn") return null;
   if (found === null) {
     return ["No run is served yet", "Train a network on a text, then serve it:", command("elman train novel.txt --seconds 60"),
-      command("elman serve runs/novel"), make("p", {}, "Or ", make("a", { href: "#learn" }, "train a small one here"), ", or ",
+      command("elman serve runs/novel"), make("p", {}, "Or ", make("a", { href: "#learn" }, "train a small model here"), ", or ",
         make("a", { href: "#steps" }, "step through the equations"), ", which needs no run.")];
   }
   if (view === "flow" && found.task !== "lm") {
-    return ["Flow follows language models", `${found.name} is a run to ${found.task}. Choose another run above, or see how it learned.`,
-      make("a", { href: "#learn" }, "Learn")];
+    return ["Flow analyzes language models", `${found.name} is a run for ${found.task}. Write shows which tokens decide its predictions.`,
+      make("a", { href: `#write/${encodeURIComponent(found.name)}` }, "Open it")];
   }
   if (!found.ready) {
-    return ["It has no model yet", found.training ? `${found.name} is in training. This view opens with its first checkpoint.`
-      : `${found.name} ended before its first checkpoint. Go on with it:`,
-      found.training ? make("a", { href: "#learn" }, "Watch it learn") : command(`elman train --resume runs/${found.name}`)];
+    return ["This run has no model yet", found.training ? `${found.name} is in training. This view opens with its first checkpoint.`
+      : `${found.name} ended before its first checkpoint. Continue it:`,
+      found.training ? make("a", { href: "#learn" }, "Watch it train") : command(`elman train --resume runs/${found.name}`)];
   }
   return null;
 }
@@ -87,7 +87,7 @@ async function load() {
 service.ask = askForKey;
 service.addEventListener("gone", () => {
   const name = run()?.name;
-  banner(make("span", {}, make("b", {}, "The service does not answer. "), "Start it again and this page goes on: "), command(`elman serve ${name ? `runs/${name}` : "RUN"}`));
+  banner(make("span", {}, make("b", {}, "The service does not answer. "), "Start it again and this page continues: "), command(`elman serve ${name ? `runs/${name}` : "RUN"}`));
 });
 service.addEventListener("back", async () => {
   banner();

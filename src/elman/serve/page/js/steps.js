@@ -6,7 +6,7 @@ import { state } from "./state.js";
 import { Unrolled } from "./unrolled.js";
 import { formula, table } from "./values.js";
 
-const SMALL = "", PACE = 900; // milliseconds of a step when it plays
+const SMALL = { "@rnn": "RNN", "@gru": "GRU", "@lstm": "LSTM" }, PACE = 900; // milliseconds of a step when it plays
 let data = null, drawing = null, now = 0, started = false, playing = 0, control = null;
 
 const say = (words, wrong = false) => {
@@ -14,7 +14,7 @@ const say = (words, wrong = false) => {
   at("steps-said").classList.toggle("wrong", wrong);
 };
 
-/** The word without its last token, and without its first: what is read, and what should be said. */
+/** The word without its last token, and without its first: the inputs and the targets. */
 async function halves(word, model, signal) {
   const kind = state.runs?.find((run) => run.name === model)?.config.tokens ?? "char";
   if (kind !== "word") {
@@ -29,12 +29,12 @@ async function load() {
   control?.abort();
   const { signal } = (control = new AbortController());
   const word = at("word").value, model = at("step-network").value;
-  if ([...word].length < 2) return say("Two letters or more: the first is read, the second should follow.");
+  if ([...word].length < 2) return say("Type two letters or more: the first is read, the second is its target.");
   try {
     const [input, target] = await halves(word, model, signal);
-    if (!input) return say("Two words or more: the first is read, the second should follow.");
-    data = await post("/v1/elman/steps", { input, target, ...(model === SMALL ? {} : { model }), shown: model === SMALL ? 12 : 8 }, signal);
-    say(`It reads “${input}” and should say “${target}”: ${data.steps.length} equations.`);
+    if (!input) return say("Type two words or more: the first is read, the second is its target.");
+    data = await post("/v1/elman/steps", { input, target, ...(model in SMALL ? { cell: model.slice(1) } : { model }), shown: model in SMALL ? 12 : 8 }, signal);
+    say(`It reads “${input}” and should predict “${target}”: ${data.steps.length} equations.`);
     drawing = new Unrolled(data, ([name, t, layer]) => go(data.steps.findIndex((s) => s.name === name && s.t === t && s.layer === layer)));
     at("unrolled").replaceChildren(drawing.svg);
     at("steps-found").hidden = false;
@@ -56,7 +56,7 @@ function numbersOf(symbol) {
 
 function drawEquation(step) {
   const back = step.phase === "backward" || step.phase === "gradients", [reads, says] = data.tokens[step.t] ?? [];
-  const where = step.t === null ? "over all steps" : `t = ${step.t}, reads “${visible(reads)}”, should say “${visible(says)}”`;
+  const where = step.t === null ? "over all steps" : `t = ${step.t}, reads “${visible(reads)}”, should predict “${visible(says)}”`;
   const cut = ["H", "Y"].filter((axis) => data.axes[axis].indices.length < data.axes[axis].size)
     .map((axis) => `${data.axes[axis].indices.length} of ${data.axes[axis].size} ${axis === "H" ? "units" : "tokens"}`);
   at("equation").classList.toggle("back", back);
@@ -66,7 +66,7 @@ function drawEquation(step) {
     make("p", { class: "says" }, step.says),
     make("div", { class: "values" }, ...step.operands.map((value) => table(value, data.axes)), make("div", { class: "result" }, table(step.result, data.axes))),
     make("p", { class: "hint" }, cut.length ? `Shown: ${cut.join(", ")}.` : ""),
-    make("h3", {}, step.lines.length > 1 ? "The lines of code" : "The line of code"),
+    make("h3", {}, "The code that computes it"),
     make("div", { class: "code mono" }, step.lines.map((line) => make("p", {}, make("span", {}, `${line.file}:${line.line}`), make("code", {}, line.code)))));
 }
 
@@ -122,7 +122,7 @@ function start() {
 function fillNetworks() {
   const before = at("step-network").value;
   const ready = (state.runs ?? []).filter((run) => run.task === "lm" && run.ready);
-  at("step-network").replaceChildren(make("option", { value: SMALL }, "three units, weights from a seed"),
+  at("step-network").replaceChildren(...Object.entries(SMALL).map(([value, name]) => make("option", { value, selected: value === before }, `${name}, three units, random weights`)),
     ...ready.map(({ name }) => make("option", { value: name, selected: name === before }, name)));
 }
 

@@ -48,7 +48,7 @@ export class ShadedText {
 
   #shade(cell) {
     const value = this.mode === "unit" ? cell.activation : this.mode === "surprise" ? cell.surprise : null;
-    const strength = value === null ? 0 : this.mode === "unit" ? Math.abs(value) : Math.min(1, value / MOST) ** 1.25;
+    const strength = value === null ? 0 : this.mode === "unit" ? Math.min(1, Math.abs(value)) : Math.min(1, value / MOST) ** 1.25;
     cell.node.dataset.sign = this.mode === "unit" && value > 0 ? "plus" : "minus";
     cell.node.style.setProperty("--s", strength.toFixed(3));
   }
@@ -91,6 +91,6 @@ export function saying(cell, mode) {
   if (!cell) return "";
   const name = `“${visible(cell.piece)}”`;
   if (mode === "unit") return cell.activation === null ? name : `${name}: the unit is at ${number(cell.activation)}`;
-  if (cell.surprise === null) return `${name}: the first, which nothing predicts`;
+  if (cell.surprise === null) return `${name}: the first token, which nothing predicts`;
   return `${name}: ${percent(Math.exp(-cell.surprise))} likely, ${number(cell.surprise, 2)} nats of surprise`;
 }

@@ -1,4 +1,4 @@
-// A small training, started from the page: on a text that is pasted, or one that Elman knows by name.
+// Starts a small training on a pasted text or a known corpus.
 
 import { get, post } from "./api.js";
 import { at, make, number } from "./dom.js";
@@ -27,7 +27,7 @@ async function begin(event) {
   if (source() === "text" && !form().elements.text.value.trim()) return say("Paste some text first.", true);
   const fields = form().elements, button = form().querySelector("button[type=submit]");
   const given = source() === "text" ? { text: fields.text.value } : { corpus: fields.corpus.value };
-  const options = { hidden: Number(fields.hidden.value), layers: Number(fields.layers.value), seconds: Number(fields.seconds.value), sample_every: 50, validate_every: 50, save_every: 50 };
+  const options = { cell: fields.cell.value, hidden: Number(fields.hidden.value), layers: Number(fields.layers.value), seconds: Number(fields.seconds.value), sample_every: 50, validate_every: 50, save_every: 50 };
   const name = fields.name.value.trim();
   button.disabled = true;
   say("Starting …");

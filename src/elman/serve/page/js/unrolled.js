@@ -3,18 +3,21 @@
 import { draw, number, visible } from "./dom.js";
 import { largest, named, tint } from "./values.js";
 
-const LEFT = 74, BOX = 108, STATE = 46, BARS = 58, BELOW = 62; // pixels
+const LEFT = 74, BOX = 108, STATE = 46, CELL = 30, BARS = 58; // pixels
 const BACK = ["backward", "gradients"];
+const GATES = ["i", "f", "g", "o_gate", "r", "z", "n"], BOUNDED = ["h", "y_hat", ...GATES]; // at most 1
 
 export class Unrolled {
   constructor(data, choose) {
     Object.assign(this, { data, choose, T: data.tokens.length, layers: data.network.layers });
+    this.lstm = data.network.cell === "lstm"; // it has a cell state c besides h
+    this.below = 62 + (this.lstm ? CELL + 26 : 0);
     this.nodes = new Map(); // key: {box, cells or bars, caption, told: [[step, entry], …]}
     this.edges = []; // {path, kind, t, layer}
     this.pitch = this.T < 5 ? 184 : 148;
     this.top = 70 + BARS; // the foot of the bars
     this.width = LEFT + 54 + this.T * this.pitch + 196;
-    this.height = this.top + this.layers * (STATE + BELOW) + 70;
+    this.height = this.top + this.layers * (STATE + this.below) + 70;
     this.svg = draw("svg", { viewBox: `0 0 ${this.width} ${this.height}`, width: this.width, height: this.height, role: "img",
       "aria-label": `The network, unrolled over ${this.T} steps` });
     this.#arrows();
@@ -27,7 +30,11 @@ export class Unrolled {
 
   x(t) { return LEFT + 54 + (t + 1) * this.pitch; } // the centre of a column; t = -1 is h[0]'s
 
-  y(layer) { return this.top + BELOW - 12 + (this.layers - 1 - layer) * (STATE + BELOW); } // the roof of a state
+  y(layer) { return this.top + 50 + (this.layers - 1 - layer) * (STATE + this.below); } // the top of a state
+
+  c(layer) { return this.y(layer) + STATE + 26; } // the top of a cell state
+
+  bottom(layer) { return this.lstm ? this.c(layer) + CELL : this.y(layer) + STATE; }
 
   #arrows() {
     const head = (id) => draw("marker", { id, viewBox: "0 0 8 8", refX: 6.5, refY: 4, markerWidth: 10, markerHeight: 10, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" }, draw("path", { d: "M0 .8 7 4 0 7.2z" }));
@@ -42,10 +49,13 @@ export class Unrolled {
 
   #labels() {
     const row = (y, text) => this.#words(8, y, text, { class: "row" });
-    row(28, "should say");
+    row(28, "target");
     row(this.top - 18, "y_hat");
-    for (let layer = 0; layer < this.layers; layer += 1) row(this.y(layer) + STATE / 2 + 4, this.layers > 1 ? `h · ${layer}` : "h");
-    row(this.height - 20, "reads");
+    for (let layer = 0; layer < this.layers; layer += 1) {
+      row(this.y(layer) + STATE / 2 + 4, this.layers > 1 ? `h · ${layer}` : "h");
+      if (this.lstm) row(this.c(layer) + CELL / 2 + 4, this.layers > 1 ? `c · ${layer}` : "c");
+    }
+    row(this.height - 20, "input");
   }
 
   #edge(kind, t, layer, d) {
@@ -62,13 +72,13 @@ export class Unrolled {
     return group;
   }
 
-  #cells(key, x, y, count, step) {
+  #cells(key, x, y, count, step, height = STATE) {
     const group = this.#group(key, step), rows = count > 6 ? 2 : 1, per = Math.ceil(count / rows);
-    const w = (BOX - 10) / per, h = (STATE - 10) / rows;
-    group.append(draw("rect", { class: "box", x: x - BOX / 2, y, width: BOX, height: STATE, rx: 10 }));
+    const w = (BOX - 10) / per, h = (height - 10) / rows;
+    group.append(draw("rect", { class: "box", x: x - BOX / 2, y, width: BOX, height, rx: 10 }));
     const cells = Array.from({ length: count }, (_, i) => draw("rect", { class: "cell", rx: 4, width: w - 3, height: h - 3,
       x: x - BOX / 2 + 6.5 + (i % per) * w, y: y + 6.5 + Math.floor(i / per) * h }));
-    const caption = draw("text", { class: "caption", x: x + BOX / 2 - 2, y: y + STATE + 15, "text-anchor": "end" });
+    const caption = draw("text", { class: "caption", x: x + BOX / 2 - 2, y: y + height + 15, "text-anchor": "end" });
     group.append(...cells, caption);
     Object.assign(this.nodes.get(key), { cells, caption });
   }
@@ -95,7 +105,12 @@ export class Unrolled {
     for (let layer = 0; layer < this.layers; layer += 1) {
       const y = this.y(layer);
       this.#edge("W_hh", t, layer, `M${this.x(t - 1) + BOX / 2 + 3} ${y + STATE / 2}H${x - BOX / 2 - 5}`);
-      this.#edge("W_xh", t, layer, layer ? `M${x} ${this.y(layer - 1) - 4}V${y + STATE + 5}` : `M${x} ${this.height - 45}V${y + STATE + 5}`);
+      this.#edge("W_xh", t, layer, layer ? `M${x} ${this.y(layer - 1) - 4}V${this.bottom(layer) + 5}` : `M${x} ${this.height - 45}V${this.bottom(layer) + 5}`);
+      if (this.lstm) {
+        this.#edge("c", t, layer, `M${x} ${this.c(layer) - 4}V${y + STATE + 5}`);
+        this.#edge("carry", t, layer, `M${this.x(t - 1) + BOX / 2 + 3} ${this.c(layer) + CELL / 2}H${x - BOX / 2 - 5}`);
+        this.#cells(`c:${layer}:${t + 1}`, x, this.c(layer), count, ["c", t, layer], CELL);
+      }
       this.#cells(`h:${layer}:${t + 1}`, x, y, count, ["h", t, layer]);
     }
     this.#edge("W_hy", t, this.layers - 1, `M${x} ${this.y(this.layers - 1) - 4}V${this.top + 5}`);
@@ -107,8 +122,11 @@ export class Unrolled {
 
   #initial() {
     const count = this.data.axes.H.indices.length;
-    for (let layer = 0; layer < this.layers; layer += 1) this.#cells(`h:${layer}:0`, this.x(-1), this.y(layer), count, layer ? null : ["d_h0", null, 0]);
-    const first = this.x(0), under = this.y(0) + STATE;
+    for (let layer = 0; layer < this.layers; layer += 1) {
+      this.#cells(`h:${layer}:0`, this.x(-1), this.y(layer), count, ["d_h0", null, layer]);
+      if (this.lstm) this.#cells(`c:${layer}:0`, this.x(-1), this.c(layer), count, ["d_c0", null, layer], CELL);
+    }
+    const first = this.x(0), under = this.bottom(0);
     this.names = {
       W_hh: this.#words((this.x(-1) + first) / 2, this.y(this.layers - 1) + STATE / 2 - 9, "W_hh", { class: "weight", "text-anchor": "middle" }),
       W_xh: this.#words(first - 7, under + 24, "W_xh", { class: "weight", "text-anchor": "end" }),
@@ -131,11 +149,12 @@ export class Unrolled {
       const key = keyOf(step);
       if (!key) return;
       const values = step.result.axes.startsWith("B") ? step.result.values[0] : step.result.values;
-      const full = step.name === "h" || step.name === "y_hat" ? 1 : most.get(step.name);
+      const full = BOUNDED.includes(step.name) ? 1 : most.get(step.name);
       this.nodes.get(key)?.told.push([i, { symbol: step.symbol, values, full }]);
     });
     const zeros = Array(this.data.axes.H.indices.length).fill(0);
     for (let layer = 0; layer < this.layers; layer += 1) this.nodes.get(`h:${layer}:0`).told.unshift([-1, { symbol: "h[0]", values: zeros, full: 1 }]);
+    if (this.lstm) for (let layer = 0; layer < this.layers; layer += 1) this.nodes.get(`c:${layer}:0`).told.unshift([-1, { symbol: "c[0]", values: zeros, full: 1 }]);
   }
 
   show(now) {
@@ -174,10 +193,11 @@ export class Unrolled {
 
 function keyOf({ name, t, layer }) {
   if (name === "x") return `x:${t}`;
-  if (["a", "h", "d_h", "d_a"].includes(name)) return `h:${layer}:${t + 1}`;
+  if (name === "c" || name === "d_c") return `c:${layer}:${t + 1}`;
+  if (name === "d_h0" || name === "d_c0") return `${name[2]}:${layer}:0`;
   if (["o", "y_hat", "d_o"].includes(name)) return `o:${t}`;
-  if (name === "d_h0") return `h:${layer}:0`;
-  return name === "L" ? "L" : null;
+  if (name === "L") return "L";
+  return t === null ? null : `h:${layer}:${t + 1}`; // a, h, gates and their gradients
 }
 
 /** Which edges, weights and nodes beside its own a step uses. */
@@ -186,7 +206,13 @@ function litBy({ name, t, layer }, T, layers) {
   const none = { edges: () => false, weights: [], nodes: [] };
   const times = (key) => Array.from({ length: T }, (_, i) => key(i));
   return { ...none, ...({
-    a: { edges: (k, s, l) => s === t && l === layer && k !== "W_hy", weights: ["W_xh", "W_hh"] },
+    a: { edges: (k, s, l) => s === t && l === layer && (k === "W_xh" || k === "W_hh"), weights: ["W_xh", "W_hh"] },
+    ...Object.fromEntries(GATES.map((gate) => [gate, { edges: (k, s, l) => s === t && l === layer && (k === "W_xh" || k === "W_hh"), weights: ["W_xh", "W_hh"] }])),
+    q: { edges: (k, s, l) => k === "W_hh" && s === t && l === layer, weights: ["W_hh"] },
+    c: { edges: (k, s, l) => k === "carry" && s === t && l === layer },
+    h: { edges: (k, s, l) => k === "c" && s === t && l === layer },
+    d_c: { edges: (k, s, l) => l === layer && ((k === "carry" && s === t + 1) || (k === "c" && s === t)) },
+    d_c0: { edges: (k, s, l) => k === "carry" && s === 0 && l === layer },
     o: { edges: (k, s) => k === "W_hy" && s === t, weights: ["W_hy"] },
     d_h: {
       edges: (k, s, l) => (k === "W_hh" && s === t + 1 && l === layer) || (layer === layers - 1 ? k === "W_hy" && s === t : k === "W_xh" && s === t && l === layer + 1),

@@ -2,7 +2,7 @@
 
 import { make, number, visible } from "./dom.js";
 
-const SYMBOL = /(?<![A-Za-z_])(?:d_)?(?:W_[a-z]{2}|b_[a-z]|y_hat|[axhoyL])(?:\[[^\]]*\])?(?:\.T)?(?![a-z])/g;
+const SYMBOL = /(?<![A-Za-z_])(?:d_)?(?:W_[a-z]{2}|b_[a-z]{1,2}|a_[a-z]|y_hat|o_gate|[axhoyLcifgrzqn])(?:\[[^\]]*\])?(?:\.T)?(?![a-z])/g;
 
 /** The strength and sign of a number among others, for a color. */
 export function tint(node, value, most) {

@@ -17,7 +17,7 @@ const text = new ShadedText(at("text"), {
 
 const sliders = ["temperature", "top-p", "length"];
 const value = (id) => Number(at(id).value);
-const unit = () => (mode() === "unit" ? { layer: value("layer"), unit: value("unit") } : null);
+const unit = () => (mode() === "unit" ? { layer: value("layer"), state: at("unit-state").value, unit: value("unit") } : null);
 const say = (words, wrong = false) => {
   at("write-said").textContent = words;
   at("write-said").classList.toggle("wrong", wrong);
@@ -28,7 +28,7 @@ function asked() {
   return { prompt: at("prompt").value, temperature: value("temperature"), top_p: value("top-p"), max_tokens: value("length"), seed };
 }
 
-/** Reveals tokens as they come, never more than a moment behind; all at once for who wants it calm. */
+/** Reveals tokens as they arrive, never more than a moment behind; all at once with reduced motion. */
 class Reveal {
   constructor(slowly) { this.queue = []; this.slowly = slowly; this.over = false; }
 
@@ -84,7 +84,7 @@ function stats(tokens, first, seconds) {
   const costs = text.cells.map((cell) => cell.surprise).filter((cost) => cost !== null);
   const mean = costs.reduce((a, b) => a + b, 0) / Math.max(1, costs.length);
   const each = `${number(mean, 2)} nats each`;
-  return tokens ? `${count(tokens)} ${kind}, ${each} · the first after ${count(first)} ms · ${count(tokens / seconds)} a second` : `Read: ${each}`;
+  return tokens ? `${count(tokens)} ${kind}, ${each} · first after ${count(first)} ms · ${count(tokens / seconds)} per second` : `Read: ${each}`;
 }
 
 function legend() {
@@ -106,23 +106,24 @@ async function findUnits() {
     const { features } = await post("/v1/elman/look/units", { model: run.name, text: told.choices[0].text, count: 1 });
     at("found-units").replaceChildren(...features.slice(0, 8).map(({ feature, measure, units: [best] }) =>
       make("li", {}, make("button", { type: "button", onclick: () => chooseUnit(best) },
-        make("b", {}, feature), make("span", {}, `unit ${best.unit}${run.config.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))),
-      make("li", { class: "hint" }, "How well a unit tells it: 1 is perfect. Chance is 0.5 for AUC (a yes or no), 0 for R² (a number)."));
+        make("b", {}, feature), make("span", {}, `${best.state === "c" ? "c of " : ""}unit ${best.unit}${run.config.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))),
+      make("li", { class: "hint" }, "How well the unit tracks it: 1 is perfect. Chance is 0.5 for AUC (yes or no), 0 for R² (a number)."));
   } catch (error) {
     at("found-units").replaceChildren(make("li", { class: "wrong" }, error.message));
   } finally {
     button.disabled = false;
-    button.textContent = "Which units mean something?";
+    button.textContent = "Find units that track a feature";
   }
 }
 
-function chooseUnit({ layer, unit: number_ }) {
+function chooseUnit({ layer, state = "h", unit: number_ }) {
+  at("unit-state").value = state;
   at("layer").value = layer;
   at("unit").value = number_;
   shadeAgain();
 }
 
-/** The same text with another unit: the same seed writes the same. */
+/** The same text with another unit: the same seed gives the same text. */
 function shadeAgain() {
   legend();
   text.shade(mode());
@@ -147,7 +148,7 @@ function start() {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); begin(); }
   });
   for (const radio of document.querySelectorAll("[name=shade]")) radio.addEventListener("change", shadeAgain);
-  for (const id of ["layer", "unit"]) at(id).addEventListener("change", shadeAgain);
+  for (const id of ["layer", "unit", "unit-state"]) at(id).addEventListener("change", shadeAgain);
   at("find-units").addEventListener("click", findUnits);
   legend();
 }
@@ -162,6 +163,8 @@ export const write = {
       at(id).max = most - 1;
       at(id).value = Math.min(value(id), most - 1);
     }
+    at("unit-state").value = "h";
+    at("unit-state-field").hidden = found.config.cell !== "lstm";
     text.clear();
     at("text").hidden = true;
     at("found-units").replaceChildren();
