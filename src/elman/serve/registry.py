@@ -94,7 +94,7 @@ class ServedRun:
             "tokens": corpus.get("tokens") if isinstance(corpus, dict) else None,
             "vocabulary": None if self.vocabulary is None else len(self.vocabulary),
             "inputs": self.inputs,
-            "config": _flat(config.get("config")),
+            "config": config.get("config"),
         }
 
     @cached_property
@@ -107,16 +107,6 @@ class ServedRun:
             return {"kind": "label", "labels": found.classes.tolist()}
         kind = found.symbols.kind if isinstance(found, TokenInputs) else "numbers"
         return {"kind": "vector" if isinstance(found, Numbers) else kind, "labels": None}
-
-
-def _flat(config: Any) -> dict[str, Any] | None:
-    """All options by name, whether config.json groups them or not."""
-    if not isinstance(config, dict):
-        return None
-    options: dict[str, Any] = {}
-    for name, value in config.items():
-        options |= value if isinstance(value, dict) else {name: value}
-    return options
 
 
 class Registry:

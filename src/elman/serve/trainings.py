@@ -18,7 +18,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from elman.config import Config
+from elman.config import BUDGET, check_for_service
 from elman.data import fetch, list_corpora
 from elman.errors import ElmanError
 from elman.serve.errors import ApiError, invalid
@@ -28,16 +28,6 @@ from elman.serve.registry import Registry
 from elman.serve.schemas import TrainingRequest
 from elman.serve.training_process import Bounds, command
 
-MAXIMA: dict[str, float] = {
-    "hidden": 512,
-    "layers": 4,
-    "batch_size": 256,
-    "window": 512,
-    "accumulate": 16,  # a training stops between two steps: one must not take minutes
-    "seconds": 600,
-    "vocabulary_size": 20_000,
-}
-REFUSED = {"encoding", "keep_boilerplate"}  # about files
 MAX_SECONDS = 600.0  # after which a training is stopped, whatever its options
 STOP_SECONDS = 10.0  # for a training to save and end, after which it is killed
 FILES = 6  # of a run at most: three checkpoints while one is written, the model twice while it is replaced, metrics
@@ -185,21 +175,14 @@ def _read(request: TrainingRequest) -> tuple[str | None, str | None, str, list[s
 
 
 def _flags(options: dict[str, Any]) -> list[str]:
-    if refused := REFUSED & set(options):
-        raise invalid("options", f"options of training, not {' or '.join(sorted(refused))}, which are about files")
-    if unknown := set(options) - set(Config().options()):
-        raise invalid("options", f"options of training, not {', '.join(sorted(unknown))[:200]}")
-    budgets = {"epochs", "steps", "seconds"} & {name for name, value in options.items() if value is not None}
-    chosen = {k: v for k, v in DEFAULTS.items() if k != "seconds" or not budgets}
-    chosen |= {name: value for name, value in options.items() if value is not None}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    limited = any(name in chosen for name in BUDGET)
+    chosen = {name: value for name, value in DEFAULTS.items() if name not in BUDGET or not limited} | chosen
     try:
-        checked = Config().with_options(**chosen).options()
+        config = check_for_service(chosen)
     except ElmanError as error:
         raise ApiError(400, f"options: {error}", code="invalid_value", param="options") from None
-    for name, most in MAXIMA.items():
-        if checked[name] is not None and checked[name] > most:
-            raise invalid("options", f"{name} of at most {most:g}: the service runs small trainings only")
-    return [f"--{name.replace('_', '-')}={checked[name]}" for name in chosen]
+    return [f"--{name.replace('_', '-')}={getattr(config, name)}" for name in chosen]
 
 
 def _path_of(corpus: str) -> Path:
