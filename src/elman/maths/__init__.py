@@ -5,7 +5,7 @@ Inside the package the unchecked functions are taken from the modules themselves
 
 from typing import Any
 
-from elman.maths import layers, loss, truncation
+from elman.maths import layers, loss, recurrence, truncation
 from elman.maths import real_time_learning as _real_time_learning
 from elman.maths.activations import ACTIVATIONS, Activation, get_activation
 from elman.maths.arrays import Array
@@ -14,8 +14,9 @@ from elman.maths.cells import rnn as _rnn
 from elman.maths.gradient_check import GradientCheck, Row, gradcheck
 from elman.maths.initializers import INITIALIZERS, glorot, identity, normal, orthogonal, uniform
 from elman.maths.layers import OutputGradients
+from elman.maths.recurrence import CellGradients, CellTrace
 from elman.maths.truncation import Blocks, cut_blocks
-from elman.maths.validation import distributions, edge
+from elman.maths.validation import cell_parameters, distributions, edge
 
 _X = "T B X | T B :X"
 _OPTIONS = {"lengths": "B :T", "h_mask": "B H"}
@@ -26,6 +27,11 @@ rnn_forward = edge(_rnn.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="
 rnn_backward = edge(_rnn.rnn_backward, **_BACKWARD, **_FIELDS)
 truncated_backward = edge(truncation.truncated_backward, **_BACKWARD, **_FIELDS)
 rtrl = edge(_real_time_learning.rtrl, **_BACKWARD)
+_CELL = {"p": {"W_xh": "X N", "W_hh": "H N", "b_h": "N"}, "x": _X, "s0": "P B H", **_OPTIONS}
+_CELL_BACKWARD = {**_CELL, "p": {"W_xh": "X N", "W_hh": "H N"}, "d_h_direct": "T B H", "d_s_last": "P B H"}
+cell_forward = edge(recurrence.cell_forward, cell_parameters, **_CELL)
+cell_backward = edge(recurrence.cell_backward, cell_parameters, **_CELL_BACKWARD)
+truncated_cell_backward = edge(truncation.truncated_cell_backward, cell_parameters, **_CELL_BACKWARD)
 output_forward = edge(layers.output_forward, W_hy="H Y", b_y="Y", h="… H", out="… Y")
 output_backward = edge(layers.output_backward, W_hy="H Y", d_o="… Y", h="… H", b_y="Y", out=OutputGradients)
 embedding_forward = edge(layers.embedding_forward, W="V X", ids="… :V", out="… X")
@@ -42,6 +48,11 @@ __all__ = [
     "CELLS",
     "Cell",
     "make_cell",
+    "cell_forward",
+    "cell_backward",
+    "truncated_cell_backward",
+    "CellTrace",
+    "CellGradients",
     "RNNGradients",
     "output_forward",
     "output_backward",

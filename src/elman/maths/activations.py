@@ -29,7 +29,24 @@ ActivationLike: TypeAlias = str | Activation | tuple[Callable[[Array], Array], C
 
 
 def get_activation(activation: ActivationLike) -> Activation:
-    """The row of the table with this name, or the user's own pair."""
+    """Return an activation by name, or your own pair as one.
+
+    Parameters
+    ----------
+    activation : str or pair
+        tanh, relu, sigmoid, identity, or a pair of f(a) and f' in terms of h.
+
+    Returns
+    -------
+    Activation
+        `.function` and `.derivative`.
+
+    Examples
+    --------
+    >>> from elman import maths
+    >>> maths.get_activation("relu").function(-2.0)
+    np.float64(0.0)
+    """
     if isinstance(activation, str):
         if activation not in ACTIVATIONS:
             names = ", ".join(ACTIVATIONS)

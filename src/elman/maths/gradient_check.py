@@ -34,15 +34,19 @@ class Row(NamedTuple):
 
 
 class GradientCheck(NamedTuple):
+    """What `gradcheck` has found: one row for each array, and the largest error that passes."""
+
     rows: list[Row]
     tolerance: float
 
     @property
     def error(self) -> float:
+        """The largest relative error of all rows."""
         return float(np.max([row.error for row in self.rows], initial=0.0))  # NaN where one is
 
     @property
     def passed(self) -> bool:
+        """Whether every gradient is within the tolerance."""
         return all(row.error <= self.tolerance for row in self.rows)  # NaN does not pass [passed]
 
     def __str__(self) -> str:
@@ -69,7 +73,36 @@ def gradcheck(
     epsilon: float = EPSILON,
     tolerance: float = TOLERANCE,
 ) -> GradientCheck:
-    """Compare gradients[name] with the numeric derivative of loss() by arrays[name], changed in place and restored."""
+    """Compare gradients with central differences of a loss.
+
+    Parameters
+    ----------
+    loss : function
+        loss() computes the loss from the present values of the arrays.
+    arrays : mapping of arrays, float64
+        What is differentiated by: changed in place and restored.
+    gradients : mapping of arrays
+        The gradients on trial, by the same names and of the same shapes.
+    rng : numpy.random.Generator, optional
+        Draws the directions along which large arrays are tried.
+    epsilon : float
+        The step of the differences.
+    tolerance : float
+        The largest relative error that passes.
+
+    Returns
+    -------
+    GradientCheck
+        A table; `.passed` says whether all is right, `.expect()` raises an error unless it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> x = np.array([1.0, -2.0])
+    >>> maths.gradcheck(lambda: float((x**3).sum()), {"x": x}, {"x": 3 * x**2}).passed
+    True
+    """
     rng = np.random.default_rng(0) if rng is None else rng
     rounding = ROUNDING * max(1.0, abs(loss()))
     rows = []

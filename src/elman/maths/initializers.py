@@ -14,7 +14,30 @@ MOST_UNIFORM = 2048  # rows or columns of an orthogonal draw that is uniform amo
 
 
 def orthogonal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """gain · Q with orthonormal rows or columns: every singular value is the gain (Saxe et al. 2014)."""
+    """Return gain · Q with orthonormal rows or columns: every singular value is the gain (Saxe et al. 2014).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Every draw comes from it.
+    shape : pair of int
+        Rows and columns.
+    gain : float
+        Scale of the result.
+    dtype : data type
+        Of the result.
+
+    Returns
+    -------
+    array of this shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.orthogonal(np.random.default_rng(0), (3, 2)).shape
+    (3, 2)
+    """
     rows, columns = shape
     if max(shape) > MOST_UNIFORM:
         q = _mixed(rng, max(shape))[:, : min(shape)]
@@ -40,24 +63,116 @@ def _mixed(rng: Generator, size: int) -> Array:
 
 
 def identity(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """gain · I, for relu: the IRNN (Le et al. 2015)."""
+    """Return gain · I, for relu: the IRNN (Le et al. 2015). Nothing is drawn.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Every draw comes from it.
+    shape : pair of int
+        Rows and columns.
+    gain : float
+        Scale of the result.
+    dtype : data type
+        Of the result.
+
+    Returns
+    -------
+    array of this shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.identity(np.random.default_rng(0), (3, 2)).shape
+    (3, 2)
+    """
     return (gain * np.eye(shape[0], shape[1])).astype(dtype)
 
 
 def glorot(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Uniform, variance 2 gain² / (rows + columns) (Glorot and Bengio 2010)."""
+    """Draw uniform numbers of variance 2 gain² / (rows + columns) (Glorot and Bengio 2010).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Every draw comes from it.
+    shape : pair of int
+        Rows and columns.
+    gain : float
+        Scale of the result.
+    dtype : data type
+        Of the result.
+
+    Returns
+    -------
+    array of this shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.glorot(np.random.default_rng(0), (3, 2)).shape
+    (3, 2)
+    """
     bound = gain * np.sqrt(6 / sum(shape))  # [bound]
     return rng.uniform(-bound, bound, shape).astype(dtype)
 
 
 def uniform(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Uniform within ± gain / √H, where H is the number of columns: what PyTorch's RNN starts from."""
+    """Draw uniform numbers within ± gain / √H, where H is the number of columns: what PyTorch's RNN starts from.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Every draw comes from it.
+    shape : pair of int
+        Rows and columns.
+    gain : float
+        Scale of the result.
+    dtype : data type
+        Of the result.
+
+    Returns
+    -------
+    array of this shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.uniform(np.random.default_rng(0), (3, 2)).shape
+    (3, 2)
+    """
     bound = gain / np.sqrt(shape[1])  # [bound]
     return rng.uniform(-bound, bound, shape).astype(dtype)
 
 
 def normal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Normal with deviation gain: for W_xh of tokens, where one row is the whole input."""
+    """Draw normal numbers of deviation gain: for W_xh of tokens, where one row is the whole input.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Every draw comes from it.
+    shape : pair of int
+        Rows and columns.
+    gain : float
+        Scale of the result.
+    dtype : data type
+        Of the result.
+
+    Returns
+    -------
+    array of this shape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.normal(np.random.default_rng(0), (3, 2)).shape
+    (3, 2)
+    """
     return (gain * rng.standard_normal(shape)).astype(dtype)
 
 

@@ -10,12 +10,37 @@ from elman.maths.arrays import Array
 
 
 class OutputGradients(NamedTuple):
+    """Gradients of the output layer."""
+
     d_W_hy: Array  # (H, Y)
     d_b_y: Array  # (Y,)
     d_h: Array  # (…, H)
 
 
 def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = None) -> Array:
+    """Compute the output layer: o = h @ W_hy + b_y.
+
+    Parameters
+    ----------
+    h : array (…, H)
+        States.
+    W_hy, b_y : arrays (H, Y), (Y,)
+        Output weights and bias.
+    out : array (…, Y), optional
+        Where the result is written.
+
+    Returns
+    -------
+    array (…, Y)
+        Logits, or the numbers of a regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.output_forward(np.ones((4, 2, 3)), np.ones((3, 5)), np.zeros(5)).shape
+    (4, 2, 5)
+    """
     # o[t] = h[t+1] @ W_hy + b_y
     H, Y = W_hy.shape
     o = np.empty((*h.shape[:-1], Y), W_hy.dtype) if out is None else out  # (…, Y)
@@ -28,6 +53,31 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
 
 
 def output_backward(d_o: Array, h: Array, W_hy: Array, *, out: OutputGradients | None = None) -> OutputGradients:
+    """Go back through the output layer.
+
+    Parameters
+    ----------
+    d_o : array (…, Y)
+        Gradient of the loss on the outputs.
+    h : array (…, H)
+        The states of the forward pass.
+    W_hy : array (H, Y)
+        Output weights.
+    out : OutputGradients, optional
+        Gradients to which these are added.
+
+    Returns
+    -------
+    OutputGradients
+        d_W_hy (H, Y), d_b_y (Y,) and d_h (…, H).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.output_backward(np.ones((4, 2, 5)), np.ones((4, 2, 3)), np.ones((3, 5))).d_b_y
+    array([8., 8., 8., 8., 8.])
+    """
     H, Y = W_hy.shape
     if out is None:
         out = OutputGradients(np.zeros_like(W_hy), np.zeros(Y, W_hy.dtype), np.zeros(h.shape, W_hy.dtype))
@@ -42,11 +92,60 @@ def output_backward(d_o: Array, h: Array, W_hy: Array, *, out: OutputGradients |
 
 
 def embedding_forward(ids: Array, W: Array, *, out: Array | None = None) -> Array:
+    """Look up the vector of each token.
+
+    Parameters
+    ----------
+    ids : array (…) of int
+        Token ids below V.
+    W : array (V, X)
+        One row for each token.
+    out : array (…, X), optional
+        Where the result is written.
+
+    Returns
+    -------
+    array (…, X)
+        The rows of W.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.embedding_forward(np.array([2, 0]), np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
+    array([[4., 5.],
+           [0., 1.]])
+    """
     # one-hot row @ W is a row of W
     return np.take(W, ids, axis=0, out=out, mode="clip" if out is not None else "raise")  # (…, X) [x]
 
 
 def embedding_backward(d_x: Array, ids: Array, W: Array, *, out: Array | None = None) -> Array:
+    """Add up the gradients of each token's vector.
+
+    Parameters
+    ----------
+    d_x : array (…, X)
+        Gradient of the loss on the vectors that were looked up.
+    ids : array (…) of int
+        The token ids of the forward pass.
+    W : array (V, X)
+        The table, for its shape.
+    out : array (V, X), optional
+        Gradients to which these are added.
+
+    Returns
+    -------
+    array (V, X)
+        d_W; rows of tokens that do not occur are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.embedding_backward(np.ones((3, 1)), np.array([1, 1, 0]), np.zeros((3, 1))).ravel()
+    array([1., 2., 0.])
+    """
     # d_W = Σ one-hot column @ d_x: the rows of d_x, added up by id
     from scipy.sparse import csr_array  # holds only the ones, and costs a fifth of a loop over ids
 
@@ -66,13 +165,13 @@ def input_forward(x: Array, W_xh: Array) -> Array:
     return (x.reshape(T * B, X) @ W_xh).reshape(T, B, -1)  # (T, B, G·H) [dense]
 
 
-def input_backward(d_z: Array, x: Array, W_xh: Array) -> tuple[Array, Array | None]:
-    # d_W_xh = Σ x[t].T @ d_z[t]
+def input_backward(d_a_x: Array, x: Array, W_xh: Array) -> tuple[Array, Array | None]:
+    # d_W_xh = Σ x[t].T @ d_a_x[t]
     if x.ndim == 2:
-        return embedding_backward(d_z, x, W_xh), None  # (X, G·H)
+        return embedding_backward(d_a_x, x, W_xh), None  # (X, G·H)
     X, N = W_xh.shape
-    rows = d_z.reshape(-1, N)  # (T·B, G·H)
+    rows = d_a_x.reshape(-1, N)  # (T·B, G·H)
     d_W_xh = x.reshape(-1, X).T @ rows  # (X, G·H) [d_W_xh]
-    # d_x[t] = d_z[t] @ W_xh.T
+    # d_x[t] = d_a_x[t] @ W_xh.T
     d_x = (rows @ W_xh.T).reshape(x.shape)  # (T, B, X) [d_x]
     return d_W_xh, d_x

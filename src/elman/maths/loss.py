@@ -12,6 +12,27 @@ from elman.maths.arrays import Array
 
 
 def softmax(o: Array, *, out: Array | None = None) -> Array:
+    """Turn logits into probabilities.
+
+    Parameters
+    ----------
+    o : array (…, Y)
+        Logits.
+    out : array (…, Y), optional
+        Where the result is written.
+
+    Returns
+    -------
+    array (…, Y)
+        Probabilities y_hat; they add up to 1 along the last axis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.softmax(np.array([0.0, np.log(3.0)]))
+    array([0.25, 0.75])
+    """
     # y_hat = exp(o) / Σ exp(o), the same for o - max(o), which cannot overflow
     y_hat: Array = np.subtract(o, o.max(axis=-1, keepdims=True), out=out)  # (…, Y) [shifted]
     np.exp(y_hat, out=y_hat)  # [exp]
@@ -20,6 +41,27 @@ def softmax(o: Array, *, out: Array | None = None) -> Array:
 
 
 def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
+    """Go back through a softmax.
+
+    Parameters
+    ----------
+    d_y_hat : array (…, Y)
+        Gradient of the loss on the probabilities.
+    y_hat : array (…, Y)
+        The probabilities, from `softmax`.
+
+    Returns
+    -------
+    array (…, Y)
+        d_o, the gradient on the logits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.softmax_backward(np.array([1.0, 0.0]), np.array([0.25, 0.75]))
+    array([ 0.1875, -0.1875])
+    """
     # ∂y_hat_i/∂o_k = y_hat_i (1[i = k] - y_hat_k), so d_o = y_hat ⊙ (d_y_hat - Σ d_y_hat · y_hat)
     inner = (d_y_hat * y_hat).sum(axis=-1, keepdims=True)  # (…, 1) [inner]
     return np.asarray(y_hat * (d_y_hat - inner))  # (…, Y) [d_o]
@@ -33,6 +75,36 @@ def cross_entropy(
     normalizer: float | None = None,  # 1 unless given
     out: Array | None = None,  # d_o, may be o itself
 ) -> tuple[float, Array]:
+    """Compute the cross-entropy of a softmax, and its gradient on the logits.
+
+    Parameters
+    ----------
+    o : array (…, Y)
+        Logits.
+    y : array (…) of int, or (…, Y)
+        Targets: ids, or distributions over the Y classes.
+    weights : array (…), optional
+        Weight of each row; 1 unless given.
+    normalizer : float, optional
+        What the sum is divided by; 1 unless given.
+    out : array (…, Y), optional
+        Where d_o is written; may be o itself.
+
+    Returns
+    -------
+    loss : float
+        The weighted sum, divided by the normalizer.
+    d_o : array (…, Y)
+        Its gradient on o.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> loss, d_o = maths.cross_entropy(np.zeros((1, 4)), np.array([2]))
+    >>> round(loss, 4), d_o.tolist()  # log 4; y_hat - y
+    (1.3863, [[0.25, 0.25, -0.75, 0.25]])
+    """
     scale = _scale(weights, normalizer, o.dtype)  # (…, 1) or ()
     target = (..., np.newaxis)
     # log y_hat = o - log Σ exp(o), shifted by max(o)
@@ -71,6 +143,36 @@ def mean_squared_error(
     normalizer: float | None = None,  # 1 unless given; the number of values makes it the mean
     out: Array | None = None,
 ) -> tuple[float, Array]:
+    """Compute the sum of squared differences, and its gradient on the outputs.
+
+    Parameters
+    ----------
+    o : array (…, Y)
+        Outputs.
+    y : array (…, Y)
+        Targets.
+    weights : array (…), optional
+        Weight of each row; 1 unless given.
+    normalizer : float, optional
+        What the sum is divided by; 1 unless given.
+    out : array (…, Y), optional
+        Where d_o is written; may be o itself.
+
+    Returns
+    -------
+    loss : float
+        The weighted sum, divided by the normalizer.
+    d_o : array (…, Y)
+        Its gradient on o.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> loss, d_o = maths.mean_squared_error(np.array([[1.0, 2.0]]), np.array([[0.0, 2.0]]), normalizer=2)
+    >>> loss, d_o.tolist()
+    (0.5, [[1.0, 0.0]])
+    """
     scale = _scale(weights, normalizer, o.dtype)
     d_o = np.subtract(o, y, out=out)  # (…, Y)
     # L = Σ weight · (o - y)² / normalizer

@@ -25,7 +25,27 @@ def rtrl(
     lengths: Array | None = None,
     h_mask: Array | None = None,
 ) -> RNNGradients:
-    """The arguments of rnn_backward; d_x is not computed."""
+    """Compute the gradients of `rnn_backward` forward in time, by real-time recurrent learning.
+
+    Parameters
+    ----------
+    d_h_direct, x, h, W_xh, W_hh, activation, lengths, h_mask
+        As in `rnn_backward`.
+
+    Returns
+    -------
+    RNNGradients
+        The same gradients; d_x is not computed and None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> x, W = np.ones((4, 1, 1)), np.full((1, 1), 0.5)
+    >>> h, d_h = maths.rnn_forward(x, None, W, W, np.zeros(1)), np.ones((4, 1, 1))
+    >>> bool(np.isclose(maths.rtrl(d_h, x, h, W, W).d_W_hh, maths.rnn_backward(d_h, x, h, W, W).d_W_hh)[0, 0])
+    True
+    """
     T, B, H = d_h_direct.shape
     X = len(W_xh)
     derivative = get_activation(activation).derivative

@@ -50,7 +50,39 @@ def cell_forward(
     reverse: bool = False,
     h_mask: Array | None = None,  # (B, H), multiplies the state that enters W_hh
 ) -> CellTrace:
-    """All states of a layer."""
+    """Run a layer of any cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        A row of the table of cells, from `make_cell`.
+    x : array (T, B, X), or (T, B) of token ids
+        Inputs.
+    s0 : array (P, B, H) or None
+        Initial state, all of its P parts; None is zeros.
+    p : mapping
+        Parameters by name, as `cell.shapes(X, H)` lists them: W_xh, W_hh, b_h and what else the cell has.
+    lengths : array (B,) of int, optional
+        Steps of each row; past them a row keeps its state. All rows have T steps unless given.
+    reverse : bool
+        Read from the last step to the first.
+    h_mask : array (B, H), optional
+        Multiplies the state that enters W_hh: recurrent dropout.
+
+    Returns
+    -------
+    CellTrace
+        All states, and what the backward pass needs besides them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> lstm = maths.make_cell("lstm")
+    >>> p = {name: np.zeros(shape) for name, shape in lstm.shapes(2, 3).items()}
+    >>> maths.cell_forward(lstm, np.ones((5, 1, 2)), None, p).s.shape  # P, T+1, B, H
+    (2, 6, 1, 3)
+    """
     T, B = x.shape[:2]
     W_xh, W_hh, b_h = p["W_xh"], p["W_hh"], p["b_h"]
     s = np.empty((cell.parts, T + 1, B, len(W_hh)), W_hh.dtype)
@@ -86,7 +118,43 @@ def cell_backward(
     reverse: bool = False,
     h_mask: Array | None = None,
 ) -> CellGradients:
-    """The gradients of a layer, from those on its states."""
+    """Go back through a layer of any cell.
+
+    Parameters
+    ----------
+    cell : Cell
+        A row of the table of cells, from `make_cell`.
+    d_h_direct : array (T, B, H)
+        The direct gradient of the loss on h after each step.
+    trace : CellTrace
+        What `cell_forward` has returned.
+    x, p
+        Inputs and parameters of the forward pass.
+    d_s_last : array (P, B, H), optional
+        A gradient on the state after the last step that runs, from what comes after this window.
+    lengths : array (B,) of int, optional
+        Steps of each row; past them a row keeps its state. All rows have T steps unless given.
+    reverse : bool
+        Read from the last step to the first.
+    h_mask : array (B, H), optional
+        Multiplies the state that enters W_hh: recurrent dropout.
+
+    Returns
+    -------
+    CellGradients
+        d_p, the gradients of the parameters by name; d_x (None for token ids); d_s0, that of the initial state.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> gru = maths.make_cell("gru")
+    >>> p = {name: np.full(shape, 0.1) for name, shape in gru.shapes(2, 3).items()}
+    >>> x = np.ones((5, 1, 2))
+    >>> d = maths.cell_backward(gru, np.ones((5, 1, 3)), maths.cell_forward(gru, x, None, p), x, p)
+    >>> {name: gradient.shape for name, gradient in d.d_p.items()}
+    {'W_xh': (2, 9), 'W_hh': (3, 9), 'b_h': (9,), 'b_hn': (3,)}
+    """
     (T, B, H), s, W_xh, W_hh = d_h_direct.shape, trace.s, p["W_xh"], p["W_hh"]
     d_a_x, d_a_h = np.zeros((2, T, B, W_hh.shape[1]), W_hh.dtype)
     extra = {name: np.zeros(shape, W_hh.dtype) for name, shape in cell.extra_shapes(H).items()}

@@ -71,7 +71,28 @@ class Blocks(NamedTuple):
 
 
 def cut_blocks(T: int, B: int, lengths: Array | None, k1: int, k2: int) -> Blocks:
-    """All blocks of a window."""
+    """Cut a window into blocks.
+
+    Parameters
+    ----------
+    T, B : int
+        Steps and rows of the window.
+    lengths : array (B,) of int or None
+        Steps of each row.
+    k1, k2 : int
+        Steps of a block, and the steps over which its losses go back.
+
+    Returns
+    -------
+    Blocks
+        Each block of each row as a row of its own.
+
+    Examples
+    --------
+    >>> from elman import maths
+    >>> maths.cut_blocks(6, 1, None, k1=2, k2=3).start
+    array([0, 1, 3])
+    """
     first = np.repeat(np.arange(0, T, k1), B)  # (N,) [first]
     rows = np.tile(np.arange(B), len(first) // B)  # (N,) [rows]
     end = np.minimum(first + k1, T if lengths is None else lengths[rows].astype(np.intp))  # (N,) [end]
@@ -92,7 +113,22 @@ def truncated_cell_backward(
     h_mask: Array | None = None,
     backward: Callable[..., CellGradients] = cell_backward,  # the pass that runs over the blocks
 ) -> CellGradients:
-    """The truncated gradients of a layer of any cell."""
+    """Go back through a layer of any cell, block by block.
+
+    Parameters
+    ----------
+    cell, d_h_direct, trace, x, p, lengths, h_mask
+        As in `cell_backward`.
+    k1, k2 : int
+        The losses of a block of k1 steps go back over at most k2 steps; k2 ≥ T is the full gradient.
+    backward : function
+        The pass that runs over the blocks.
+
+    Returns
+    -------
+    CellGradients
+        The sum of the gradients of all blocks; the whole state before a block's first step is held fixed.
+    """
     T, B, H = d_h_direct.shape
     if k2 >= T:  # [whole]
         return backward(cell, d_h_direct, trace, x, p, lengths=lengths, h_mask=h_mask)  # [full]
@@ -122,7 +158,31 @@ def truncated_backward(
     out: RNNGradients | None = None,
     backward: Callable[..., CellGradients] = cell_backward,
 ) -> RNNGradients:
-    """rnn_backward, truncated."""
+    """Go back through a layer of vanilla cells, block by block: truncated backpropagation through time.
+
+    Parameters
+    ----------
+    d_h_direct, x, h, W_xh, W_hh, activation, lengths, h_mask, out, backward
+        As in `rnn_backward`.
+    k1, k2 : int
+        The losses of a block of k1 steps go back over at most k2 steps; k2 ≥ T is the full gradient.
+
+    Returns
+    -------
+    RNNGradients
+        The sum of the gradients of all blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> x, W = np.ones((4, 1, 1)), np.full((1, 1), 0.5)
+    >>> h = maths.rnn_forward(x, None, W, W, np.zeros(1))
+    >>> d_h = np.ones((4, 1, 1))
+    >>> short = maths.truncated_backward(d_h, x, h, W, W, k1=1, k2=1)
+    >>> bool(short.d_W_hh < maths.rnn_backward(d_h, x, h, W, W).d_W_hh)
+    True
+    """
 
     def truncated(cell: Cell, *args: object, reverse: bool = False, **options: object) -> CellGradients:
         return truncated_cell_backward(cell, *args, k1=k1, k2=k2, backward=backward, **options)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from elman.maths.arrays import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
+OPTIONAL = ("h0", "s0", "d_s_last", "lengths", "h_mask", "weights", "out")  # may be None
 _WHOLE = (int, np.integer)
 _NUMBER = (float, np.floating, *_WHOLE)
 
@@ -55,7 +56,10 @@ class _Call:
         ids = {}
         for name, shape in shapes.items():
             value = self.arguments.get(name)
-            if value is None and (name in ("h0", "lengths", "h_mask", "weights", "out") or name not in self.arguments):
+            if value is None and (name in OPTIONAL or name not in self.arguments):
+                continue
+            if isinstance(shape, dict):  # arrays by name
+                self._parts(name, value, shape)
                 continue
             if isinstance(shape, type):
                 self._gradients(value, shape, shapes)
@@ -68,6 +72,14 @@ class _Call:
         for name, (array, bound) in ids.items():
             self._range(name, array, self.sizes[bound][0])
         self._scalars()
+
+    def _parts(self, name: str, value: Any, shapes: dict[str, str]) -> None:
+        if not isinstance(value, Mapping):
+            raise ArgumentError(name, expected="a mapping of arrays by name", got=_described(value))
+        for part, shape in shapes.items():
+            if not isinstance(value.get(part), np.ndarray):
+                raise ArgumentError(f"{name}[{part!r}]", expected="an array", got=_described(value.get(part)))
+            self._array(part, value[part], shape)
 
     def _gradients(self, out: Any, kind: type[Any], shapes: dict[str, Any]) -> None:
         """Each part of the gradients that a backward pass adds to; d_x may be missing."""
@@ -174,6 +186,21 @@ class _Call:
 def _described(value: object) -> str:
     read_only = isinstance(value, np.ndarray) and not value.flags.writeable
     return f"{'a read-only ' if read_only else ''}{type(value).__name__}"
+
+
+def cell_parameters(arguments: dict[str, Any]) -> None:
+    """The parameters and the state are those of the cell."""
+    cell, p = arguments["cell"], arguments["p"]
+    for name, shape in cell.shapes(len(p["W_xh"]), len(p["W_hh"])).items():
+        if name not in p and "trace" not in arguments:  # a backward pass needs the weights alone
+            raise ArgumentError(f"p[{name!r}]", expected=f"an array {shape} for cell {cell.name}", got="nothing")
+        if name in p and p[name].shape != shape:
+            raise ShapeError(f"p[{name!r}]", expected=f"{shape} for cell {cell.name}", got=f"shape {p[name].shape}")
+    for name in ("s0", "d_s_last"):
+        state = arguments.get(name)
+        if state is not None and len(state) != cell.parts:
+            parts = f"({', '.join(cell.state_names)}, B, H)"
+            raise ShapeError(name, expected=f"{cell.parts} state parts, {parts}, for cell {cell.name}", got=len(state))
 
 
 def distributions(arguments: dict[str, Any]) -> None:

@@ -13,7 +13,29 @@ CELLS: dict[str, type[Cell]] = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell
 
 
 def make_cell(name: str, activation: ActivationLike = "tanh") -> Cell:
-    """A row of the table, with its activation."""
+    """Return a cell by name.
+
+    Parameters
+    ----------
+    name : str
+        rnn, gru or lstm.
+    activation : str or pair
+        Of a vanilla cell: tanh, relu, sigmoid, identity, or your own pair; gru and lstm have tanh alone.
+
+    Returns
+    -------
+    Cell
+        Its shapes, and one step forward and backward.
+
+    Examples
+    --------
+    >>> from elman import maths
+    >>> lstm = maths.make_cell("lstm")
+    >>> lstm.gate_names, lstm.state_names
+    (('i', 'f', 'g', 'o'), ('h', 'c'))
+    >>> lstm.shapes(X=2, H=3)
+    {'W_xh': (2, 12), 'W_hh': (3, 12), 'b_h': (12,)}
+    """
     if name not in CELLS:
         raise UnknownNameError("cell", expected=f"one of {', '.join(CELLS)}", got=repr(name))
     return CELLS[name](activation)

@@ -80,7 +80,45 @@ def rnn_forward(
     out: Array | None = None,  # (T+1, B, H)
     forward: Callable[..., CellTrace] = cell_forward,  # the time loop that runs it
 ) -> Array:
-    """The states of a layer, (T+1, B, H)."""
+    """Run a layer of vanilla cells: h[t+1] = f(x[t] @ W_xh + h[t] @ W_hh + b_h).
+
+    Parameters
+    ----------
+    x : array (T, B, X), or (T, B) of token ids
+        Inputs. A token id stands for its one-hot row.
+    h0 : array (B, H) or None
+        Initial state; None is zeros.
+    W_xh, W_hh, b_h : arrays (X, H), (H, H), (H,)
+        Input weights, recurrent weights and bias.
+    activation : str or pair
+        tanh, relu, sigmoid, identity, or your own pair of f(a) and f' in terms of h.
+    lengths : array (B,) of int, optional
+        Steps of each row; past them a row keeps its state. All rows have T steps unless given.
+    reverse : bool
+        Read from the last step to the first.
+    h_mask : array (B, H), optional
+        Multiplies the state that enters W_hh: recurrent dropout.
+    out : array (T+1, B, H), optional
+        Where the result is written.
+    forward : function
+        The time loop that runs it: `cell_forward`, or a compiled one.
+
+    Returns
+    -------
+    array (T+1, B, H)
+        All states: h[0] is the initial state, h[t+1] the state after the step that read x[t].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> x = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])  # T = 2, B = 1, X = 2
+    >>> h = maths.rnn_forward(x, None, np.eye(2), np.zeros((2, 2)), np.zeros(2))
+    >>> h.shape
+    (3, 1, 2)
+    >>> h[1].round(3)
+    array([[0.762, 0.   ]])
+    """
     p = {"W_xh": W_xh, "W_hh": W_hh, "b_h": b_h}
     s0 = None if h0 is None else h0[np.newaxis]
     h: Array = forward(RNNCell(activation), x, s0, p, lengths=lengths, reverse=reverse, h_mask=h_mask).s[0]
@@ -104,7 +142,46 @@ def rnn_backward(
     out: RNNGradients | None = None,  # added to
     backward: Callable[..., CellGradients] = cell_backward,  # the time loop that runs it
 ) -> RNNGradients:
-    """The gradients of a layer, from those on its states."""
+    """Go back through a layer of vanilla cells: backpropagation through time.
+
+    Parameters
+    ----------
+    d_h_direct : array (T, B, H)
+        The direct gradient of the loss on the state after each step: d_o[t] @ W_hy.T.
+    x : array (T, B, X), or (T, B) of token ids
+        The inputs of the forward pass.
+    h : array (T+1, B, H)
+        The states, from `rnn_forward`.
+    W_xh, W_hh : arrays (X, H), (H, H)
+        The weights of the forward pass.
+    activation : str or pair
+        As in the forward pass.
+    lengths : array (B,) of int, optional
+        Steps of each row; past them a row keeps its state. All rows have T steps unless given.
+    reverse : bool
+        Read from the last step to the first.
+    h_mask : array (B, H), optional
+        Multiplies the state that enters W_hh: recurrent dropout.
+    out : RNNGradients, optional
+        Gradients to which these are added.
+    backward : function
+        The time loop that runs it: `cell_backward`, or a compiled one.
+
+    Returns
+    -------
+    RNNGradients
+        d_W_xh, d_W_hh, d_b_h, d_x (None for token ids) and d_h0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> x, W_xh, W_hh = np.ones((3, 1, 2)), np.eye(2), 0.5 * np.eye(2)
+    >>> h = maths.rnn_forward(x, None, W_xh, W_hh, np.zeros(2))
+    >>> d = maths.rnn_backward(np.ones((3, 1, 2)), x, h, W_xh, W_hh)
+    >>> d.d_W_hh.shape, d.d_x.shape, d.d_h0.shape
+    ((2, 2), (3, 1, 2), (1, 2))
+    """
     p = {"W_xh": W_xh, "W_hh": W_hh}
     options = {"lengths": lengths, "reverse": reverse, "h_mask": h_mask}
     found = backward(RNNCell(activation), d_h_direct, CellTrace(h[np.newaxis]), x, p, **options)  # [backward]

@@ -358,3 +358,37 @@ def test_shapes_that_fit_by_chance_give_a_result(data):
     assert h.shape == (shapes[0][0] + 1, shapes[0][1], shapes[4][0])
     x, _, W_xh, W_hh, _ = arguments
     assert maths.rnn_backward(h[1:].copy(), x, h, W_xh, W_hh).d_x.shape == x.shape
+
+
+def cell_call(name="lstm"):
+    cell, rng = maths.make_cell(name), np.random.default_rng(0)
+    p = {key: rng.standard_normal(shape) for key, shape in cell.shapes(X, H).items()}
+    return {"cell": cell, "x": rng.standard_normal((T, B, X)), "s0": rng.standard_normal((cell.parts, B, H)), "p": p}
+
+
+@pytest.mark.parametrize("name", maths.CELLS)
+def test_the_layers_of_all_cells_are_public(name):
+    call = cell_call(name)
+    trace = maths.cell_forward(**call)
+    d = maths.cell_backward(call["cell"], trace.s[0, 1:], trace, call["x"], call["p"])
+    short = maths.truncated_cell_backward(call["cell"], trace.s[0, 1:], trace, call["x"], call["p"], k1=1, k2=2)
+    assert d.d_p.keys() == short.d_p.keys() == call["p"].keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda call: call["p"].pop("b_h"), r"p\['b_h'\]: expected an array"),
+        (lambda call: call["p"].update(W_hh=np.zeros((H, H))), "W_hh"),
+        (lambda call: call["p"].update(W_hh=np.zeros((H, 8)), W_xh=np.zeros((X, 8)), b_h=np.zeros(8)), "for cell lstm"),
+        (lambda call: call.update(p=None), "p: expected a mapping of arrays"),
+        (lambda call: call.update(s0=np.zeros((1, B, H))), "s0: expected 2 state parts"),
+        (lambda call: call.update(x=np.full((T, B, X), np.nan)), "x: expected numbers, got NaN"),
+        (lambda call: call.update(lengths=np.array([1, 2, 9])), "lengths: expected integers from 0 to 4"),
+    ],
+)
+def test_parameters_that_do_not_fit_a_cell_are_named(change, message):
+    call = cell_call()
+    change(call)
+    with pytest.raises(ArgumentError, match=message):
+        maths.cell_forward(**call)
