@@ -15,7 +15,7 @@ import numpy as np
 def _network(problem: Any) -> tuple[Any, Any]:
     from elman.network import Parameters, language_network
 
-    network = language_network(problem.size.V, problem.size.H, problem.size.L)
+    network = language_network(problem.size.V, problem.size.H, problem.size.L, cell=problem.size.cell)
     p = Parameters(network.shapes, np.float32)
     for array, value in zip(p.values(), [a for layer in problem.layers for a in layer] + [*problem.head], strict=True):
         array[...] = value

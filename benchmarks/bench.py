@@ -34,8 +34,10 @@ SIZES = [
     Size(128, 64, 1024, 96),
     Size(64, 64, 256, 75, 2),
 ]
+GATED = [size._replace(cell=cell) for cell in ("gru", "lstm") for size in (*SIZES[:2], *SIZES[3:5])]
 # problems at which all contenders must compute the same losses, at rates and limits that show a wrong gradient
 SMALL = [Size(6, 7, 20, 11), Size(20, 7, 33, 11, 2)]
+SMALL_GATED = [Size(20, 7, 33, 11, 2, cell) for cell in ("gru", "lstm")]
 SMALL_TASKS = [task._replace(B=20, T=7, X=30, E=task.E and 15, H=33, Y=11) for task in TASKS]
 MIDDLE = Size(64, 64, 256, 75)
 PRODUCT = 1536  # rows and columns of the matrices whose product shows the machine's limit
@@ -141,7 +143,8 @@ def training(args: argparse.Namespace) -> dict[str, Any]:
     """Steps of a language model."""
     names = entrants(args, ("numpy", "torch", "compile", "jax"))
     with Crew(args.threads, args.before) as crew:
-        same_losses(crew, "training", SMALL, {"rate": 0.5, "limit": 0.2}, [n for n in names if "/" not in n])
+        small = [size for size in SMALL + SMALL_GATED if size.cell in {asked.cell for asked in args.sizes}]
+        same_losses(crew, "training", small, {"rate": 0.5, "limit": 0.2}, [n for n in names if "/" not in n])
         turns, absent = take_turns(crew, "training", args.sizes, names, args)
         rows = [
             {"size": size, "why": absent[size], **compared(turns, size, training_flops(size))} for size in args.sizes
@@ -152,10 +155,10 @@ def training(args: argparse.Namespace) -> dict[str, Any]:
 def training_flops(size: Size) -> int:
     """Of the products of one step: forward, and two as large backward for each. Token inputs cost none.
 
-    Each layer has W_hh, 6H² a token; each above the first has W_xh of the same size; the output layer has 6HV.
+    Each layer has W_hh, 6GH² a token; each above the first has W_xh of the same size; the output layer has 6HV.
     """
-    B, T, H, V, L = size
-    return B * T * (6 * H * H * (2 * L - 1) + 6 * H * V)
+    B, T, H, V, L, _ = size
+    return B * T * (6 * size.gates * H * H * (2 * L - 1) + 6 * H * V)
 
 
 def tasks(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -170,17 +173,19 @@ def tasks(args: argparse.Namespace) -> list[dict[str, Any]]:
 def sampling(args: argparse.Namespace) -> dict[str, Any]:
     """Characters a second on one thread."""
     names = [name for name in entrants(args, ("torch",)) if "/" not in name]
-    sizes = {B: (B, 1, 256, 75, 1, n) for B, n in SAMPLED.items()}
+    cells = dict.fromkeys(size.cell for size in args.sizes)
+    sizes = {(cell, B): (B, 1, 256, 75, 1, cell, n) for cell in cells for B, n in SAMPLED.items()}
     with Crew(1, args.before) as crew:
         turns, _ = take_turns(crew, "sample", list(sizes.values()), names, args)
     rows = []
-    for B, size in sizes.items():
+    for (cell, B), size in sizes.items():
         row = compared(turns, size)
         characters = {name: 1e3 * B * SAMPLED[B] / ms.value for name, ms in row["milliseconds"].items()}
-        rows.append({"sequences": B, "characters_per_second": characters, **row})
+        rows.append({"cell": cell, "sequences": B, "characters_per_second": characters, **row})
     (one, few), (many, most) = SAMPLED.items()
-    together = speed_ratio(turns, (sizes[many], "elman"), (sizes[one], "elman")).times(many * most / (one * few))
-    return {"rows": rows, "together": together}
+    first = next(iter(cells))
+    together = speed_ratio(turns, (sizes[first, many], "elman"), (sizes[first, one], "elman"))
+    return {"rows": rows, "together": together.times(many * most / (one * few))}
 
 
 def cost(args: argparse.Namespace) -> dict[str, Any]:
@@ -262,8 +267,9 @@ def measure(results: dict[str, Any], args: argparse.Namespace) -> None:
 
 
 def size_of(text: str) -> Size:
-    numbers, _, layers = text.partition("x")
-    return Size(*map(int, numbers.split(",")), L=int(layers or 1))
+    cell, _, sizes = text.rpartition(":")
+    numbers, _, layers = sizes.partition("x")
+    return Size(*map(int, numbers.split(",")), L=int(layers or 1), cell=cell or "rnn")
 
 
 def main() -> None:
@@ -277,7 +283,9 @@ def main() -> None:
         "--contenders", nargs="*", choices=[name for name in NAMES if name != "elman"], metavar="NAME",
         help="beside Elman: numpy, torch, compile, jax (default: all; with --against: none)",
     )  # fmt: skip
-    parser.add_argument("--sizes", type=size_of, nargs="+", help="B,T,H,V, or B,T,H,Vx2 for two layers", metavar="S")
+    parser.add_argument(
+        "--sizes", type=size_of, nargs="+", help="B,T,H,V, B,T,H,Vx2 for two layers, or gru:B,T,H,V", metavar="S"
+    )
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="what to measure (default: everything)", metavar="P")
     parser.add_argument(
         "--turns", type=int, metavar="N",
@@ -289,7 +297,8 @@ def main() -> None:
     parser.add_argument("--load", type=Path, help="start with these results, measure --parts again", metavar="FILE")
     parser.add_argument("--write", action="store_true", help="make docs/performance.md and its figures")
     args = parser.parse_args()
-    args.sizes = args.sizes or (SIZES[:4] if args.quick else SIZES)
+    # an older commit is compared in what all commits have, the vanilla cell
+    args.sizes = args.sizes or (SIZES[:4] if args.quick else SIZES) + ([] if args.against else GATED)
     args.turns = args.turns or (200 if args.against else LEAST_TURNS if args.quick else 100)
     if args.turns < LEAST_TURNS:
         parser.error(f"--turns: expected {LEAST_TURNS} or more, got {args.turns}: fewer turns give no usable interval")

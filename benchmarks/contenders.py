@@ -22,6 +22,11 @@ class Size(NamedTuple):
     H: int
     V: int
     L: int = 1
+    cell: str = "rnn"
+
+    @property
+    def gates(self) -> int:
+        return {"rnn": 1, "gru": 3, "lstm": 4}[self.cell]
 
 
 class Hyper(NamedTuple):
@@ -30,21 +35,26 @@ class Hyper(NamedTuple):
 
 
 class Problem:
-    """Weights and tokens, the same in every library: layers of (W_xh, W_hh, b_h), the output layer, ids."""
+    """Weights and tokens, the same in every library: layers of W_xh, W_hh, b_h and a GRU's b_hn, the output layer, ids.
+
+    Gates are in the order of Elman and PyTorch: r, z, n and i, f, g, o.
+    """
 
     def __init__(self, size: Size) -> None:
         rng = np.random.default_rng(0)
         self.size = size
-        B, T, H, V, L = size
+        B, T, H, V, L, cell = size
+        N = size.gates * H
 
         def weights(*shape: int, deviation: float) -> Any:
             return rng.normal(0, deviation, shape).astype(np.float32)
 
         self.layers = [
             (
-                weights(H, H, deviation=H**-0.5) if layer else weights(V, H, deviation=0.3),
-                weights(H, H, deviation=0.8 * H**-0.5),
-                weights(H, deviation=0.1),
+                weights(H, N, deviation=H**-0.5) if layer else weights(V, N, deviation=0.3),
+                weights(H, N, deviation=0.8 * H**-0.5),
+                weights(N, deviation=0.1),
+                *([weights(H, deviation=0.1)] if cell == "gru" else []),
             )
             for layer in range(L)
         ]
@@ -56,24 +66,33 @@ def torch_step(problem: Problem, hyper: Hyper) -> Step:
     import torch
     import torch.nn.functional as F
 
-    B, _, H, V, L = problem.size
-    rnn, head = torch.nn.RNN(V, H, L), torch.nn.Linear(H, V)
+    B, _, H, V, L, cell = problem.size
+    rnn, head = getattr(torch.nn, cell.upper())(V, H, L), torch.nn.Linear(H, V)
     with torch.no_grad():
-        for layer, (W_xh, W_hh, b_h) in enumerate(problem.layers):
+        for layer, (W_xh, W_hh, b_h, *b_hn) in enumerate(problem.layers):
             getattr(rnn, f"weight_ih_l{layer}").copy_(torch.from_numpy(W_xh.T))
             getattr(rnn, f"weight_hh_l{layer}").copy_(torch.from_numpy(W_hh.T))
             getattr(rnn, f"bias_ih_l{layer}").copy_(torch.from_numpy(b_h))
-            getattr(rnn, f"bias_hh_l{layer}").zero_().requires_grad_(False)  # a second bias would learn twice as fast
+            second = getattr(rnn, f"bias_hh_l{layer}").zero_()  # a second bias of a gate would learn twice as fast
+            if b_hn:
+                second[2 * H :] = torch.from_numpy(b_hn[0])
+                only_n = torch.cat([torch.zeros(2 * H), torch.ones(H)])
+                second.register_hook(lambda d, only_n=only_n: d * only_n)
+            else:
+                second.requires_grad_(False)
         head.weight.copy_(torch.from_numpy(problem.head[0].T))
         head.bias.copy_(torch.from_numpy(problem.head[1]))
     x, y = torch.from_numpy(problem.x), torch.from_numpy(problem.y).view(-1)
 
-    def forward(h: Any) -> tuple[Any, Any]:
-        out, h = rnn(F.one_hot(x, V).float(), h)  # nn.RNN knows no token ids
-        return F.cross_entropy(head(out).view(-1, V), y), h.detach()
+    def forward(state: Any) -> tuple[Any, Any]:
+        out, state = rnn(F.one_hot(x, V).float(), state)  # PyTorch's layers know no token ids
+        last = tuple(part.detach() for part in state) if cell == "lstm" else state.detach()
+        return F.cross_entropy(head(out).view(-1, V), y), last
 
     params = [p for p in (*rnn.parameters(), *head.parameters()) if p.requires_grad]
-    return torch_training(torch.optim.SGD(params, lr=hyper.rate), params, forward, torch.zeros(L, B, H), hyper.limit)
+    zeros = torch.zeros(L, B, H)
+    start = (zeros, zeros) if cell == "lstm" else zeros
+    return torch_training(torch.optim.SGD(params, lr=hyper.rate), params, forward, start, hyper.limit)
 
 
 def compile_step(problem: Problem, hyper: Hyper) -> Step:
@@ -81,7 +100,9 @@ def compile_step(problem: Problem, hyper: Hyper) -> Step:
     import torch
     import torch.nn.functional as F
 
-    B, T, H, V, L = problem.size
+    B, T, H, V, L, cell = problem.size
+    if cell != "rnn":
+        raise ValueError("only the vanilla cell is written out for torch.compile")
     arrays = [a for layer in problem.layers for a in layer] + [*problem.head]
     params = [torch.from_numpy(a.copy()).requires_grad_() for a in arrays]
     x, y = torch.from_numpy(problem.x), torch.from_numpy(problem.y).view(-1)
@@ -127,45 +148,61 @@ def torch_sampler(problem: Problem, n: int) -> Step:
     import torch
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    B, _, H, V, _ = problem.size
-    cell, head, one_hot = torch.nn.RNNCell(V, H), torch.nn.Linear(H, V), torch.eye(V)
+    B, _, H, V, _, kind = problem.size
+    cell = getattr(torch.nn, f"{kind.upper()}Cell")(V, H)
+    head, one_hot = torch.nn.Linear(H, V), torch.eye(V)
     with torch.no_grad():
         for p, a in zip([*cell.parameters(), *head.parameters()], _cell_arrays(problem), strict=True):
             p.copy_(torch.from_numpy(a))
-    carried = [torch.zeros(B, H), torch.zeros(B, dtype=torch.int64)]
+    zeros = torch.zeros(B, H)
+    carried = [(zeros, zeros) if kind == "lstm" else zeros, torch.zeros(B, dtype=torch.int64)]
 
     @torch.inference_mode()
     def write() -> float:
-        h, ids = carried
+        state, ids = carried
         for _ in range(n):
-            h = cell(one_hot[ids], h)
+            state = cell(one_hot[ids], state)
+            h = state[0] if kind == "lstm" else state
             ids = torch.multinomial(torch.softmax(head(h), -1), 1)[:, 0]
-        carried[:] = h, ids
+        carried[:] = state, ids
         return float(ids[0])
 
     return write
 
 
 def _cell_arrays(problem: Problem) -> list[Any]:
-    (W_xh, W_hh, b_h), (W_hy, b_y) = problem.layers[0], problem.head
-    return [W_xh.T, W_hh.T, b_h, np.zeros_like(b_h), W_hy.T, b_y]
+    (W_xh, W_hh, b_h, *b_hn), (W_hy, b_y) = problem.layers[0], problem.head
+    second = np.zeros_like(b_h)
+    if b_hn:
+        second[-problem.size.H :] = b_hn[0]
+    return [W_xh.T, W_hh.T, b_h, second, W_hy.T, b_y]
 
 
 def jax_step(problem: Problem, hyper: Hyper) -> Step:
     import jax
     import jax.numpy as jnp
 
-    B, _, H, _, L = problem.size
+    B, _, H, _, L, kind = problem.size
     layers, head = jax.tree.map(jnp.asarray, (problem.layers, problem.head))
     x, y = jnp.asarray(problem.x), jnp.asarray(problem.y)
 
     def loss(p: Any, h0: Any) -> tuple[Any, Any]:
         (layers, (W_hy, b_y)), h, last = p, x, []
-        for layer, (W_xh, W_hh, b_h) in enumerate(layers):
+        for layer, (W_xh, W_hh, b_h, *b_hn) in enumerate(layers):
 
-            def cell(h: Any, z: Any, W_hh: Any = W_hh) -> tuple[Any, Any]:
-                h = jnp.tanh(z + h @ W_hh)
-                return h, h
+            def cell(state: Any, a_x: Any, W_hh: Any = W_hh, b_hn: Any = b_hn) -> tuple[Any, Any]:
+                a_h = state[0] @ W_hh
+                if kind == "rnn":
+                    state = (jnp.tanh(a_x + a_h),)
+                elif kind == "gru":
+                    r, z = jnp.split(jax.nn.sigmoid(a_x[:, : 2 * H] + a_h[:, : 2 * H]), 2, axis=1)
+                    n = jnp.tanh(a_x[:, 2 * H :] + r * (a_h[:, 2 * H :] + b_hn[0]))
+                    state = ((1 - z) * n + z * state[0],)
+                else:
+                    i, f, g, o = jnp.split(a_x + a_h, 4, axis=1)
+                    c = jax.nn.sigmoid(f) * state[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+                    state = (jax.nn.sigmoid(o) * jnp.tanh(c), c)
+                return state, state[0]
 
             end, h = jax.lax.scan(cell, h0[layer], (h @ W_xh if layer else W_xh[h]) + b_h)
             last.append(end)
@@ -179,7 +216,8 @@ def jax_step(problem: Problem, hyper: Hyper) -> Step:
         scale = hyper.rate * jnp.minimum(1, hyper.limit / norm)
         return jax.tree.map(lambda a, b: a - scale * b, p, g), h, value
 
-    carried = [(layers, head), [jnp.zeros((B, H))] * L]
+    start = (jnp.zeros((B, H)),) * (2 if kind == "lstm" else 1)
+    carried = [(layers, head), [start] * L]
 
     def step() -> float:
         *carried[:], value = jax.block_until_ready(update(*carried))

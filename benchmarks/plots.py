@@ -43,8 +43,9 @@ def bars(part: dict[str, Any]) -> str:
     for number, row in enumerate(rows):
         top, ms = 56 + group * number, {name: value for name, (value, *_) in row["milliseconds"].items()}
         best = min(ms[c] for c in RIVALS if c in ms)
-        B, T, H, V, L = Size(*row["size"])
-        parts.append(text(left - 8, top + group / 2 - 4, f"{B}, {T}, {H}, {V}" + (f" × {L}" if L > 1 else ""), "end"))
+        B, T, H, V, L, cell = Size(*row["size"])
+        label = ("" if cell == "rnn" else f"{cell.upper()} ") + f"{B}, {T}, {H}, {V}" + (f" × {L}" if L > 1 else "")
+        parts.append(text(left - 8, top + group / 2 - 4, label, "end"))
         for index, contender in enumerate(NAMES):
             if contender not in ms:
                 continue

@@ -1,4 +1,5 @@
-"""The networks of elman.models in PyTorch's own layers: nn.Embedding, nn.RNN, nn.Linear, packed sequences, autograd.
+"""The networks of elman.models in PyTorch's own layers: nn.Embedding, nn.RNN, nn.GRU, nn.LSTM, nn.Linear, packed
+sequences, autograd.
 
 A twin can start from Elman's numbers, to see that both learn alike, or from PyTorch's, to see which learns better.
 What it has learned can be given back, so that both are judged by the same code.
@@ -30,6 +31,7 @@ class Link(NamedTuple):
     name: str
     tensors: list[nn.Parameter]
     transposed: bool
+    columns: slice = slice(None)  # of the tensors, where the parameter is only a part of them
 
 
 class Cells(nn.Module):
@@ -38,42 +40,47 @@ class Cells(nn.Module):
     def __init__(self, stack: Stack, inputs_dropped: float, layers_dropped: float) -> None:
         super().__init__()
         if stack.learned_state:
-            raise ValueError("nn.RNN learns no initial state")
+            raise ValueError("PyTorch's layers learn no initial state")
         self.stack = stack
         self.embedding = nn.Embedding(stack.inputs, stack.embedding) if stack.embedding else None
         self.drop = nn.Dropout(inputs_dropped)
         one_hot = stack.tokens and not stack.embedding
-        self.rnn = nn.RNN(
-            stack.embedding or (stack.width if one_hot else stack.inputs), stack.hidden, stack.layers,
-            nonlinearity=str(stack.cell.activation), bidirectional=len(stack.directions) > 1,
-            dropout=layers_dropped if stack.layers > 1 else 0.0,
+        gates = stack.hidden * stack.cell.gates
+        self.rnn = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[stack.cell.name](
+            stack.embedding or (gates * len(stack.directions) if one_hot else stack.inputs), stack.hidden, stack.layers,
+            bidirectional=len(stack.directions) > 1, dropout=layers_dropped if stack.layers > 1 else 0.0,
+            **({"nonlinearity": str(stack.cell.activation)} if stack.cell.name == "rnn" else {}),
         )  # fmt: skip
         self.rows = self._rows() if one_hot else None
 
     def _rows(self) -> nn.ModuleList:
         """W_xh of one-hot tokens as tables, one for each direction: nn.RNN knows no token ids, and a product with all
         words of a language takes minutes. What nn.RNN multiplies the looked-up rows with is 1, and stays so."""
-        bound = self.stack.hidden**-0.5
+        bound, width = self.stack.hidden**-0.5, self.stack.hidden * self.stack.cell.gates
         tables = nn.ModuleList()
         for side, reverse in enumerate(self.stack.directions):
             W = getattr(self.rnn, f"weight_ih_l0{'_reverse' if reverse else ''}")
             with torch.no_grad():
                 W.zero_()
-                W[:, side * self.stack.hidden : (side + 1) * self.stack.hidden] = torch.eye(self.stack.hidden)
+                W[:, side * width : (side + 1) * width] = torch.eye(width)
             W.requires_grad_(False)
-            tables.append(nn.Embedding(self.stack.inputs, self.stack.hidden))
+            tables.append(nn.Embedding(self.stack.inputs, width))
             nn.init.uniform_(tables[-1].weight, -bound, bound)  # as nn.RNN starts
         return tables
 
-    def forward(self, x: Tensor, lengths: Tensor, h0: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, lengths: Tensor, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """States (T, B, D·H), and the last ones of all parts (L·D, P, B, H); `start` is like these."""
         if self.embedding is not None:
             x = self.drop(self.embedding(x))
         elif self.rows is not None:
             x = torch.cat([table(x) for table in self.rows], dim=2)
         else:
             x = self.drop(x)
-        packed, h_n = self.rnn(pack_padded_sequence(x, lengths, enforce_sorted=False), h0)
-        return pad_packed_sequence(packed, total_length=len(x))[0], h_n  # (T, B, D·H), (L·D, B, H)
+        parts: Any = None if start is None else tuple(part.contiguous() for part in start.unbind(dim=1))
+        given = parts[0] if parts is not None and len(parts) == 1 else parts  # an LSTM takes (h, c)
+        packed, last = self.rnn(pack_padded_sequence(x, lengths, enforce_sorted=False), given)
+        last = torch.stack(last if isinstance(last, tuple) else (last,), dim=1)
+        return pad_packed_sequence(packed, total_length=len(x))[0], last
 
     def links(self) -> Iterator[Link]:
         if self.embedding is not None:
@@ -87,7 +94,13 @@ class Cells(nn.Module):
             else:
                 yield Link(f"{name}.W_xh", [getattr(self.rnn, f"weight_ih{end}")], True)
             yield Link(f"{name}.W_hh", [getattr(self.rnn, f"weight_hh{end}")], True)
-            yield Link(f"{name}.b_h", [getattr(self.rnn, f"bias_ih{end}"), getattr(self.rnn, f"bias_hh{end}")], False)
+            biases = [getattr(self.rnn, f"bias_ih{end}"), getattr(self.rnn, f"bias_hh{end}")]
+            if self.stack.cell.name != "gru":
+                yield Link(f"{name}.b_h", biases, False)
+                continue
+            # both biases of r and z are one; n has two
+            yield Link(f"{name}.b_h", biases[:1], False)
+            yield Link(f"{name}.b_hn", biases[1:], False, slice(2 * self.stack.hidden, None))
 
 
 class Twin(nn.Module):
@@ -122,8 +135,12 @@ class Twin(nn.Module):
     @torch.no_grad()
     def take(self, p: Parameters) -> Twin:
         """Start from these. nn.RNN has two biases where one is enough: the second stays 0, and is not learned."""
-        for name, (tensor, *rest), transposed in self.links():
-            tensor.copy_(torch.from_numpy(p[name].T if transposed else p[name]))
+        for name, (tensor, *rest), transposed, columns in self.links():
+            if columns != slice(None):
+                # of the other columns, the second bias of gates that need one only, Adam learns nothing
+                tensor.zero_()
+                tensor.register_hook(lambda d, own=columns: _only(d, own))
+            tensor[columns].copy_(torch.from_numpy(p[name].T if transposed else p[name]))
             for other in rest:
                 other.zero_()
                 other.requires_grad_(False)
@@ -133,8 +150,8 @@ class Twin(nn.Module):
     def give(self) -> Parameters:
         """What it has learned, as Elman's parameters."""
         p = self.fitted.parameters.zeros()
-        for name, tensors, transposed in self.links():
-            value = sum(tensor.numpy() for tensor in tensors)
+        for name, tensors, transposed, columns in self.links():
+            value = sum(tensor.numpy()[columns] for tensor in tensors)
             p[name][...] = value.T if transposed else value
         return p
 
@@ -157,7 +174,7 @@ class Twin(nn.Module):
             o = self.head(self.drop(outputs))
             return F.cross_entropy(o[inside[..., 0]], y[inside[..., 0]])
         if self.network.pooling == "last":
-            vector = torch.cat(list(h_n[-len(self.network.stack.directions) :]), dim=1)
+            vector = torch.cat(list(h_n[-len(self.network.stack.directions) :, 0]), dim=1)
         elif self.network.pooling == "mean":
             vector = (outputs * inside).sum(dim=0) / lengths[:, None]
         else:
@@ -170,17 +187,24 @@ class Twin(nn.Module):
         if self.encoder is None:
             c = F.one_hot(x, self.network.conditions).to(self.head.weight.dtype) if x.ndim == 1 else x
         else:
-            c = self.encoder(x, x_lengths)[1]  # (L·D, B, H)
+            c = self.encoder(x, x_lengths)[1]  # (L·D, P, B, H)
         if self.bridge is not None:
-            flat = c if c.ndim == 2 else torch.cat(list(c), dim=1)
-            c = torch.stack(self.bridge(flat).split(self.network.decoder.hidden, dim=1))  # (L, B, H)
+            flat = c if c.ndim == 2 else torch.cat(list(c.flatten(0, 1)), dim=1)
+            parts = torch.stack(self.bridge(flat).split(self.network.decoder.hidden, dim=1))  # (L·P, B, H)
+            c = parts.unflatten(0, (self.network.decoder.layers, -1))
         edge = torch.full((1, y.shape[1]), self.network.edge)
         lengths = torch.from_numpy(batch.y_lengths) + 1
         told, wanted = torch.cat([edge, y]), torch.cat([y, edge])
         wanted[lengths - 1, torch.arange(y.shape[1])] = self.network.edge
-        outputs, _ = self.decoder(told, lengths, c.contiguous())
+        outputs, _ = self.decoder(told, lengths, c)
         inside = torch.arange(len(told))[:, None] < lengths
         return F.cross_entropy(self.head(self.drop(outputs[inside])), wanted[inside])
+
+
+def _only(d: Tensor, columns: slice) -> Tensor:
+    kept = torch.zeros_like(d)
+    kept[columns] = d[columns]
+    return kept
 
 
 def train(twin: Twin, task: ExampleTask, steps: int, *, usual: bool = False) -> list[float]:
@@ -196,7 +220,7 @@ def train(twin: Twin, task: ExampleTask, steps: int, *, usual: bool = False) -> 
     adam, losses = torch.optim.Adam(learned, **own), []
     twin.train()
     for step in range(steps):
-        batch = task._batch(step)
+        batch = task.batch_of(step)
         batch = batch._replace(x=task._hidden(batch, generator(c.seed, "unknown", step)))
         adam.zero_grad()
         loss = twin.loss(batch)

@@ -17,7 +17,7 @@ from typing import Any
 from contenders import STEPS, Hyper, Problem, Size, Step, product_step, torch_sampler
 from tasks import Task, TaskHyper, TaskProblem, torch_task_step
 
-TINY = {1: Size(16, 5, 32, 11), 2: Size(16, 5, 32, 11, 2)}  # two slices, so that the threads start
+TINY = {"B": 16, "T": 5, "H": 32, "V": 11}  # two slices, so that the threads start
 
 
 class Contender:
@@ -76,9 +76,9 @@ def megabytes(line: str) -> float:
     return int(kilobytes[1]) / 1024
 
 
-def peak_memory(contender: Contender, size: list[int], steps: int = 20) -> float:
+def peak_memory(contender: Contender, size: list[Any], steps: int = 20) -> float:
     """Megabytes above what imports and a tiny step leave behind."""
-    contender.step("training", list(TINY[size[4]]))()
+    contender.step("training", list(Size(*size)._replace(**TINY)))()
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     before = megabytes("VmRSS")
     step = contender.step("training", size)

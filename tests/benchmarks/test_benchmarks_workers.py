@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from bench import SMALL, SMALL_TASKS
+from bench import SMALL, SMALL_GATED, SMALL_TASKS
 from crew import Crew, Worker, alternate
 from older import UnknownCommit, files_of
 from ratios import Turn
@@ -29,8 +29,9 @@ def commit() -> str:
 
 
 def test_adapter_fits_the_elman_of_this_commit():
+    gated = [("training", size, {"rate": 0.5, "limit": 0.2}) for size in SMALL_GATED]
     with Worker("numpy", 1) as worker:
-        for kind, size, hyper in PROBLEMS:
+        for kind, size, hyper in PROBLEMS + gated:
             losses = worker.ask("losses", kind=kind, size=size, hyper=hyper)
             assert losses == sorted(losses, reverse=True), size
             assert 1 < losses[-1] < losses[0] < 4
@@ -43,7 +44,7 @@ def test_first_release_and_this_commit_compute_the_same_losses(commit):
             now, then = (crew[name].ask("losses", kind=kind, size=size, hyper=hyper) for name in ("elman", "before"))
             assert now == pytest.approx(then, abs=1e-5), size
         for name in ("elman", "before"):
-            assert not crew.prepare(name, "sample", [(2, 1, 20, 11, 1, 5)])
+            assert not crew.prepare(name, "sample", [(2, 1, 20, 11, 1, "rnn", 5)])
 
 
 def test_older_commit_runs_its_own_source(commit):
