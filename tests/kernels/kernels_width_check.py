@@ -8,6 +8,7 @@ import sys
 import kernels_tools as cell
 import numpy as np
 from kernels_tools import Guard, assert_close, make, same_bits
+from test_kernels_gated import Trial
 
 from elman.kernels.compile import VECTOR_BYTES
 from elman.kernels.product import packed_forward, packed_size, panel_width, product
@@ -46,4 +47,7 @@ for H in (1, 33, 49, 100):
         for d, d_exact in zip(ours, theirs, strict=True):
             if d is not None:
                 assert_close(d, d_exact, np.float32)
+for name in ("gru", "lstm"):
+    for H in (1, 9, 33):
+        Trial(H, name, 3, 5, 4, H, np.float32, ids=np.int64, ragged=True, masked=True).check()
 print("fine")

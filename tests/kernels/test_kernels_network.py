@@ -45,14 +45,15 @@ def engine(monkeypatch):
 class Window:
     """A network with a window of ids, a state that was carried in, and gradients that are already there."""
 
-    def __init__(self, T=4, B=5, H=33, V=9, L=2, dtype=np.float64, *, activation="tanh", masked=False, Y=None, seed=0):
+    def __init__(self, T=4, B=5, H=33, V=9, L=2, dtype=np.float64, *, activation="tanh", masked=False, Y=None, seed=0,
+                 cell="rnn"):  # fmt: skip
         rng = np.random.default_rng([T, B, H, V, L, seed])
         Y = V if Y is None else Y
-        self.make = lambda: HeadNetwork(Stack(V, H, L, cell=make_cell("rnn", activation)), Y)
+        self.make = lambda: HeadNetwork(Stack(V, H, L, cell=make_cell(cell, activation)), Y)
         self.p = self.make().initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.8, dtype=np.float64)
         self.p.buffer += 0.1 * rng.standard_normal(self.p.buffer.size)
         self.x, self.y = rng.integers(V, size=(T, B)), rng.integers(Y, size=(T, B))
-        self.state = 0.5 * rng.standard_normal((L, 1, B, H))
+        self.state = 0.5 * rng.standard_normal((L, make_cell(cell).parts, B, H))
         self.begun = rng.standard_normal(self.p.buffer.size)
         self.draw = Draw(Dropout(layers=0.5, states=0.3), seed, 7) if masked else None
         self.normalizer, self.dtype = 0.7 * T * B, dtype
@@ -102,6 +103,16 @@ def test_a_window_is_that_of_the_reference(T, B, H, V, L, masked, dtype, engine)
 @pytest.mark.parametrize("masked", [False, True])
 def test_other_activations(activation, masked, engine):
     assert_same_windows(Window(activation=activation, masked=masked), engine)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_other_cells(cell, masked, engine):
+    for dtype in FLOATS:
+        for T, B, H, V in SHAPES:
+            assert_same_windows(Window(T, B, H, V, 2, dtype, masked=masked, cell=cell), engine)
+        for truncation in (Truncation(1, 1), Truncation(2, 3)):
+            assert_same_windows(Window(T=5, B=17, H=17, L=2, dtype=dtype, masked=masked, cell=cell), engine, truncation)
 
 
 @pytest.mark.parametrize("L", [1, 2])
@@ -166,9 +177,10 @@ def test_nan_in_a_weight_or_a_state_is_seen_in_the_loss(engine):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("truncation", [None, Truncation(2, 3)])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_the_same_bits_for_any_number_of_threads(dtype, truncation, masked, engine):
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_the_same_bits_for_any_number_of_threads(cell, dtype, truncation, masked, engine):
     engine("compiled")
-    window = Window(T=6, B=133, H=49, V=31, dtype=dtype, masked=masked)
+    window = Window(T=6, B=133, H=49, V=31, dtype=dtype, masked=masked, cell=cell)
     results = []
     for threads in (1, 2, 3, 8, 8):
         set_threads(threads)

@@ -177,9 +177,9 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
 def guarded_cell(monkeypatch):
     """The kernels of the vanilla cell, guarded."""
     passes = rnn.KERNELS._replace(
-        forward=Guard(rnn.forward, "kept r scratch edge"),
-        backward=Guard(rnn.backward, "kept scratch edge d_b_h"),
-        sample=Guard(rnn.sample, "a kept r out x scratch edge y_hat"),
+        forward=Guard(rnn.forward, "scratch edge"),
+        backward=Guard(rnn.backward, "scratch edge d_bias"),
+        sample=Guard(rnn.sample, "a out x scratch edge y_hat"),
     )
     monkeypatch.setattr(rnn, "KERNELS", passes)
     return passes

@@ -20,8 +20,8 @@ HOW = [
 ]  # fmt: skip
 
 
-def network(L=2, dtype=np.float32, activation="tanh"):
-    made = language_network(V, H, L, activation=activation)
+def network(L=2, dtype=np.float32, activation="tanh", cell="rnn"):
+    made = language_network(V, H, L, activation=activation, cell=cell)
     p = made.initial(np.random.default_rng(L), recurrent="orthogonal", gain=1.1, token_scale=0.8, dtype=dtype)
     p.buffer += (0.2 * np.random.default_rng(9).standard_normal(p.buffer.size)).astype(dtype)
     return made, p
@@ -65,9 +65,12 @@ def test_tokens_are_those_of_the_definition(how, banned):
         assert len(set(tokens.ravel().tolist())) > 3, "a test of one token is none"
 
 
-@pytest.mark.parametrize("activation", ["relu", "sigmoid", "identity"])
-def test_other_activations(activation):
-    made, p = network(2, activation=activation)
+@pytest.mark.parametrize(
+    "options",
+    [{"activation": "relu"}, {"activation": "sigmoid"}, {"activation": "identity"}, {"cell": "gru"}, {"cell": "lstm"}],
+)
+def test_other_activations_and_cells(options):
+    made, p = network(2, **options)
     o, state, uniforms = prompts(made, p, 2)
     tokens, o_after, *_ = write(made, p, o, state, uniforms[:5])
     for s in range(5):
@@ -77,10 +80,12 @@ def test_other_activations(activation):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("B", [2, 3, 7, 14, 17, 32])
-def test_a_sample_is_the_same_alone_and_among_others(B, dtype):
+@pytest.mark.parametrize(
+    ("cell", "B"), [("rnn", B) for B in (2, 3, 7, 14, 17, 32)] + [("gru", 3), ("gru", 17), ("lstm", 3), ("lstm", 17)]
+)
+def test_a_sample_is_the_same_alone_and_among_others(cell, B, dtype):
     """Which have other settings."""
-    made, p = network(2, dtype)
+    made, p = network(2, dtype, cell=cell)
     o, state, uniforms = prompts(made, p, B)
     hows = [HOW[i % len(HOW)] for i in range(B)]
     together = write(made, p, o, state, uniforms, hows)

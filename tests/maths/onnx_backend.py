@@ -1,9 +1,12 @@
-"""ONNX's RNN operator, computed by our functions: so ONNX's own node tests and onnxruntime can judge them.
+"""ONNX's operators RNN, GRU and LSTM, computed by our functions, so that its node tests and onnxruntime can judge them.
 
-Everything takes the module of functions on trial: whatever has an `rnn_forward` can stand before the same judges.
+Everything takes the module of functions on trial: whatever has an `rnn_forward` and a `cell_forward` can stand before
+the same judges. Peepholes (P) are not part of our LSTM, and a GRU with linear_before_reset=0 is another cell: both are
+errors here, never passed over.
 """
 
 import importlib
+import re
 import unittest
 from unittest import mock
 
@@ -13,60 +16,74 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep
 from onnx.backend.test import BackendTest
 
+from elman.maths.cells import make_cell
+
 ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "Sigmoid": "sigmoid", "Affine": "identity"}
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}  # reverse or not, each
+ORDERS = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}  # where ONNX has each of our gates: zrh, iofc
 
 
-def rnn(
+def recurrent(
     functions,
+    operator,
     X,  # (T, B, X)
-    W,  # (D, H, X), D directions
-    R,  # (D, H, H)
-    B=None,  # (D, 2H): one bias for W, one for R
+    W,  # (D, G·H, X), D directions
+    R,  # (D, G·H, H)
+    B=None,  # (D, 2·G·H): one bias for W, one for R
     sequence_lens=None,  # (B,)
     initial_h=None,  # (D, B, H)
+    initial_c=None,  # (D, B, H)
+    P=None,
     *,
     hidden_size,
     direction="forward",
     activations=None,
     activation_alpha=(),
     activation_beta=(),
-    layout=0,  # 1: the batch comes first in X, initial_h and the results
+    linear_before_reset=0,
+    layout=0,  # 1: the batch comes first in X, initial states and the results
 ):
-    """Y (T, D, B, H) and Y_h (D, B, H). An attribute that is not listed here is an error, never passed over."""
-    reverses = DIRECTIONS[direction]
+    """Y (T, D, B, H), Y_h (D, B, H) and for an LSTM Y_c. An attribute that is not listed here is an error."""
+    assert P is None, "peepholes are not part of our LSTM"
+    assert (operator == "GRU") == (linear_before_reset == 1), "our GRU has its reset gate after the product"
+    reverses, cell = DIRECTIONS[direction], make_cell(operator.lower())
     activations = activations or ["Tanh"] * len(reverses)
     affine = activations.count("Affine")
     assert list(activation_alpha) == [1] * affine, "an Affine other than 1·a + 0 is not the identity"
     assert list(activation_beta) == [0] * affine, "an Affine other than 1·a + 0 is not the identity"
-    if layout == 1:
-        X = X.swapaxes(0, 1)
-        initial_h = None if initial_h is None else initial_h.swapaxes(0, 1)
+    starts = [None if s is None else s.swapaxes(0, 1) if layout else s for s in (initial_h, initial_c)][: cell.parts]
+    X = X.swapaxes(0, 1) if layout else X
     T, rows = X.shape[:2]
-    biases = np.zeros((len(W), 2 * hidden_size), W.dtype) if B is None else B
+    biases = np.zeros((len(W), 2 * len(W[0])), W.dtype) if B is None else B
     inside = np.arange(T)[:, np.newaxis] < (T if sequence_lens is None else sequence_lens)
     inside = np.broadcast_to(inside, (T, rows))[..., np.newaxis]  # (T, B, 1)
 
-    Y, Y_h = [], []
+    def ours(array):
+        """Gates in our order, gate below gate."""
+        blocks = array.reshape(cell.gates, hidden_size, *array.shape[1:])
+        return blocks[list(ORDERS[operator])].reshape(array.shape)
+
+    Y, last = [], []
     for d, reverse in enumerate(reverses):
-        h = functions.rnn_forward(
-            X,
-            None if initial_h is None else initial_h[d],
-            W[d].T,
-            R[d].T,
-            biases[d].reshape(2, -1).sum(axis=0),
-            activation=ACTIVATIONS[activations[d]],
-            lengths=sequence_lens,
-            reverse=reverse,
-        )
-        Y.append(np.where(inside, h[1:], 0).astype(X.dtype))  # past its end ONNX has zeros where ours carries the state
-        Y_h.append(h[1 if reverse else T])  # in reverse the step that reads x[0] is the last
-    Y, Y_h = np.stack(Y, axis=1), np.stack(Y_h)
-    return (Y.transpose(2, 0, 1, 3), Y_h.swapaxes(0, 1)) if layout == 1 else (Y, Y_h)
+        first, second = map(ours, np.split(biases[d], 2))
+        p = {"W_xh": ours(W[d]).T, "W_hh": ours(R[d]).T, "b_h": first + second}
+        if operator == "GRU":  # the n gate's second bias stays inside of the reset gate
+            p["b_h"][-hidden_size:], p["b_hn"] = first[-hidden_size:], second[-hidden_size:]
+        given = [np.zeros((rows, hidden_size), X.dtype) if s is None else s[d] for s in starts]
+        options = {"lengths": sequence_lens, "reverse": reverse}
+        if operator == "RNN":
+            h0 = None if initial_h is None else given[0]
+            s = functions.rnn_forward(X, h0, *p.values(), activation=ACTIVATIONS[activations[d]], **options)[np.newaxis]
+        else:
+            s = functions.cell_forward(cell, X, np.stack(given), p, **options).s
+        Y.append(np.where(inside, s[0, 1:], 0).astype(X.dtype))  # past its end ONNX has zeros, ours carries the state
+        last.append(s[:, 1 if reverse else T])  # in reverse the step that reads x[0] is the last
+    Y, last = np.stack(Y, axis=1), np.stack(last, axis=1)  # (T, D, B, H), (P, D, B, H)
+    return (Y.transpose(2, 0, 1, 3), *last.swapaxes(1, 2)) if layout else (Y, *last)
 
 
 def make_backend(functions):
-    """A backend for models of a single RNN node."""
+    """A backend for models of a single recurrent node."""
 
     class Prepared(BackendRep):
         def __init__(self, model):
@@ -74,12 +91,11 @@ def make_backend(functions):
 
         def run(self, inputs, **kwargs):
             (node,) = self.graph.node
-            assert node.op_type == "RNN"
             given = dict(zip((i.name for i in self.graph.input), inputs, strict=True))
             attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
             attributes["direction"] = attributes.get("direction", b"forward").decode()
             attributes["activations"] = [name.decode() for name in attributes.get("activations", [])]
-            outputs = rnn(functions, *(given.get(name) for name in node.input), **attributes)
+            outputs = recurrent(functions, node.op_type, *(given.get(name) for name in node.input), **attributes)
             named = dict(zip(node.output, outputs, strict=False))
             return [named[o.name] for o in self.graph.output]
 
@@ -96,22 +112,26 @@ def make_backend(functions):
     return ElmanBackend
 
 
-def node_tests(functions):
-    """ONNX's node tests of the operator RNN, as a TestCase that holds these and no others."""
+def node_tests(functions, pattern="test_(simple_)?rnn_|test_lstm_(?!with_peepholes)"):
+    """ONNX's node tests with these names, as a TestCase that holds these and no others.
 
-    def only_rnn(package):
-        importlib.import_module(f"{package.__name__}.rnn")
+    LSTMs with peepholes are left out. ONNX's tests of the GRU all have the reset gate before the product.
+    """
+
+    def only_recurrent(package):
+        for name in ("rnn", "lstm", "gru"):
+            importlib.import_module(f"{package.__name__}.{name}")
 
     # on import, onnx computes the data of all its node tests: ten seconds, in every process that collects tests.
     # Before 1.23 it reads them from files instead, and has no such function to replace.
-    with mock.patch("onnx.backend.test.loader.import_recursive", only_rnn, create=True):
-        runner = BackendTest(make_backend(functions), __name__).include("test_(simple_)?rnn_")
+    with mock.patch("onnx.backend.test.loader.import_recursive", only_recurrent, create=True):
+        runner = BackendTest(make_backend(functions), __name__).include(pattern)
     found = {
         name: test
         for case in runner.test_cases.values()
         for name, test in vars(case).items()
         # what is not included, or is for CUDA, onnx marks to be skipped: hundreds of models
-        if name.startswith("test_") and not getattr(test, "__unittest_skip__", False)
+        if re.match(pattern, name) and not getattr(test, "__unittest_skip__", False)
     }
     return type("NodeTests", (unittest.TestCase,), found)
 

@@ -10,17 +10,16 @@ TESTS = {
     "stack.py": [STACK, LANGUAGE],
 }
 MUTANTS = [
-    ("network.py", "d_vector *= mask.head", "pass", "dropout forgotten on the way back"),
+    ("network.py", "d_h *= mask", "pass", "dropout forgotten on the way back"),
     ("network.py", "weights = step_weights(weights, batch.x_lengths, T, dtype)", "weights = weights + np.zeros((T, 1))", "the padding counts"),  # noqa: E501
     ("network.py", "trace.final[-len(self.stack.directions) :, 0]", "trace.final[: len(self.stack.directions), 0]", "the first layer is judged"),  # noqa: E501
     ("network.py", "d_final[-D:, 0] = d_vector.reshape(-1, D, self.stack.hidden).swapaxes(0, 1)", "d_final[-D:, 0] = d_vector.reshape(-1, D, self.stack.hidden).swapaxes(0, 1)[::-1]", "directions exchanged"),  # noqa: E501
     ("network.py", "return mean_backward(d_vector, T, lengths), None", "return mean_backward(d_vector, T, None), None", "shares for the padding"),  # noqa: E501
-    ("network.py", "gradients.buffer += part.buffer", "gradients.buffer[:] = part.buffer", "one slice only"),
+    ("network.py", "for part in parts if part is not gradients]", "for part in parts[2:]]", "one slice only"),
     ("network.py", "batch.state[...] = trace.final", "pass", "the state is not carried"),
     ("encoder_decoder.py", "wanted[lengths, np.arange(B)] = self.edge", "pass", "no end is asked for"),
     ("encoder_decoder.py", "given[1:] = batch.y", "given[:-1] = batch.y", "the answer is given"),
     ("encoder_decoder.py", "return given, wanted, lengths + 1,", "return given, wanted, lengths,", "one step too few"),
-    ("encoder_decoder.py", "d_h *= mask.head", "pass", "dropout forgotten on the way back"),
     ("encoder_decoder.py", "d_b[...] = d_s.sum(axis=0)", "pass", "the bridge's bias"),
     ("encoder_decoder.py", "p, d_final = packed.p, d_state", "p, d_final = packed.p, 0 * d_state", "the encoder learns nothing"),  # noqa: E501
     ("encoder_decoder.py", "d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3))", "d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3)[::-1])", "the encoder's layers exchanged"),  # noqa: E501

@@ -137,11 +137,12 @@ def test_a_window_with_carried_state_is_truncated_through_all_layers():
 
 
 TEXT = "the cat sat on the mat and the dog sat on the cat. " * 30
-OPTIONS = {"hidden": 12, "cell": "toy", "learning_rate": 0.02, "warmup_steps": 0}
+OPTIONS = {"hidden": 12, "learning_rate": 0.02, "warmup_steps": 0}
 
 
-def test_a_language_model_learns_and_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
-    options = {**OPTIONS, "batch_size": 4, "window": 12, "dropout": 0.1, "save_every": 5, "layers": 2}
+@every_cell
+def test_a_language_model_learns_and_a_resumed_run_equals_an_uninterrupted_one(cell, tmp_path):
+    options = {**OPTIONS, "cell": cell, "batch_size": 4, "window": 12, "dropout": 0.1, "save_every": 5, "layers": 2}
     whole = LanguageModel(**options, steps=60).fit(TEXT, out=tmp_path / "whole", listeners=[])
     assert whole.fitted_.finished.best_loss < 2.2 < np.log(len(set(TEXT)))
     settings, asked = Config().with_options(**options, steps=60), iter([False] * 22 + [True] * 9)
@@ -155,12 +156,14 @@ def test_a_language_model_learns_and_a_resumed_run_equals_an_uninterrupted_one(t
     assert len(again.sample(5, prompt="the", beam=3)) == 8
 
 
-def test_a_tagger_of_two_directions_and_a_translator_learn():
+@every_cell
+def test_a_tagger_of_two_directions_and_a_translator_learn(cell):
+    options = {**OPTIONS, "cell": cell, "random_state": 0}
     words = ["ab", "ba", "aab", "bba", "abab", "bb", "a", "bab"] * 4
     tags = [["X" if letter == "a" else "Y" for letter in word] for word in words]
-    tagger = SequenceTagger(**OPTIONS, embedding=4, epochs=30, dropout=0.1, random_state=0).fit(words, tags)
+    tagger = SequenceTagger(**options, embedding=4, epochs=30, dropout=0.1).fit(words, tags)
     assert tagger.score(words, tags) > 0.95
     turned = [word[::-1] for word in words]
-    translator = Seq2Seq(**OPTIONS, epochs=60, dropout=0.0, random_state=0).fit(words, turned)
+    translator = Seq2Seq(**options, epochs=60, dropout=0.0).fit(words, turned)
     assert translator.score(words, turned) > 0.5
     assert translator.predict(["ab"], beam=2)

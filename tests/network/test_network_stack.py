@@ -119,13 +119,13 @@ def test_every_gradient_is_the_derivative_when_the_batch_is_cut_in_slices(B: int
         gradcheck(trial.whole_loss, trial.p, d, tolerance=TOLERANCE).expect()
 
 
-@pytest.mark.parametrize("bptt_steps", [(1, 1), (1, 3), (2, 2), (2, 3), (3, 4), (2, 5), (5, 5)])
+@pytest.mark.parametrize("k", [(1, 1), (1, 3), (2, 2), (2, 3), (3, 4), (2, 5), (5, 5)])
 @pytest.mark.parametrize("masked", [False, True])
-def test_truncation_runs_through_the_whole_stack(reach: tuple[int, int], masked: bool) -> None:
+def test_truncation_runs_through_the_whole_stack(k: tuple[int, int], masked: bool) -> None:
     for layers, B, activation in ((2, 2, "tanh"), (3, 1, "sigmoid"), (2, 17, "tanh"), (1, 2, "relu")):
         trial = Trial(layers, B, 7, masked=masked, activation=activation)
-        loss, d, state = trial.gradients(Truncation(*reach))
-        gradcheck(trial.block_loss(Truncation(*reach)), trial.p, d, tolerance=TOLERANCE).expect()
+        loss, d, state = trial.gradients(Truncation(*k))
+        gradcheck(trial.block_loss(Truncation(*k)), trial.p, d, tolerance=TOLERANCE).expect()
         whole_loss, whole, whole_state = trial.gradients()
         assert loss == whole_loss  # truncation changes what is learnt from, not what is seen
         assert np.array_equal(state, whole_state)

@@ -45,33 +45,52 @@ def copy(source, to, count):
 
 
 @inline
-def pack(W, packed):
-    """Panels of W's columns, one behind the other; the last is filled up with zeros."""
+def pack_from(W, packed, first):
+    """Panels of W's columns, one behind the other, from column `first` on and then those before it; the last panel is
+    filled up with zeros."""
     K, N = W.shape
     width = width_of(packed)
     for p in range((N + width - 1) // width):
         used = min(width, N - p * width)
+        start = p * width + first
+        start = start - N if start >= N else start
+        whole = min(used, N - start)  # up to W's last column; the others begin again at its first
         for k in range(K):
             to = packed[(p * K + k) * width : (p * K + k + 1) * width]
-            copy(W[k, p * width :], to, used)
+            copy(W[k, start:], to, whole)
+            copy(W[k], to[whole:], used - whole)
             to[used:] = 0
 
 
 @inline
-def pack_transposed(W, packed):
+def pack(W, packed):
+    """Panels of W's columns in their order."""
+    pack_from(W, packed, 0)
+
+
+@inline
+def pack_transposed_from(W, packed, first):
     """The panels of W.T, in blocks of 16 rows, so that no side is read across its rows for long."""
     N, K = W.shape
     width = width_of(packed)
     for p in range((N + width - 1) // width):
         used = min(width, N - p * width)
-        rows = W[p * width : p * width + used]
         panel = packed[p * K * width : (p + 1) * K * width].reshape(K, width)
-        for start in range(0, K, 16):
-            block, to = rows[:, start : start + 16], panel[start : start + 16]
-            for k in range(to.shape[0]):
-                for j in range(used):
-                    to[k, j] = block[j, k]
+        for side in range(2):  # W's columns from `first` on, then those before it
+            begin, end = (first, K) if side == 0 else (0, first)
+            rows, place = W[p * width : p * width + used, begin:end], panel[(K - first) * side :]
+            for start in range(0, end - begin, 16):
+                block, to = rows[:, start : start + 16], place[start : start + 16]
+                for k in range(block.shape[1]):
+                    for j in range(used):
+                        to[k, j] = block[j, k]
         panel[:, used:] = 0
+
+
+@inline
+def pack_transposed(W, packed):
+    """Panels of W.T in their order."""
+    pack_transposed_from(W, packed, 0)
 
 
 @inline
@@ -119,8 +138,11 @@ def _narrow_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, d
 
 
 @part
-def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
-    """c[i, :N] += a[i, :K] @ W for all rows of flat a and c; `edge` holds rows × one panel, for the last columns."""
+def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, edge):
+    """c[i, :N] += a[i, :K] @ W for all rows of flat a and c, whose rows are a_step and c_step entries apart.
+
+    `edge` holds rows × one panel, for the last columns.
+    """
     width = width_of(packed)
     full = N // width
     left = N - full * width
@@ -131,27 +153,33 @@ def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
         if rows == 1:
             while p + 4 <= full:  # one row has too few sums to keep the multipliers busy: take four panels
                 w_at = (p * K + start) * width
-                wide1(a, packed, c, at, w_at, c_at + p * width, K, width, N, K * width, width, depth)
+                wide1(a, packed, c, at, w_at, c_at + p * width, a_step, width, c_step, K * width, width, depth)
                 p += 4
         elif rows == 2:
             while p + 2 <= full:
                 w_at = (p * K + start) * width
-                wide2(a, packed, c, at, w_at, c_at + p * width, K, width, N, K * width, width, depth)
+                wide2(a, packed, c, at, w_at, c_at + p * width, a_step, width, c_step, K * width, width, depth)
                 p += 2
         while p * width < N:
-            to, to_at, to_step = (c, c_at + p * width, N) if p < full else (edge, 0, width)
+            to, to_at, to_step = (c, c_at + p * width, c_step) if p < full else (edge, 0, width)
             if p == full:
                 for i in range(rows):
-                    copy(c[c_at + p * width + i * N :], edge[i * width :], left)
+                    copy(c[c_at + p * width + i * c_step :], edge[i * width :], left)
             w_at = (p * K + start) * width
             if p == full and 2 * left <= width:
-                _narrow_rows(a, packed, to, at, w_at, to_at, K, width, to_step, rows, depth)
+                _narrow_rows(a, packed, to, at, w_at, to_at, a_step, width, to_step, rows, depth)
             else:
-                tall_rows(a, packed, to, at, w_at, to_at, K, width, to_step, rows, depth)
+                tall_rows(a, packed, to, at, w_at, to_at, a_step, width, to_step, rows, depth)
             if p == full:
                 for i in range(rows):
-                    copy(edge[i * width :], c[c_at + p * width + i * N :], left)
+                    copy(edge[i * width :], c[c_at + p * width + i * c_step :], left)
             p += 1
+
+
+@inline
+def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
+    """The same with rows side by side."""
+    add_strided_product(a, a_at, K, rows, packed, K, N, c, c_at, N, edge)
 
 
 @kernel

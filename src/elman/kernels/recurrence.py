@@ -10,7 +10,7 @@ import numpy as np
 
 from elman.kernels.cells import cell_kernels
 from elman.kernels.compile import FLOATS, kernel
-from elman.kernels.product import pack, pack_transposed, packed_size, panel_width
+from elman.kernels.product import pack, pack_from, pack_transposed_from, packed_size, panel_width
 from elman.kernels.reference import Layer, ReferenceLayer, Workspace
 from elman.kernels.steps import scatter_add
 from elman.maths import recurrence as reference
@@ -44,12 +44,11 @@ class _Passes(NamedTuple):
     """The arrays of a pass of T steps and B rows."""
 
     s: Array  # (P, T+1, B, H)
-    a: Array  # (T, B, G·H)
-    kept: Array  # (T, B, K·H)
-    r: Array  # (B·G·H,)
+    a: Array  # (T, B, A)
     scratch: Array  # (B·H,)
     edge: Array
     d_s: Array  # (P, B, H)
+    d_bias: Array  # (A,)
 
 
 class CompiledLayer:
@@ -62,18 +61,17 @@ class CompiledLayer:
         assert option is not None
         self.cell, self.kernels, self.option = cell, kernels, option
         self.X, self.H, self.N, self.dtype = X, H, cell.gates * H, dtype
+        self.apart = kernels.gated * H  # columns of the gates whose two products stay apart
         size = dtype.itemsize
         self.forward_weights = np.empty(packed_size(H, self.N, size), dtype)
         self.backward_weights = np.empty(packed_size(self.N, H, size), dtype)
         self.input_weights = np.empty(0, dtype)  # made when a dense input comes
         self.nothing, self.nothing2 = np.empty(0, dtype), np.empty((0, 0), dtype)
-        self.extra = list(cell.extra_shapes(H))
+        self.extra = next(iter(cell.extra_shapes(H)), None)
 
     def pack(self, p: Weights) -> None:
-        self.p = p
-        self.extras = np.concatenate([self.p[name].ravel() for name in self.extra]) if self.extra else self.nothing
-        self.input_packed = False
-        pack_both(self.p["W_hh"], self.forward_weights, self.backward_weights)
+        self.p, self.input_packed = p, False
+        pack_both(p["W_hh"], self.forward_weights, self.backward_weights, (self.N - self.apart) % self.N)
 
     def forward(
         self,
@@ -93,12 +91,12 @@ class CompiledLayer:
         if x.ndim == 2:
             ids = np.ascontiguousarray(x, np.int64).reshape(-1)
         else:
-            dense, weights = np.ascontiguousarray(x, self.dtype).reshape(T * B, self.X), self._input_weights()
+            dense, weights = np.ascontiguousarray(x, self.dtype).reshape(T * B, self.X), self.packed_inputs()
         self.kernels.forward(
-            self.option, ids, dense, self.p["W_xh"], self.p["b_h"], self.extras, v.s, v.a, v.kept, v.r, weights,
-            self.forward_weights, _lengths(lengths), reverse, self._mask(h_mask), v.scratch, v.edge,
+            self.option, ids, dense, self.p["W_xh"], self.biases(), v.s, v.a, weights, self.forward_weights,
+            _lengths(lengths), reverse, self._mask(h_mask), v.scratch, v.edge,
         )  # fmt: skip
-        return CellTrace(v.s, () if self.kernels.in_place else (v.a, v.kept))
+        return CellTrace(v.s, () if self.kernels.in_place else (v.a,))
 
     def backward(
         self,
@@ -116,67 +114,75 @@ class CompiledLayer:
         h_mask: Array | None = None,
         work: Workspace | None = None,
     ) -> Array:
-        (T, B, _), N, cell = d_h.shape, self.N, self.kernels
+        (T, B, _), N = d_h.shape, self.N
         work = Workspace(self.dtype) if work is None else work
         v: _Passes = work.once((self, T, B), lambda: self._views(work, T, B))
         s = trace.s
-        a, kept = (d_h, v.kept) if cell.in_place else trace.kept
-        d_z = d_h if cell.in_place else a  # gates are overwritten by their gradients
-        d_r = d_z if cell.merged else work.array("d_r", T, B, N)
+        a = d_h if self.kernels.in_place else trace.kept[0]  # what was kept is overwritten by gradients
         v.d_s[...] = 0 if d_s_last is None else d_s_last
-        d_extra = np.zeros_like(self.extras) if self.extra else self.nothing
-        cell.backward(
-            self.option, self.extras, d_extra, d_h, d_z, d_r, v.d_s, s, a, kept, self.backward_weights,
-            _lengths(lengths), reverse, self._mask(h_mask), v.scratch, v.edge, initial, gradients["b_h"],
+        d_bias = gradients["b_h"] if self.extra is None else v.d_bias
+        self.kernels.backward(
+            self.option, N, d_h, a, v.d_s, s, self.backward_weights, _lengths(lengths), reverse, self._mask(h_mask),
+            v.scratch, v.edge, initial, d_bias,
         )  # fmt: skip
-        on_z, on_r = d_z.reshape(T * B, N), d_r.reshape(T * B, N)
-        # d_W_hh = Σ h[t].T @ d_r[t],  d_W_xh = Σ x[t].T @ d_z[t],  d_x[t] = d_z[t] @ W_xh.T: products of BLAS
-        self._recurrent_gradient(s[0], on_r, h_mask, reverse, gradients["W_hh"])
+        if self.extra is not None:
+            gradients[self.extra][...], gradients["b_h"][...] = d_bias[: self.apart], d_bias[self.apart :]
+        d_a = a.reshape(T * B, N + self.apart)
+        d_a_h, d_a_x = d_a[:, :N], d_a[:, self.apart :]
+        # d_W_hh = Σ h[t].T @ d_a_h[t],  d_W_xh = Σ x[t].T @ d_a_x[t],  d_x[t] = d_a_x[t] @ W_xh.T: products of BLAS
+        self._recurrent_gradient(s[0], d_a_h, h_mask, reverse, gradients["W_hh"])
         if x.ndim == 2:
             gradients["W_xh"][...] = 0
-            scatter(np.ascontiguousarray(x, np.int64).reshape(-1), on_z, gradients["W_xh"])
+            scatter(np.ascontiguousarray(x, np.int64).reshape(-1), d_a, gradients["W_xh"])
         else:
-            np.dot(x.reshape(T * B, self.X).T, on_z, out=gradients["W_xh"])
+            np.matmul(x.reshape(T * B, self.X).T, d_a_x, out=gradients["W_xh"])
             if d_x is not None and add_x:
-                d_x += np.dot(on_z, self.p["W_xh"].T).reshape(d_x.shape)
+                d_x += np.matmul(d_a_x, self.p["W_xh"].T).reshape(d_x.shape)
             elif d_x is not None:
-                np.dot(on_z, self.p["W_xh"].T, out=d_x.reshape(T * B, self.X))
-        at = 0
-        for name in self.extra:
-            size = gradients[name].size
-            gradients[name][...] = d_extra[at : at + size].reshape(gradients[name].shape)
-            at += size
+                np.matmul(d_a_x, self.p["W_xh"].T, out=d_x.reshape(T * B, self.X))
         return v.d_s
 
-    def _recurrent_gradient(self, h: Array, d_r: Array, h_mask: Array | None, reverse: bool, out: Array) -> None:
+    def _recurrent_gradient(self, h: Array, d_a_h: Array, h_mask: Array | None, reverse: bool, out: Array) -> None:
         T, B, H = h.shape[0] - 1, h.shape[1], h.shape[2]
         if T == 0:
             out[...] = 0
         elif h_mask is not None:
             before = (np.concatenate([h[2:], h[:1]]) if reverse else h[:-1]) * self._mask(h_mask).reshape(B, H)
-            np.dot(before.reshape(T * B, H).T, d_r, out=out)
+            self._by_gates(before.reshape(T * B, H).T, d_a_h, out)
         elif not reverse:
-            np.dot(h[:-1].reshape(T * B, H).T, d_r, out=out)
+            self._by_gates(h[:-1].reshape(T * B, H).T, d_a_h, out)
         else:  # the state before step t is h[t+2], and h[0] before the last
-            np.dot(h[2:].reshape(-1, H).T, d_r[: (T - 1) * B], out=out)
-            out += h[0].T @ d_r[(T - 1) * B :]
+            self._by_gates(h[2:].reshape(-1, H).T, d_a_h[: (T - 1) * B], out)
+            first = np.empty_like(out)
+            self._by_gates(h[0].T, d_a_h[(T - 1) * B :], first)
+            out += first
+
+    def _by_gates(self, h: Array, d_a_h: Array, out: Array) -> None:
+        """out = h @ d_a_h, with the gates that come first in d_a_h at their place at the end."""
+        if self.apart:
+            np.matmul(h, d_a_h[:, : self.apart], out=out[:, self.N - self.apart :])
+        np.matmul(h, d_a_h[:, self.apart :], out=out[:, : self.N - self.apart])
 
     def _views(self, work: Workspace, T: int, B: int) -> _Passes:
-        P, H, N, K, size = self.cell.parts, self.H, self.N, self.kernels.kept * self.H, self.dtype.itemsize
+        P, H, A, size = self.cell.parts, self.H, self.N + self.apart, self.dtype.itemsize
         name = f"{id(self)}"
         s = work.array(f"{name}.s", P, T + 1, B, H)
-        a = s[0, 1:] if self.kernels.in_place else work.array(f"{name}.a", T, B, N)
+        a = s[0, 1:] if self.kernels.in_place else work.array(f"{name}.a", T, B, A)
         return _Passes(
             s,
             a,
-            work.array(f"{name}.kept", T, B, K),
-            work.array("r", 0 if self.kernels.merged else B * N),
             work.array("scratch", B * H),
             work.array("edge", T * B * panel_width(size)),
             work.array(f"{name}.d_s", P, B, H),
+            work.array("d_bias", A),
         )
 
-    def _input_weights(self) -> Array:
+    def biases(self) -> Array:
+        """What a step's A columns begin with."""
+        return self.p["b_h"] if self.extra is None else np.concatenate([self.p[self.extra], self.p["b_h"]])
+
+    def packed_inputs(self) -> Array:
+        """W_xh, packed when a dense input needs it."""
         if not self.input_packed:
             if not self.input_weights.size:
                 self.input_weights = np.empty(packed_size(self.X, self.N, self.dtype.itemsize), self.dtype)
@@ -223,9 +229,9 @@ def _lengths(lengths: Array | None) -> Array:
 
 
 @kernel
-def pack_both(W, forward, backward):
-    pack(W, forward)
-    pack_transposed(W, backward)
+def pack_both(W, forward, backward, first):
+    pack_from(W, forward, first)
+    pack_transposed_from(W, backward, first)
 
 
 @kernel

@@ -54,17 +54,17 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
 
 @inline
 def sample_tokens(
-    step, merged, in_place, option, p, table, s, a, kept, r, o, b_y, uniforms, out, temperature, top_k, top_p, banned,
-    packed, head, x, scratch, edge, y_hat,
+    step, in_place, option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed, head, x,
+    scratch, edge, y_hat,
 ):  # fmt: skip
     """out[n, i], the tokens of all sequences; o (B, Y) holds the logits before the first, and after the last one.
 
-    s (L, P, 2, B, H) holds the state in its first half. A row of table, one a layer, says where in p and in packed the
-    layer's numbers begin: X, W_xh, b_h, extra, size of extra, packed W_xh (-1: inputs are token ids), packed W_hh; the
-    last row has the width of an embedding (0: none) and where it begins.
+    s (L, P, 2, B, H) holds the state in its first half. A row of table, one a layer, has X, N and where the layer's
+    numbers begin: W_xh in p; biases, packed W_xh (-1: inputs are token ids) and packed W_hh in packed. The last row has
+    the width of an embedding (0: none) and where it begins in p.
     """
     L, P, B, H = s.shape[0], s.shape[1], s.shape[3], s.shape[4]
-    N, Y, E = a.shape[2], o.shape[1], table[L, 0]
+    A, Y, E = a.shape[2], o.shape[1], table[L, 0]
     no_lengths, none = banned[:0], p[:0]
     for n in range(out.shape[0]):
         tokens = out[n]
@@ -74,15 +74,15 @@ def sample_tokens(
             for i in range(B):
                 copy(p[table[L, 1] + tokens[i] * E :], x[i], E)
         for layer in range(L):
-            X, at_x, at_b, at_extra, extra, at_packed_x, at_packed = table[layer, :7]
+            X, N, at_x, at_b, at_packed_x, at_packed = table[layer]
             below = s[layer - 1, 0, 1] if layer else x
             size = packed_size_of(X, N, packed)
             inner = packed[at_packed_x : at_packed_x + size] if at_packed_x >= 0 else packed[:0]
             sums = s[layer, 0, 1:] if in_place else a
             forward_layer(
-                step, merged, option, tokens, below, p[at_x : at_x + X * N].reshape(X, N), p[at_b : at_b + N],
-                p[at_extra : at_extra + extra], s[layer], sums, kept, r, inner,
-                packed[at_packed : at_packed + packed_size_of(H, N, packed)], no_lengths, False, none, scratch, edge,
+                step, option, tokens, below, p[at_x : at_x + X * N].reshape(X, N), packed[at_b : at_b + A], s[layer],
+                sums, inner, packed[at_packed : at_packed + packed_size_of(H, N, packed)], no_lengths, False, none,
+                scratch, edge,
             )  # fmt: skip
         # o[t] = h[t+1] @ W_hy + b_y
         fill_rows(b_y, o)

@@ -1,8 +1,8 @@
 """The time loop, forward and backward, over a window: maths/recurrence.py compiled, once for all cells.
 
-`step` is what a cell does entry by entry (kernels/cells). `merged` says that the recurrent product is added to z in
-place; a cell that gates it gets it apart, in r. `lengths` and `h_mask` of size 0 mean that there are none. Arrays are
-contiguous. Rows that take a step are computed in runs of neighbors: in order of falling length that is one run.
+`step` is what a cell does entry by entry (kernels/cells). `lengths` and `h_mask` of size 0 mean that there are none.
+Arrays are contiguous. Rows that take a step are computed in runs of neighbors: in order of falling length that is one
+run.
 """
 
 from __future__ import annotations
@@ -11,23 +11,26 @@ import numpy as np
 
 from elman.kernels.compile import inline
 from elman.kernels.elementwise import exp
-from elman.kernels.product import add_product, copy
+from elman.kernels.product import add_strided_product, copy
 
 
 @inline
 def gather(ids, W, b, out):
-    # x[t] @ W_xh + b_h, where a token id stands for its one-hot row
+    # x[t] @ W_xh + b_h, where a token id stands for its one-hot row; columns before those of W hold biases alone
+    first = out.shape[1] - W.shape[1]
     for i in range(ids.size):
-        row, to = W[ids[i]], out[i]
+        row, to = W[ids[i]], out[i, first:]
+        copy(b, out[i], first)
         for j in range(row.size):
-            to[j] = row[j] + b[j]
+            to[j] = row[j] + b[first + j]
 
 
 @inline
 def scatter_add(ids, d, d_W):
     # d_W_xh = Σ one-hot column @ d_a
+    first = d.shape[1] - d_W.shape[1]
     for i in range(ids.size):
-        row, to = d[i], d_W[ids[i]]
+        row, to = d[i, first:], d_W[ids[i]]
         for j in range(row.size):
             to[j] += row[j]
 
@@ -61,16 +64,16 @@ def run_from(lengths, t, start, B):
 
 
 @inline
-def forward_steps(step, merged, option, extra, s, a, kept, r, packed, lengths, reverse, h_mask, scratch, edge):
-    """s[:, 0] is the initial state and a holds z = x @ W_xh + b_h; s[:, 1:] become the states.
+def forward_steps(step, option, N, s, a, packed, lengths, reverse, h_mask, scratch, edge):
+    """s[:, 0] is the initial state and a holds a_x = x @ W_xh + b_h; s[:, 1:] become the states.
 
-    a is (T, B, G·H), and where a cell needs nothing of its pre-activations afterwards, it is s[0, 1:] itself.
+    a is (T, B, A). The recurrent product is added to its first N columns, and a step leaves there what its backward
+    pass needs. A vanilla cell needs nothing: its a is s[0, 1:] itself.
     """
     P, T, B, H = s.shape[0], s.shape[1] - 1, s.shape[2], s.shape[3]
-    N = a.shape[2]
-    K = kept.shape[2]
+    A = a.shape[2]
     size, stride = B * H, (T + 1) * B * H  # of a state, and from one state part to the next
-    flat, sums, notes, mask = s.reshape(-1), a.reshape(-1), kept.reshape(-1), h_mask.reshape(-1)
+    flat, sums, mask = s.reshape(-1), a.reshape(-1), h_mask.reshape(-1)
     for k in range(T):
         t = T - 1 - k if reverse else k
         before = (t if not reverse else (t + 2 if t < T - 1 else 0)) * size
@@ -84,37 +87,32 @@ def forward_steps(step, merged, option, extra, s, a, kept, r, packed, lengths, r
         start, stop = run_from(lengths, t, 0, B)
         while start < stop:
             rows, at = stop - start, start * H
-            h = flat[before + at : before + at + rows * H]
+            h, h_at = flat, before + at
             if mask.size:
+                given, kept = flat[h_at : h_at + rows * H], mask[at : at + rows * H]
                 for i in range(rows * H):
-                    scratch[i] = h[i] * mask[at + i]
-                h = scratch
-            to = sums[(t * B + start) * N : (t * B + stop) * N]
-            # r[t] = h[t] @ W_hh
-            if merged:
-                add_product(h, 0, rows, packed, H, N, to, 0, edge)
-            else:
-                r[: rows * N] = 0
-                add_product(h, 0, rows, packed, H, N, r, 0, edge)
-            note = notes[(t * B + start) * K : (t * B + stop) * K]
-            step(option, extra, to, r, note, flat, before + at, after + at, stride, rows, H)
+                    scratch[i] = given[i] * kept[i]
+                h, h_at = scratch, 0
+            to = (t * B + start) * A
+            # a_h[t] = h[t] @ W_hh
+            add_strided_product(h, h_at, H, rows, packed, H, N, sums, to, A, edge)
+            step(option, sums, to, flat, before + at, after + at, stride, rows, H)
             start, stop = run_from(lengths, t, stop, B)
 
 
 @inline
-def backward_steps(
-    step, option, extra, d_extra, d, d_z, d_r, d_s, s, a, kept, packed, lengths, reverse, h_mask, scratch, edge, initial
-):
-    """d (T, B, H) holds the direct gradients on h; d_z and d_r become those on the two products.
+def backward_steps(step, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial):
+    """d (T, B, H) holds the direct gradients on h, a what the forward pass has left; a becomes the gradients on the two
+    products, that on the recurrent one in its first N columns. In a vanilla cell a and d are one array.
 
     d_s (P, B, H) holds the gradient on the last state, and becomes that on the initial one (its first part only if
-    `initial`). In a vanilla cell d, d_z and d_r are one array; where the products are merged d_z and d_r are.
+    `initial`).
     """
     T, B, H = d.shape
-    N, K = d_z.shape[2], kept.shape[2]
+    A = a.shape[2]
     size, stride = B * H, (T + 1) * B * H
-    states, sums, notes, mask = s.reshape(-1), a.reshape(-1), kept.reshape(-1), h_mask.reshape(-1)
-    direct, on_z, on_r, on_s = d.reshape(-1), d_z.reshape(-1), d_r.reshape(-1), d_s.reshape(-1)
+    states, sums, mask = s.reshape(-1), a.reshape(-1), h_mask.reshape(-1)
+    direct, on_s = d.reshape(-1), d_s.reshape(-1)
     if T == 0:
         return
     last = direct[(0 if reverse else T - 1) * size :]
@@ -133,59 +131,52 @@ def backward_steps(
                     row, to = direct[here + i * H :], target[i * H :]
                     for j in range(H):
                         to[j] += row[j]
-                    on_z[(t * B + i) * N : (t * B + i + 1) * N] = 0
-                    on_r[(t * B + i) * N : (t * B + i + 1) * N] = 0
+                    sums[(t * B + i) * A : (t * B + i + 1) * A] = 0
         start, stop = run_from(lengths, t, 0, B)
         while start < stop:
-            rows, at = stop - start, start * H
-            first, end = (t * B + start) * N, (t * B + stop) * N
-            note = notes[(t * B + start) * K : (t * B + stop) * K]
-            d_h, to, back = direct[here + at : here + at + rows * H], target[at : at + rows * H], on_r[first:end]
+            rows, at, first = stop - start, start * H, (t * B + start) * A
             step(
-                option, extra, d_extra, d_h, on_s[size + at :], size, sums[first:end], note,
-                states, before + at, after + at, stride, on_z[first:end], back, to, rows, H,
+                option, sums, first, direct, here + at, on_s, at, size, states, before + at, after + at, stride, target,
+                at, rows, H,
             )  # fmt: skip
-            # the part of d_h[t] that goes through W_hh: d_r[t] @ W_hh.T
+            # the part of d_h[t] that goes through W_hh: d_a_h[t] @ W_hh.T
             if k < T - 1 or initial:
                 if mask.size:
                     scratch[: rows * H] = 0
-                    add_product(back, 0, rows, packed, N, H, scratch, 0, edge)
+                    add_strided_product(sums, first, A, rows, packed, N, H, scratch, 0, H, edge)
+                    to, kept = target[at : at + rows * H], mask[at : at + rows * H]
                     for i in range(rows * H):
-                        to[i] += scratch[i] * mask[at + i]
+                        to[i] += scratch[i] * kept[i]
                 else:
-                    add_product(back, 0, rows, packed, N, H, to, 0, edge)
+                    add_strided_product(sums, first, A, rows, packed, N, H, target, at, H, edge)
             start, stop = run_from(lengths, t, stop, B)
 
 
 @inline
 def forward_layer(
-    step, merged, option, ids, x, W_xh, b_h, extra, s, a, kept, r, packed_x, packed, lengths, reverse, h_mask, scratch,
-    edge,
+    step, option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge
 ):  # fmt: skip
     """A whole layer in one direction: the input product of all steps, then the time loop."""
-    T, B, N = a.shape
-    z = a.reshape(T * B, N)
-    # z[t] = x[t] @ W_xh + b_h, of all steps at once
+    T, B, A = a.shape
+    N, z = W_xh.shape[1], a.reshape(T * B, A)
+    # a_x[t] = x[t] @ W_xh + b_h, of all steps at once, in the last N columns
     if packed_x.size:
-        fill_rows(b_h, z)
-        add_product(x.reshape(-1), 0, T * B, packed_x, x.shape[1], N, z.reshape(-1), 0, edge)
+        fill_rows(bias, z)
+        X = x.shape[1]
+        add_strided_product(x.reshape(-1), 0, X, T * B, packed_x, X, N, z.reshape(-1), A - N, A, edge)
     else:
-        gather(ids, W_xh, b_h, z)
-    forward_steps(step, merged, option, extra, s, a, kept, r, packed, lengths, reverse, h_mask, scratch, edge)
+        gather(ids, W_xh, bias, z)
+    forward_steps(step, option, N, s, a, packed, lengths, reverse, h_mask, scratch, edge)
 
 
 @inline
 def backward_layer(
-    step, option, extra, d_extra, d, d_z, d_r, d_s, s, a, kept, packed, lengths, reverse, h_mask, scratch, edge,
-    initial, d_b_h,
+    step, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias
 ):  # fmt: skip
-    """The time loop backward, and d_b_h; the products over all steps are left to BLAS."""
-    backward_steps(
-        step, option, extra, d_extra, d, d_z, d_r, d_s, s, a, kept, packed, lengths, reverse, h_mask, scratch, edge,
-        initial,
-    )  # fmt: skip
-    d_b_h[:] = 0
-    column_sums(d_z.reshape(-1, d_z.shape[2]), d_b_h)
+    """The time loop backward, and the gradients of the biases; the products over all steps are left to BLAS."""
+    backward_steps(step, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial)
+    d_bias[:] = 0
+    column_sums(a.reshape(-1, a.shape[2]), d_bias)
 
 
 @inline

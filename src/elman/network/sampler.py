@@ -26,33 +26,29 @@ class Sampler:
     def __init__(self, stack: Stack, p: Parameters) -> None:
         from elman.kernels.cells import cell_kernels
         from elman.kernels.product import packed_size
-        from elman.kernels.recurrence import pack_forward
+        from elman.kernels.recurrence import CompiledLayer, make_layer, pack_forward
 
         kernels = cell_kernels(stack.cell)
         assert kernels is not None
         self.stack, self.p, self.kernels, self.option = stack, p, kernels, kernels.option(stack.cell)
         dtype, H = p.buffer.dtype, stack.hidden
-        self.N, self.Y = stack.cell.gates * H, len(p["head.b_y"])
+        N, self.Y = stack.cell.gates * H, len(p["head.b_y"])
+        self.A = N + kernels.gated * H
         rows, parts = [], []
         at = 0
         for number, (name, X) in enumerate(zip(stack.names, stack.below, strict=True)):
-            extra = list(stack.cell.extra_shapes(H))
-            offsets = [p.offsets[f"{name}.{short}"] for short in ("W_xh", "b_h", *extra[:1])]
-            sizes = sum(p[f"{name}.{short}"].size for short in extra)
-            places = []
-            for short in ("W_xh", "W_hh"):
-                if short == "W_xh" and number == 0 and not stack.embedding:
-                    places.append(-1)
-                    continue
-                W = p[f"{name}.{short}"]
-                packed = np.empty(packed_size(W.shape[0], W.shape[1], dtype.itemsize), dtype)
-                pack_forward(W, packed)
-                parts.append(packed)
-                places.append(at)
-                at += packed.size
-            rows.append([X, offsets[0], offsets[1], offsets[2] if extra else 0, sizes, *places])
+            layer, places = make_layer(stack.cell, X, H, dtype), []
+            assert isinstance(layer, CompiledLayer)
+            layer.pack(p.part(name))
+            dense = number > 0 or stack.embedding
+            for packed in (layer.biases(), layer.packed_inputs() if dense else None, layer.forward_weights):
+                places.append(-1 if packed is None else at)
+                if packed is not None:
+                    parts.append(packed)
+                    at += packed.size
+            rows.append([X, N, p.offsets[f"{name}.W_xh"], *places])
         embedding = p.offsets[f"{stack.prefix}embedding.W"] if stack.embedding else 0
-        self.table = np.array([*rows, [stack.embedding, embedding, 0, 0, 0, 0, 0]], np.int64)
+        self.table = np.array([*rows, [stack.embedding, embedding, 0, 0, 0, 0]], np.int64)
         self.packed = np.concatenate(parts)
         self.head = np.empty(packed_size(H, self.Y, dtype.itemsize), dtype)
         pack_forward(p["head.W_hy"], self.head)
@@ -89,8 +85,7 @@ class Sampler:
         s[:, :, 0] = state
         tokens, logits = np.empty((n, B), np.int64), np.ascontiguousarray(o, dtype)
         kernels.sample(
-            self.option, self.p.buffer, self.table, s, np.empty((1, B, self.N), dtype),
-            np.empty((1, B, kernels.kept * H), dtype), np.empty(B * self.N, dtype), logits, self.p["head.b_y"],
+            self.option, self.p.buffer, self.table, s, np.empty((1, B, self.A), dtype), logits, self.p["head.b_y"],
             uniforms, tokens, *how, self.packed, self.head, np.empty((B, self.stack.embedding or H), dtype),
             np.empty(B * H, dtype), np.empty(B * panel_width(dtype.itemsize), dtype), np.empty(self.Y),
         )  # fmt: skip

@@ -20,13 +20,14 @@ class CellKernels(NamedTuple):
     forward: Callable[..., None]
     backward: Callable[..., None]
     sample: Callable[..., None]
-    option: Callable[[Cell], int | None]  # the number by which the cell's activation is known; None: not compiled
-    in_place: bool = False  # pre-activations lie in the state's own memory, and d_z in that of d
-    merged: bool = True  # the recurrent product is added to z; otherwise the cell gets it apart
-    kept: int = 0  # numbers a unit that the forward pass keeps of each step besides the gates
+    option: Callable[[Cell], int | None] = lambda cell: 0  # the number of its activation; None: not compiled
+    in_place: bool = False  # pre-activations lie in the state's own memory, and d_a in that of d
+    gated: int = 0  # of how many gates, the last ones, the cell gets both products apart, because it gates the second
 
 
-COMPILED: dict[str, str] = {"rnn": "elman.kernels.cells.rnn"}  # cell: its module
+# A step has G + `gated` numbers a unit. The input product of all gates is added to the last G of them; the recurrent
+# product, first that of the gated ones, to the first G. A cell's extra parameters are the biases of the gated ones.
+COMPILED: dict[str, str] = {name: f"elman.kernels.cells.{name}" for name in ("rnn", "gru", "lstm")}  # cell: its module
 
 
 def cell_kernels(cell: Cell) -> CellKernels | None:

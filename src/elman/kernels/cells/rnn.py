@@ -11,46 +11,39 @@ from elman.maths.cells import Cell
 
 
 @inline
-def step_forward(option, extra, a, r, kept, s, before, after, stride, rows, H):
+def step_forward(option, a, at, s, before, after, stride, rows, H):
     # h[t+1] = tanh(a[t])
-    activate(a, option)
+    activate(a[at : at + rows * H], option)
 
 
 @inline
-def step_backward(
-    option, extra, d_extra, d_h, d_s, d_stride, a, kept, s, before, after, stride, d_z, d_r, d_before, rows, H
-):
+def step_backward(option, a, at, d, d_at, d_s, d_s_at, d_stride, s, before, after, stride, to, to_at, rows, H):
     # d_a[t] = (1 - h[t+1]²) ⊙ d_h[t+1]
-    through(d_z, s[after : after + rows * H], option)
+    through(a[at : at + rows * H], s[after : after + rows * H], option)
 
 
 @kernel
-def forward(option, ids, x, W_xh, b_h, extra, s, a, kept, r, packed_x, packed, lengths, reverse, h_mask, scratch, edge):
+def forward(option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge):
     forward_layer(
-        step_forward, True, option, ids, x, W_xh, b_h, extra, s, a, kept, r, packed_x, packed, lengths, reverse,
-        h_mask, scratch, edge,
-    )  # fmt: skip
+        step_forward, option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge
+    )
 
 
 @kernel
-def backward(
-    option, extra, d_extra, d, d_z, d_r, d_s, s, a, kept, packed, lengths, reverse, h_mask, scratch, edge, initial,
-    d_b_h,
-):  # fmt: skip
+def backward(option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias):
     backward_layer(
-        step_backward, option, extra, d_extra, d, d_z, d_r, d_s, s, a, kept, packed, lengths, reverse, h_mask, scratch,
-        edge, initial, d_b_h,
-    )  # fmt: skip
+        step_backward, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias
+    )
 
 
 @kernel
 def sample(
-    option, p, table, s, a, kept, r, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed, head, x, scratch,
-    edge, y_hat,
+    option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed, head, x, scratch, edge,
+    y_hat,
 ):  # fmt: skip
     sample_tokens(
-        step_forward, True, True, option, p, table, s, a, kept, r, o, b_y, uniforms, out, temperature, top_k, top_p,
-        banned, packed, head, x, scratch, edge, y_hat,
+        step_forward, True, option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed,
+        head, x, scratch, edge, y_hat,
     )  # fmt: skip
 
 

@@ -1,0 +1,175 @@
+"""Formulas that run entry by entry, on vectors as wide as the CPU has them.
+
+LLVM vectorizes a loop over one or two arrays well; a cell with gates reads and writes eleven, and there it gives up.
+Such a formula is written as a Python function of `Vector`s with the usual operators, and `pointwise` turns it into a
+loop of vector instructions: whole vectors first, then one that is partly masked for the entries that are left.
+
+tanh rests on e^x as in elementwise.py, with the same polynomials, and sigmoid(x) = (1 + tanh(x / 2)) / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from elman.kernels.compile import FASTMATH, VECTOR_BYTES
+from elman.kernels.elementwise import TERMS_4, TERMS_8
+
+
+class Vector:
+    """Numbers side by side in one register: arithmetic on it adds instructions to the kernel that is being built."""
+
+    def __init__(self, builder: Any, value: Any) -> None:
+        self.builder, self.value = builder, value
+
+    @property
+    def is_float32(self) -> bool:
+        return isinstance(self.value.type.element, ir.FloatType)
+
+    def like(self, number: float) -> Vector:
+        """The same number in all places."""
+        kind = self.value.type
+        return Vector(self.builder, ir.Constant(kind, [ir.Constant(kind.element, float(number))] * kind.count))
+
+    def _binary(self, name: str, other: Vector | float) -> Vector:
+        second = other if isinstance(other, Vector) else self.like(other)
+        return Vector(self.builder, getattr(self.builder, name)(self.value, second.value, flags=sorted(FASTMATH)))
+
+    def __add__(self, other: Vector | float) -> Vector:
+        return self._binary("fadd", other)
+
+    def __sub__(self, other: Vector | float) -> Vector:
+        return self._binary("fsub", other)
+
+    def __rsub__(self, other: float) -> Vector:
+        return self.like(other) - self
+
+    def __mul__(self, other: Vector | float) -> Vector:
+        return self._binary("fmul", other)
+
+    def __truediv__(self, other: Vector | float) -> Vector:
+        return self._binary("fdiv", other)
+
+    def call(self, name: str, *others: Vector) -> Vector:
+        """One of LLVM's own functions of vectors."""
+        kind, bits = self.value.type, 32 if self.is_float32 else 64
+        signature = ir.FunctionType(kind, [kind] * (1 + len(others)))
+        function = cgutils.get_or_insert_function(self.builder.module, signature, f"llvm.{name}.v{kind.count}f{bits}")
+        return Vector(self.builder, self.builder.call(function, [self.value, *(other.value for other in others)]))
+
+    def at_most(self, limit: float) -> Vector:
+        """The smaller of both; NaN stays NaN."""
+        bound = self.like(limit)
+        above = self.builder.fcmp_ordered(">", self.value, bound.value)
+        return Vector(self.builder, self.builder.select(above, bound.value, self.value))
+
+    def power_of_two(self) -> Vector:
+        """2^n of a small whole number n, to which 1.5·2^23 or 1.5·2^52 was added: its low bits are n."""
+        bits, mantissa, bias = (32, 23, 127) if self.is_float32 else (64, 52, 1023)
+        kind, builder = self.value.type, self.builder
+        integers = ir.VectorType(ir.IntType(bits), kind.count)
+        biases, shifts = (ir.Constant(integers, [number] * kind.count) for number in (bias, mantissa))
+        low = builder.bitcast(self.value, integers)
+        return Vector(builder, builder.bitcast(builder.shl(builder.add(low, biases), shifts), kind))
+
+
+def tanhs(*xs: Vector) -> list[Vector]:
+    """(e^2|x| - 1) / (e^2|x| + 1), with the sign of x, for each x.
+
+    A division takes as long as ten multiplications: one, of 1 by the product of all denominators, serves them all.
+    """
+    above, below = [], []  # numerators and denominators
+    for x in xs:
+        size = x.call("fabs").at_most(9.02 if x.is_float32 else 19.07)
+        scale, rest = _exp_parts(size + size)
+        above.append(scale * rest + (scale - 1.0))
+        below.append(above[-1] + 2.0)
+    if len(xs) == 1:
+        return [(above[0] / below[0]).call("copysign", xs[0])]
+    products = [below[0]]
+    for denominator in below[1:]:
+        products.append(products[-1] * denominator)
+    inverse = products[-1].like(1.0) / products[-1]
+    found = []
+    for k in range(len(xs) - 1, 0, -1):
+        found.append(above[k] * (inverse * products[k - 1]))
+        inverse = inverse * below[k]
+    found.append(above[0] * inverse)
+    return [value.call("copysign", x) for value, x in zip(found[::-1], xs, strict=True)]
+
+
+def _exp_parts(x: Vector) -> tuple[Vector, Vector]:
+    """2^n and e^r - 1, where x = n ln 2 + r."""
+    terms: tuple[Any, ...] = TERMS_4 if x.is_float32 else TERMS_8
+    whole = 12582912.0 if x.is_float32 else 6755399441055744.0  # adding it rounds to a whole number
+    high, low = (0.693359375, -2.12194440e-4) if x.is_float32 else (0.6931471803691238, 1.9082149292705877e-10)
+    z = x * 1.4426950408889634 + whole
+    n = z - whole
+    r = (x - n * high) - n * low
+    p = r.like(terms[0])
+    for c in terms[1:]:
+        p = p * r + c
+    return z.power_of_two(), p * r
+
+
+def pointwise(formula: Callable[..., tuple[Vector, ...]]) -> Any:
+    """An intrinsic (reads, starts, writes, places, count): `formula` of `count` entries of each flat array in `reads`,
+    from `starts` on, is written to the arrays in `writes`, from `places` on, which may be where it was read.
+    """
+
+    @intrinsic
+    def loop(typing, reads, starts, writes, places, count):
+        itemsize = reads.dtype.dtype.bitwidth // 8
+        lanes = VECTOR_BYTES // itemsize
+
+        def generate(context, builder, signature, args):
+            element = ir.FloatType() if itemsize == 4 else ir.DoubleType()
+            vector, index, narrow = ir.VectorType(element, lanes), ir.IntType(64), ir.IntType(32)
+
+            def first_entries(arrays, offsets):
+                struct, unpacked = cgutils.create_struct_proxy(reads.dtype), []
+                for each in (arrays, offsets):
+                    unpacked.append(cgutils.unpack_tuple(builder, each))
+                return [
+                    builder.gep(struct(context, builder, value=array).data, [offset])
+                    for array, offset in zip(*unpacked, strict=True)
+                ]
+
+            sources, targets, total = first_entries(*args[:2]), first_entries(*args[2:4]), args[4]
+
+            def at(base, j):
+                return builder.bitcast(builder.gep(base, [j]), vector.as_pointer())
+
+            width = ir.Constant(index, lanes)
+            left = builder.srem(total, width)
+            whole = builder.sub(total, left)
+            with cgutils.for_range_slice(builder, ir.Constant(index, 0), whole, width) as (j, _):
+                values = [builder.load(at(base, j), align=itemsize) for base in sources]
+                for base, result in zip(targets, formula(*(Vector(builder, v) for v in values)), strict=True):
+                    builder.store(result.value, at(base, j), align=itemsize)
+            with builder.if_then(builder.icmp_signed(">", left, ir.Constant(index, 0))):
+                # the mask is true in the first `left` places
+                numbers, flags = ir.VectorType(narrow, lanes), ir.VectorType(ir.IntType(1), lanes)
+                undefined, zeros = ir.Constant(numbers, ir.Undefined), ir.Constant(numbers, [0] * lanes)
+                spread = builder.insert_element(undefined, builder.trunc(left, narrow), ir.Constant(narrow, 0))
+                spread = builder.shuffle_vector(spread, undefined, zeros)
+                mask = builder.icmp_signed("<", ir.Constant(numbers, list(range(lanes))), spread)
+                pointer, align = vector.as_pointer(), ir.Constant(narrow, itemsize)
+                name, none = f"v{lanes}f{8 * itemsize}.p0", ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
+                loads = ir.FunctionType(vector, [pointer, narrow, flags, vector])
+                stores = ir.FunctionType(ir.VoidType(), [vector, pointer, narrow, flags])
+                load = cgutils.get_or_insert_function(builder.module, loads, f"llvm.masked.load.{name}")
+                store = cgutils.get_or_insert_function(builder.module, stores, f"llvm.masked.store.{name}")
+                values = [builder.call(load, [at(base, whole), align, mask, none]) for base in sources]
+                for base, result in zip(targets, formula(*(Vector(builder, v) for v in values)), strict=True):
+                    builder.call(store, [result.value, at(base, whole), align, mask])
+            return context.get_dummy_value()
+
+        return types.void(reads, starts, writes, places, types.intp), generate
+
+    return loop
