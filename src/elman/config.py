@@ -29,6 +29,7 @@ Task = Literal["lm", "classify", "regress", "tag", "generate", "translate"]
 Tokens = Literal["auto", "char", "byte", "word"]
 Pooling = Literal["last", "mean", "max"]
 CellName = Literal["rnn", "gru", "lstm"]
+Attention = Literal["none", "dot", "additive"]
 Activation = Literal["tanh", "relu", "sigmoid", "identity"]
 RecurrentInit = Literal["orthogonal", "identity", "glorot", "uniform"]
 Optimizer = Literal["sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"]
@@ -142,6 +143,7 @@ class Config:
     embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", tasks=SEQUENCE_TASKS, least=0)
     learned_state: bool = _network(False, "learn the initial state instead of starting from zeros", tasks=READING)
     reverse_source: bool = _network(True, "read the source from its end", tasks=("translate",))
+    attention: Attention = _network("none", "how the decoder looks at the source at each step", tasks=("translate",))
     dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
         sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
     input_dropout: float = _network(0.0, "dropout on the inputs; a one-hot token is read as unknown", least=0, below=1,

@@ -113,7 +113,13 @@ def test_a_flag_of_another_task_is_refused_by_name(elman, text, task):
     for name, option in OPTIONS.items():
         if option.flags_of() and task not in option.flags_of():
             value = {str: "auto", int: "1", float: "0.5"}.get(type(defaults("tag")[name]))
-            value = {"pooling": "mean", "sample_every": "1", "bptt_block": "1", "bptt_steps": "1"}.get(name, value)
+            value = {
+                "pooling": "mean",
+                "attention": "dot",
+                "sample_every": "1",
+                "bptt_block": "1",
+                "bptt_steps": "1",
+            }.get(name, value)
             flag = f"--{name.replace('_', '-')}"
             status, _, err = elman("train", text, "--task", task, *([flag] if value is None else [flag, value]))
             assert (status, err.partition(".")[0].removesuffix(" from a file")) == (

@@ -159,7 +159,7 @@ def test_a_beam_finds_nothing_less_likely_than_greed():
         start = DecoderState(fitted.network.start(decoder.packed, *_encoded(model, source)).state)
         greedy = decoder.until(edge, start, limit=12)[0]
         o, state = decoder.step(np.array([edge]), start)
-        found = beam_search(decoder, o, state, width=8, limit=12, edge=edge)
+        (found,) = beam_search(decoder, o, state, width=8, limit=12, edge=edge)
         assert found[0].score == pytest.approx(_log(decoder, start, found[0].tokens))
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
         assert found[0].score >= _log(decoder, start, greedy) - 1e-9

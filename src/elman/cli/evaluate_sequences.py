@@ -45,7 +45,12 @@ def evaluate_sequences(run: Path, source: str, *, encoding: str | None, as_json:
             _table(figures)
     elif isinstance(figures, SequenceScores):
         console.print(f"exact match {figures.exact_match:.4f}, token accuracy {figures.token_accuracy:.4f}, ", end="")
-        console.print(f"edit distance {figures.edit_distance:.4f} a token; {figures.examples:,} examples")
+        console.print(
+            f"words right {figures.words_right:.4f}, edit distance {figures.edit_distance:.4f} a token", end=""
+        )
+        if figures.bleu is not None:
+            console.print(f", BLEU {figures.bleu:.1f}, chrF {figures.chrf:.1f}", end="")
+        console.print(f"; {figures.examples:,} examples")
     else:
         console.print(f"{figures.nats_per_token:.4f} nats a token, perplexity {figures.perplexity:.3f}; ", end="")
         console.print(f"{figures.examples:,} examples")

@@ -10,6 +10,7 @@ read part by part, in as many rounds as there are ranks, which takes as long as 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -143,6 +144,9 @@ class SequenceScores:
     exact_match: float  # share of sequences that are right from beginning to end
     token_accuracy: float  # share of positions with the same token
     edit_distance: float  # insertions, deletions and substitutions per token of the targets
+    words_right: float  # 1 - edits per word of the targets, whatever the tokens are; punctuation counts as words
+    bleu: float | None  # 0 to 100; None without sacrebleu (pip install "elman[metrics]"), and for lists of tokens
+    chrf: float | None
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,47 @@ def sequence_scores(targets: Sequence[Any], predicted: Sequence[Any], symbols: S
     edits = sum(edit_distance(y, p) for y, p in pairs)
     tokens = sum(len(y) for y, _ in pairs)
     exact = float(np.mean([y == p for y, p in pairs]))
-    return SequenceScores(len(pairs), exact, same / max(positions, 1), edits / max(tokens, 1))
+    rates = same / max(positions, 1), edits / max(tokens, 1), words_right(targets, predicted)
+    return SequenceScores(len(pairs), exact, *rates, *_sacrebleu(targets, predicted))
+
+
+def words_right(targets: Sequence[Any], predicted: Sequence[Any]) -> float:
+    """1 - edits per word of the targets, of text as people read it.
+
+    Parameters
+    ----------
+    targets, predicted : sequences of str, or of lists of tokens
+        A string is cut into words and punctuation marks, a list into its tokens.
+
+    Returns
+    -------
+    float
+        At most 1; below 0 if there are more edits than words.
+
+    Examples
+    --------
+    >>> words_right(["Il est tard."], ["Il est tôt."])
+    0.75
+    """
+    pairs = [(_words(y), _words(p)) for y, p in zip(targets, predicted, strict=True)]
+    edits = sum(edit_distance(y, p) for y, p in pairs)
+    return 1 - edits / max(sum(len(y) for y, _ in pairs), 1)
+
+
+def _words(text: Any) -> list[str]:
+    return re.findall(r"\w+|[^\w\s]", text) if isinstance(text, str) else list(text)
+
+
+def _sacrebleu(targets: Sequence[Any], predicted: Sequence[Any]) -> tuple[float | None, float | None]:
+    """BLEU and chrF of strings, where sacrebleu is installed."""
+    if not targets or not isinstance(targets[0], str):
+        return None, None
+    try:
+        import sacrebleu
+    except ImportError:
+        return None, None
+    bleu = sacrebleu.corpus_bleu(list(predicted), [list(targets)]).score
+    return float(bleu), float(sacrebleu.corpus_chrf(list(predicted), [list(targets)]).score)
 
 
 def edit_distance(a: Sequence[Any], b: Sequence[Any]) -> int:

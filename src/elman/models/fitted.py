@@ -68,7 +68,9 @@ def build_network(spec: TaskSpec, config: Config, activation: ActivationLike | N
 
     if spec.task in ("generate", "translate"):
         source = encoder("encoder.") if spec.task == "translate" else inputs
-        return EncoderDecoder(source, stack(outputs, "decoder.", tokens=True), outputs, edge=EDGE_ID)
+        decoder = stack(outputs, "decoder.", tokens=True)
+        kind = "none" if isinstance(source, int) else c.attention
+        return EncoderDecoder(source, decoder, outputs, edge=EDGE_ID, attention=kind)
     pooling: Pooling = "none" if spec.task in ("lm", "tag") else c.pooling
     loss = "squared" if spec.task == "regress" else "cross_entropy"
     return HeadNetwork(encoder(), outputs, pooling=pooling, loss=loss)

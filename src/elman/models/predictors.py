@@ -26,11 +26,13 @@ from elman.models.batches import rows_by_length
 from elman.models.class_weights import as_weights
 from elman.models.evaluation import evaluate_examples
 from elman.models.fitted import FittedModel
-from elman.models.sampling import UNKNOWN, Decoder, Sampling, beam_search, check_beam, max_length
+from elman.models.sampling import UNKNOWN, Decoder, Hypothesis, Sampling, beam_search, check_beam, max_length
 from elman.models.task_spec import TaskSpec
 from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Stack
 from elman.training.run import Run
 from elman.training.task import generator
+
+LENGTH_PENALTY = 1.0  # of beams in translation: the mean log probability of a token decides
 
 
 class Predictor:
@@ -62,10 +64,10 @@ class Predictor:
         assert isinstance(encoded, Ragged)
         return encoded
 
-    def _rows(self, x: Ragged, judge: Callable[[Array, Array], Array | list[Array]]) -> list[Array]:
-        """What `judge` says of padded rows of like length, in the order of x."""
+    def _rows(self, x: Ragged, judge: Callable[[Array, Array], Any]) -> list[Any]:
+        """What `judge` says of padded rows of like length, in the order of x: an array, or hypotheses, for each row."""
         dtype = self._is_fitted().parameters.buffer.dtype
-        found: list[Array] = [np.empty(0)] * len(x)
+        found: list[Any] = [np.empty(0)] * len(x)
         nothing = np.zeros(len(x))
         for rows in rows_by_length(Examples(x, nothing, nothing)):
             padded = x.padded(rows)
@@ -73,7 +75,8 @@ class Predictor:
             with np.errstate(over="ignore", invalid="ignore"):  # an error says it
                 judged = judge(padded, x.lengths[rows])
             for row, value in zip(rows, judged, strict=True):
-                if not np.isfinite(value).all():
+                numbers = value if isinstance(value, np.ndarray) else [one.score for one in value]
+                if not np.isfinite(numbers).all():
                     raise NotFiniteError(
                         f"what the model says of sequence {row}",
                         expected="finite numbers",
@@ -196,18 +199,29 @@ class Writing(Predictor):
     def _decoder(self) -> Decoder:
         return Decoder(self._network(), self._is_fitted().parameters, UNKNOWN)
 
-    def _likeliest(self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None) -> list[list[int]]:
+    def _likeliest(
+        self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None, length_penalty: float = 0.0
+    ) -> list[list[int]]:
         """The likeliest token each time, or the best that a beam of that width finds."""
-        network, limit = self._network(), self._limit(limit)
         check_beam(beam)
         if beam == 1:
-            return decoder.until(network.edge, start, limit=limit)
-        found = []
-        for i in range(start.state.shape[2]):
-            o, state = decoder.step(np.array([network.edge]), start.take(slice(i, i + 1)))
-            best = beam_search(decoder, o, state, width=beam, limit=limit, edge=network.edge)
-            found.append(best[0].tokens if best else [])
-        return found
+            return decoder.until(self._network().edge, start, limit=self._limit(limit))
+        found = self._beams(decoder, start, beam, limit, length_penalty)
+        return [best[0].tokens if best else [] for best in found]
+
+    def _beams(
+        self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None, length_penalty: float
+    ) -> list[list[Hypothesis]]:
+        """All whole sequences that a beam of that width finds for each row."""
+        if not (np.isfinite(length_penalty) and length_penalty >= 0):
+            raise ArgumentError("length_penalty", expected="0 or more", got=length_penalty)
+        edge, rows = self._network().edge, start.state.shape[2]
+        if not rows:
+            return []
+        o, state = decoder.step(np.full(rows, edge), start)
+        return beam_search(
+            decoder, o, state, width=beam, limit=self._limit(limit), edge=edge, length_penalty=length_penalty
+        )
 
     def _limit(self, limit: int | None) -> int:
         return max_length(self.symbols_) if limit is None else limit
@@ -243,25 +257,87 @@ class GeneratingPredictor(Writing):
         """The state with which each of these begins."""
         c = self._is_fitted().spec.encode_inputs(conditions(X))
         assert isinstance(c, np.ndarray)
-        return DecoderState(self._network().start(decoder.packed, c).state)
+        return self._network().begin(decoder.packed, c)
 
 
 class TranslatingPredictor(Writing):
     task = "translate"
 
-    def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
-        """What follows each source: the likeliest token each time, or the best that a beam of that width finds."""
-        symbols = self.symbols_
-        return [symbols.decode(ids.tolist()) for ids in self.predict_ids(X, beam=beam, limit=limit)]
+    def predict(
+        self, X: Any, *, beam: int = 1, limit: int | None = None, length_penalty: float = LENGTH_PENALTY
+    ) -> list[Any]:
+        """The target of each source.
 
-    def predict_ids(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Array]:
-        network, decoder = self._network(), self._decoder()
+        Parameters
+        ----------
+        X : list
+            Sources, as in fit.
+        beam : int
+            1: the likeliest token each time; more: the best sequence that a beam of this width finds.
+        limit : int, optional
+            The maximum number of tokens; by default twice the longest target in training and a few more.
+        length_penalty : float
+            Sequences of a beam are compared by Σ log probability / length^penalty; 0 favors short ones.
+
+        Returns
+        -------
+        list
+            Strings, or lists of tokens where targets in training were lists.
+        """
+        symbols, penalty = self.symbols_, length_penalty
+        found = self.predict_ids(X, beam=beam, limit=limit, length_penalty=penalty)
+        return [symbols.decode(ids.tolist()) for ids in found]
+
+    def predict_ids(
+        self, X: Any, *, beam: int = 1, limit: int | None = None, length_penalty: float = LENGTH_PENALTY
+    ) -> list[Array]:
+        """The same as token ids."""
+        decoder = self._decoder()
 
         def judge(x: Array, lengths: Array) -> list[Array]:
-            start = DecoderState(network.start(decoder.packed, x, lengths).state)
-            return [np.array(ids, np.int64) for ids in self._likeliest(decoder, start, beam, limit)]
+            start = self._network().begin(decoder.packed, x, lengths)
+            found = self._likeliest(decoder, start, beam, limit, length_penalty)
+            return [np.array(ids, np.int64) for ids in found]
 
         return self._rows(self._encoded(X), judge)
+
+    def n_best(
+        self,
+        X: Any,
+        *,
+        n: int = 5,
+        beam: int | None = None,
+        limit: int | None = None,
+        length_penalty: float = LENGTH_PENALTY,
+    ) -> list[list[tuple[Any, float]]]:
+        """Several targets of each source with their scores, the best first.
+
+        Parameters
+        ----------
+        X : list
+            Sources, as in fit.
+        n : int
+            How many of each, at most.
+        beam : int, optional
+            The width of the search; n unless given.
+        limit, length_penalty
+            As in predict.
+
+        Returns
+        -------
+        list of lists of (target, score)
+            The score is Σ log probability / length^penalty; the end counts as a token.
+        """
+        width = n if beam is None else beam
+        check_beam(n)
+        check_beam(width)
+        decoder, symbols = self._decoder(), self.symbols_
+
+        def judge(x: Array, lengths: Array) -> list[list[Hypothesis]]:
+            return self._beams(decoder, self._network().begin(decoder.packed, x, lengths), width, limit, length_penalty)
+
+        found = self._rows(self._encoded(X), judge)
+        return [[(symbols.decode(one.tokens), one.score) for one in best[:n]] for best in found]
 
     def _encoded(self, X: Any) -> Ragged:
         return as_read(super()._encoded(X), self._is_fitted().config)

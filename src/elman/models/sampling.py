@@ -118,7 +118,7 @@ class Decoder:
             self.network.next_logits(self.packed, ids[i : i + 1], state.take(slice(i, i + 1))) for i in range(len(ids))
         ]
         o, states = zip(*alone, strict=True)
-        return np.concatenate(o), state._replace(state=np.concatenate([one.state for one in states], axis=2))
+        return np.concatenate(o), DecoderState.join(states)
 
     def write(
         self,
@@ -135,8 +135,13 @@ class Decoder:
             return tokens, DecoderState(after)
         tokens = np.empty(uniforms.shape, np.int64)
         for n, draws in enumerate(uniforms):
-            for i, u in enumerate(draws):
-                tokens[n, i] = pick(distribution(o[i], how[i], self.banned), float(u))
+            if all(one.temperature == 0 for one in how):
+                likeliest = o.copy()
+                likeliest[:, self.banned] = -np.inf
+                tokens[n] = likeliest.argmax(axis=1)
+            else:
+                for i, u in enumerate(draws):
+                    tokens[n, i] = pick(distribution(o[i], how[i], self.banned), float(u))
             o[...], state = self.step(tokens[n], state)
         return tokens, state
 
@@ -174,59 +179,109 @@ class Decoder:
 class Hypothesis(NamedTuple):
     """A sequence that beam search has found."""
 
-    score: float  # Σ log probability
+    score: float  # Σ log probability; of a whole sequence divided by its length to the power of length_penalty
     tokens: list[int]
+
+
+class _Search:
+    """The candidates of one row."""
+
+    def __init__(self, width: int, edge: int | None, ends: Callable[[list[int]], bool], length_penalty: float) -> None:
+        self.width, self.edge, self.ends, self.length_penalty = width, edge, ends, length_penalty
+        self.beams, self.ended = [Hypothesis(0.0, [])], []  # type: tuple[list[Hypothesis], list[Hypothesis]]
+        self.parents: list[int] = []  # the beam that each of them continues
+        self.running = True
+
+    def advance(self, log_y_hat: Array) -> None:
+        """Continue every beam by one token; log_y_hat (beams, Y)."""
+        totals = np.array([beam.score for beam in self.beams])[:, np.newaxis] + log_y_hat
+        length = len(self.beams[0].tokens) + 1
+        if self.edge is not None:
+            for beam, total in zip(self.beams, totals[:, self.edge].tolist(), strict=True):
+                self._end(total, beam.tokens, length)
+            totals[:, self.edge] = -np.inf
+        before, self.beams, self.parents = self.beams, [], []
+        best = max((one.score for one in self.ended), default=-np.inf)
+        for place in _largest(totals.reshape(-1), self.width):
+            parent, token = divmod(int(place), totals.shape[1])
+            score, tokens = float(totals[parent, token]), [*before[parent].tokens, token]
+            if score == -np.inf:
+                continue
+            if self.ends(tokens):
+                best = max(best, self._end(score, tokens, length))
+            elif self.length_penalty or score > best:
+                self.parents.append(parent)
+                self.beams.append(Hypothesis(score, tokens))
+        if not self.beams:
+            self.running = False
+        elif self.length_penalty:  # `width` whole sequences are better than what the best beam is so far
+            better = sum(one.score >= self._normalized(self.beams[0].score, length) for one in self.ended)
+            self.running = better < self.width
+        elif best >= self.beams[0].score:
+            self.running, self.beams = False, []
+
+    def _normalized(self, score: float, length: int) -> float:
+        return float(score / length**self.length_penalty)
+
+    def _end(self, score: float, tokens: list[int], length: int) -> float:
+        if score == -np.inf:
+            return score
+        self.ended.append(Hypothesis(self._normalized(score, length), tokens))
+        return self.ended[-1].score
+
+    def found(self) -> list[Hypothesis]:
+        rest = [] if self.edge is not None and self.ended else self.beams
+        return sorted(self.ended + rest, key=lambda one: -one.score)
+
+
+def _largest(values: Array, count: int) -> Array:
+    """The places of the largest values, the largest first; of equal ones the first."""
+    if count < len(values):
+        places = np.flatnonzero(values >= np.partition(values, -count)[-count])
+    else:
+        places = np.arange(len(values))
+    return places[np.argsort(-values[places], kind="stable")][:count]
 
 
 def beam_search(
     decoder: Decoder,
-    o: Array,  # (1, Y), the logits before the first token
-    state: DecoderState,  # of one row
+    o: Array,  # (B, Y), the logits before the first token
+    state: DecoderState,
     *,
     width: int,
     limit: int,
     edge: int | None = None,  # a sequence ends with this token, which is not part of it
     ends: Callable[[list[int]], bool] = lambda tokens: False,  # whether tokens are a whole sequence
-) -> list[Hypothesis]:
-    """Sequences that are likelier than all others that `width` candidates a step can find, the likeliest first.
+    length_penalty: float = 0.0,
+) -> list[list[Hypothesis]]:
+    """For each row the sequences that `width` candidates a step find, the best first.
 
-    A candidate that has come to its end is set aside with its probability; the search ends when no candidate that goes
-    on can overtake the best one set aside, because a longer sequence is never likelier than its beginning.
+    A candidate that has come to its end is set aside. Without a length penalty the search ends when no candidate that
+    goes on can overtake the best one set aside, because a longer sequence is never likelier than its beginning. That
+    favors short sequences; with a penalty whole sequences are compared by Σ log probability / length^penalty, and the
+    search ends when `width` of them are better than every candidate that goes on. All rows advance together.
     """
-    beams, ended = [Hypothesis(0.0, [])], []  # type: tuple[list[Hypothesis], list[Hypothesis]]
-    parents: list[int] = []  # the beam that each of them continues
+    searches = [_Search(width, edge, ends, length_penalty) for _ in range(len(o))]
+    running, rows = searches, list[int]()
     for number in range(limit):
         if number:
-            rows = np.array(parents)
-            o, state = decoder.step(np.array([beam.tokens[-1] for beam in beams]), state.take(rows))
+            ids = [beam.tokens[-1] for search in running for beam in search.beams]
+            o, state = decoder.step(np.array(ids), state.take(np.array(rows)))
         logits = o.astype(np.float64)
         logits[:, decoder.banned] = -np.inf
         with np.errstate(divide="ignore"):  # log 0 is -inf, which is right
-            totals = np.array([beam.score for beam in beams])[:, np.newaxis] + np.log(softmax(logits))  # (beams, Y)
-        if edge is not None:
-            first = int(totals[:, edge].argmax())
-            ended.append(Hypothesis(float(totals[first, edge]), beams[first].tokens))
-            totals[:, edge] = -np.inf
-        best = max((one.score for one in ended), default=-np.inf)
-        alive: list[Hypothesis] = []
-        parents = []
-        for place in np.argsort(-totals, axis=None, kind="stable")[:width]:
-            parent, token = divmod(int(place), totals.shape[1])
-            candidate = Hypothesis(float(totals[parent, token]), [*beams[parent].tokens, token])
-            if candidate.score == -np.inf:
-                continue
-            if ends(candidate.tokens):
-                ended.append(candidate)
-                best = max(best, candidate.score)
-            elif candidate.score > best:
-                parents.append(parent)
-                alive.append(candidate)
-        beams = alive
-        if not beams or best >= beams[0].score:
-            beams = []
+            log_y_hat = np.log(softmax(logits))  # (rows, Y)
+        rows, at = [], 0
+        for search in running:
+            count = len(search.beams)
+            search.advance(log_y_hat[at : at + count])
+            if search.running:
+                rows += [at + parent for parent in search.parents]
+            at += count
+        running = [search for search in running if search.running]
+        if not running:
             break
-    whole = [one for one in ended if one.score > -np.inf]
-    return sorted(whole if edge is not None and whole else whole + beams, key=lambda one: -one.score)
+    return [search.found() for search in searches]
 
 
 # -- text -------------------------------------------------------------------------------------------------------------
@@ -352,7 +407,7 @@ class TextSampler:
             decoder, o[np.newaxis], state, width=width, limit=length - len(begun),
             ends=lambda tokens: stop is not None and stop in text_of(tokens),
         )  # fmt: skip
-        text = text_of(found[0].tokens if found else [])
+        text = text_of(found[0][0].tokens if found[0] else [])
         return prompt + (text[: text.index(stop)] if stop and stop in text else text)
 
 
@@ -388,7 +443,7 @@ def sample_labels(
     """What a generator in training writes for a few labels, one per line."""
     ids = generator(seed, "labels", step).permutation(labels.width)[:SHOWN_LABELS]
     generators, decoder = [generator(seed, "sample", step + int(i)) for i in ids], Decoder(network, p, UNKNOWN)
-    start = DecoderState(network.start(decoder.packed, ids).state)
+    start = network.begin(decoder.packed, ids)
     how = Sampling(temperature=SHOWN_TEMPERATURE)
     written = decoder.until(network.edge, start, limit=max_length(symbols), how=how, generators=generators)
     texts = [symbols.decode(tokens) for tokens in written]

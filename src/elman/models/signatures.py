@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from elman.config import Activation, CellName, Dtype, Optimizer, Pooling, RecurrentInit, Schedule, Tokens
+from elman.config import Activation, Attention, CellName, Dtype, Optimizer, Pooling, RecurrentInit, Schedule, Tokens
 
 
 class LanguageModelOptions:
@@ -952,6 +952,7 @@ class Seq2SeqOptions:
         embedding: int = 0,
         learned_state: bool = False,
         reverse_source: bool = True,
+        attention: Attention = "none",
         dropout: float = 0.2,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
@@ -1017,6 +1018,8 @@ class Seq2SeqOptions:
             Learn the initial state instead of starting from zeros.
         reverse_source : bool, default=True
             Read the source from its end.
+        attention : {"none", "dot", "additive"}, default="none"
+            How the decoder looks at the source at each step.
         dropout : float, default=0.2
             Dropout on the output of each layer. At least 0 and below 1.
         input_dropout : float, default=0.0
@@ -1091,6 +1094,7 @@ class Seq2SeqOptions:
         self.embedding = embedding
         self.learned_state = learned_state
         self.reverse_source = reverse_source
+        self.attention = attention
         self.dropout = dropout
         self.input_dropout = input_dropout
         self.recurrent_dropout = recurrent_dropout

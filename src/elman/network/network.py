@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -76,6 +76,15 @@ class DecoderState(NamedTuple):
     def take(self, rows: Rows) -> DecoderState:
         """Some of the rows, in any order."""
         return DecoderState(self.state[:, :, rows], tuple(part[:, rows] for part in self.memory))
+
+    @staticmethod
+    def join(states: Sequence[DecoderState]) -> DecoderState:
+        """The rows of several states, one after another."""
+        memories = zip(*(one.memory for one in states), strict=True)
+        return DecoderState(
+            np.concatenate([one.state for one in states], axis=2),
+            tuple(np.concatenate(parts, axis=1) for parts in memories),
+        )
 
 
 class Network(ABC):
