@@ -43,7 +43,7 @@ def lesson(quick: bool = False, run: str | None = None) -> Told:
     ranking = rank_units(read_text(model, model.vocabulary_.decode(ids)))
     flow = gradient_flow(model.network_, model.parameters_, ids[:200], ids[1:201])
     lines = [f"{len(ids):,} letters that it was not trained on; fitted on half of them, scored on the other"]
-    for feature, measure, best in ranking.told():
+    for feature, measure, best in ranking.by_feature():
         way = "higher" if best.rises else "lower"
         lines.append(f"{feature:28}  {measure:3} {best.score:.3f}  unit {best.unit:3}, {way}")
     lines.append(f"a gradient is down to 1 % after {memory_horizon(flow)} letters")

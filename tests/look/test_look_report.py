@@ -235,6 +235,29 @@ def test_every_public_name_is_there():
     assert not modules & set(elman.look.__all__)  # an import of the module would hide the name
 
 
+def test_help_names_every_parameter_and_every_field():
+    import dataclasses
+    import inspect
+
+    import elman.look
+
+    for name in elman.look.__all__:
+        value = getattr(elman.look, name)
+        text = inspect.getdoc(value)
+        if inspect.isclass(value):
+            names = (
+                [field.name for field in dataclasses.fields(value)]
+                if dataclasses.is_dataclass(value)
+                else value._fields
+            )
+        else:
+            names = list(inspect.signature(value).parameters)
+            assert "Examples" in text, name
+            assert "Returns" in text, name
+        missing = [part for part in names if not re.search(rf"^(.*, )?{part}(, .*)? : ", text, re.MULTILINE)]
+        assert not missing, (name, missing)
+
+
 def test_a_model_that_explodes_has_a_page_that_a_browser_can_read(open_page, tmp_path):
     model = drawn_model(CharVocabulary("helo"), activation="identity")
     model.parameters_["layers.0.W_hh"][...] *= 1e40

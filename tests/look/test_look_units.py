@@ -32,7 +32,7 @@ def test_a_planted_unit_is_ranked_first(layers, sign):
     assert (first.layer, first.unit, first.rises) == (layers - 1, 7, sign > 0)
     assert first.score > 0.999
     assert second.score < 0.9
-    assert ranking.told()[0][0] == "inside quotation marks"
+    assert ranking.by_feature()[0][0] == "inside quotation marks"
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +170,7 @@ def test_the_best_of_many_units_that_are_noise_is_no_finding(reading):
     h = np.random.default_rng(0).standard_normal((1, len(reading.tokens), 256))
     ranking = rank_units(replace(reading, s=h[:, np.newaxis]))
     chance = {"AUC": 0.5, "R²": 0.0}
-    excess = [best.score - chance[measure] for _, measure, best in ranking.told()]
+    excess = [best.score - chance[measure] for _, measure, best in ranking.by_feature()]
     assert abs(np.mean(excess)) < 0.01  # picked by the score that it is then given, the mean is far above
     for f, feature in enumerate(ranking.features):
         assert ranking.best(feature, 1)[0].unit == int(ranking.chosen_by[f, 0, 0].argmax())

@@ -17,6 +17,8 @@ from elman.maths.arrays import Array
 
 LABELLED = 48  # tokens; a longer axis shows numbers instead
 DECADES = 8  # of ten that the colors tell apart
+DASHES = ("solid", "dash", "dot", "dashdot")  # curves and dots differ by more than their color
+SYMBOLS = ("circle", "square", "diamond", "cross", "x")
 MOST_ROWS = 48  # units of a gate in a figure
 MOST_DOTS = 1000  # eigenvalues of Jacobians in a figure
 WIDE = 80  # characters in a row of text
@@ -120,14 +122,14 @@ def flow_by_lag(left: Mapping[str, Array], *, horizons: Mapping[str, int | None]
     'gradient'
     """
     traces = []
-    for name, curve in left.items():
+    for number, (name, curve) in enumerate(left.items()):
         traces.append(
             go.Scatter(
                 x=np.arange(len(curve)),
                 y=_positive(curve),
                 name=name,
                 mode="lines",
-                line={"width": 3},
+                line={"width": 3, "dash": DASHES[number % len(DASHES)]},
                 hovertemplate=f"{name}: %{{x}} steps back, %{{y:.2%}} is left<extra></extra>",
             )
         )
@@ -267,10 +269,14 @@ def eigenvalue_plane(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: Jacobia
             name=name,
             mode="markers",
             zorder=1 if name in blocks else 0,  # the few above the many
-            marker={"size": 7 if name in blocks else 4, "opacity": 0.9 if name in blocks else 0.45},
+            marker={
+                "size": 7 if name in blocks else 4,
+                "opacity": 0.9 if name in blocks else 0.45,
+                "symbol": SYMBOLS[number % len(SYMBOLS)] if name in blocks else "circle",
+            },
             hovertemplate=f"{name}: %{{x:.3f}} %{{y:+.3f}}i<extra></extra>",
         )
-        for name, values in groups.items()
+        for number, (name, values) in enumerate(groups.items())
     ]
     far = max(1.0, *(float(np.abs(values).max()) for values in groups.values())) * 1.08
     circle = {
@@ -318,13 +324,13 @@ def singular_values(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: Jacobian
     """
     blocks = {"W_hh": W_hh} if isinstance(W_hh, Spectrum) else W_hh
     traces = [
-        _line(np.arange(1, block.singular.shape[-1] + 1), block.singular, name, "number %{x}: %{y:.3f}")
-        for name, block in blocks.items()
+        _line(np.arange(1, block.singular.shape[-1] + 1), block.singular, name, DASHES[number % len(DASHES)])
+        for number, (name, block) in enumerate(blocks.items())
     ]
     if jacobians is not None:
         values = jacobians.spectra.singular  # (n, P·H)
         rank = np.arange(1, values.shape[-1] + 1)
-        traces.append(_line(rank, values.mean(axis=0), "step Jacobians, mean", "number %{x}: %{y:.3f}"))
+        traces.append(_line(rank, values.mean(axis=0), "step Jacobians, mean"))
         for name, edge in (("highest", values.max(axis=0)), ("lowest", values.min(axis=0))):
             traces.append(
                 go.Scatter(x=rank, y=edge, mode="lines", line={"width": 1, "color": QUIET}, showlegend=False,
@@ -387,21 +393,15 @@ def state_histogram(found: Mapping[str, Saturation]) -> Any:
     'layer 0'
     """
     traces = []
-    for name, s in found.items():
-        shares = s.counts / max(s.counts.sum(), 1)
-        centres = (s.edges[:-1] + s.edges[1:]) / 2
-        traces.append(
-            go.Bar(
-                x=centres,
-                y=shares,
-                name=name,
-                hovertemplate=f"{name} ≈ %{{x:.2f}}: %{{y:.1%}}<extra></extra>",
-                opacity=0.85,
-            )
-        )
-    return figure(
-        traces, x="value", y="share", y_tickformat=".0%", bargap=0.02, barmode="overlay", showlegend=len(found) > 1
-    )
+    for number, (name, s) in enumerate(found.items()):
+        shares, hover = s.counts / max(s.counts.sum(), 1), f"{name} ≈ %{{x:.2f}}: %{{y:.1%}}<extra></extra>"
+        options = {"x": (s.edges[:-1] + s.edges[1:]) / 2, "y": shares, "name": name, "hovertemplate": hover}
+        if len(found) == 1:
+            traces.append(go.Bar(**options))
+        else:  # bars would hide each other
+            line = {"shape": "hvh", "width": 2, "dash": DASHES[number % len(DASHES)]}
+            traces.append(go.Scatter(**options, mode="lines", line=line))
+    return figure(traces, x="value", y="share", y_tickformat=".0%", bargap=0.02, showlegend=len(found) > 1)
 
 
 def saturation_along(found: Mapping[str, Saturation], tokens: Sequence[str]) -> Any:
@@ -480,10 +480,9 @@ def gradient_norms(history: GradientHistory, *, clip_norm: float = 0.0) -> Any:
     return figure(traces, x="step of training", y="gradient norm", height=420, levels=limit, y_type="log", y_dtick=1)
 
 
-def _line(x: Array, y: Array, name: str, hover: str) -> Any:
-    return go.Scatter(
-        x=x, y=y, name=name, mode="lines", line={"width": 3}, hovertemplate=f"{name}, {hover}<extra></extra>"
-    )
+def _line(x: Array, y: Array, name: str, dash: str = "solid") -> Any:
+    hover = f"{name}, number %{{x}}: %{{y:.3f}}<extra></extra>"
+    return go.Scatter(x=x, y=y, name=name, mode="lines", line={"width": 3, "dash": dash}, hovertemplate=hover)
 
 
 def unit_along_text(reading: Reading, unit: int, layer: int = 0, *, state: str = "h") -> Any:
@@ -542,7 +541,9 @@ def surprise_along_text(reading: Reading) -> Any:
         listed = "<br>".join(f"{chance:6.1%}  {visible(other)}" for other, chance in zip(others, chances, strict=False))
         words.append(f"“{visible(token)}”: {cost:.2f} nats<br>expected<br>{listed}" if others else "the first token")
     bar = {"title": {"text": "nats"}}
-    return _text(reading.tokens, reading.surprise, words, {"cmin": 0, "colorbar": bar})
+    known = reading.surprise[np.isfinite(reading.surprise)]
+    limits = {"cmin": 0, "cmax": float(known.max(initial=1e-6))}
+    return _text(reading.tokens, reading.surprise, words, {**limits, "colorbar": bar})
 
 
 def units_along_text(
@@ -610,7 +611,7 @@ def best_units(ranking: Ranking) -> Any:
     >>> len(look.best_units(ranking).data)
     2
     """
-    rows = ranking.told()[::-1]
+    rows = ranking.by_feature()[::-1]
     traces = []
     for measure, name in (("AUC", "AUC, of yes or no: 0.5 is chance"), ("R²", "R², of numbers: 0 is chance")):
         here = [row for row in rows if row[1] == measure]

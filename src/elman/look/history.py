@@ -11,14 +11,38 @@ Points: TypeAlias = list[tuple[int, float]]  # step, norm
 
 @dataclass(frozen=True)
 class GradientHistory:
-    """Norms before clipping; an older run knows only the total."""
+    """Gradient norms before clipping, as pairs of step and norm.
+
+    Attributes
+    ----------
+    total : list of (int, float)
+        Of all parameters together.
+    parameters : dict of str to list of (int, float)
+        Of each parameter; empty where a run did not record them.
+    """
 
     total: Points
     parameters: dict[str, Points]
 
 
 def gradient_history(rows: Sequence[dict[str, Any]]) -> GradientHistory:
-    """The norms of the steps that count, each with its step."""
+    """The gradient norms of a run, without steps that were rolled back.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        The rows of metrics.jsonl, as `Run.metrics()` reads them.
+
+    Returns
+    -------
+    GradientHistory
+        Pairs of step and norm.
+
+    Examples
+    --------
+    >>> gradient_history([{"step": 1, "gradient_norm": 2.0}]).total
+    [(1, 2.0)]
+    """
     total: Points = []
     parameters: dict[str, Points] = {}
     for row in kept(rows):
@@ -33,7 +57,7 @@ def gradient_history(rows: Sequence[dict[str, Any]]) -> GradientHistory:
 
 
 def kept(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of steps that count: what came after the point to which a run was rolled back is gone."""
+    """The rows of training steps, without those after a point to which the run was rolled back."""
     found: list[dict[str, Any]] = []
     for row in rows:
         if row.get("event") == "rolled back" and is_number(row.get("to")):
@@ -44,5 +68,5 @@ def kept(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_number(value: object) -> bool:
-    """A file may hold anything."""
+    """Whether a value of a file, which may hold anything, is a number of reasonable size."""
     return isinstance(value, int | float) and abs(value) < 2**53

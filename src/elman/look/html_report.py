@@ -375,7 +375,7 @@ def _of_steps(values: Array) -> str:
 def _states(page: Page, seen: Analysis) -> None:
     gated = seen.flow.cell.gates > 1
     found = {
-        (layer_name(number) if name == "h" else f"{name}, {layer_name(number)}"): saturation
+        (layer_name(number) if name == "h" else name + f", {layer_name(number)}" * (len(seen.layers) > 1)): saturation
         for number, layer in enumerate(seen.layers)
         for name, saturation in layer.saturation.items()
     }
@@ -409,7 +409,7 @@ def _units(page: Page, seen: Analysis) -> None:
         f"and scored on the {ranking.judged:,} after them.</p>"
     )
     page.add(page.figure(best_units(ranking), "The best unit for each feature"))
-    feature, measure, best = ranking.told()[0]
+    feature, measure, best = ranking.by_feature()[0]
     if (2 * best.score - 1 if measure == "AUC" else best.score) > GOOD:
         title = f"Unit {best.unit}" + f" of {layer_name(best.layer)}" * (len(seen.layers) > 1)
         title += f", {best.state}" * (len(reading.state_names) > 1)

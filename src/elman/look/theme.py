@@ -25,10 +25,10 @@ QUIET = "rgba(128, 134, 150, 0.75)"  # of lines that only guide the eye, on ligh
 #            paper      ink        grid                        traces                        from nothing to much
 COLORS = {
     "light": ("#ffffff", "#283044", "rgba(40, 48, 68, 0.10)",
-              ["#3563d9", "#d9583b", "#23896b", "#b17a10", "#7c4dc4", "#64708a", "#0f86a5", "#b0427f"],
+              ["#3563d9", "#d9583b", "#7c4dc4", "#b17a10", "#23896b", "#64708a", "#0f86a5", "#b0427f"],
               ["#f3f5fa", "#d3e2f8", "#8fb8ee", "#3f77d4", "#24418f", "#131f4a"]),
     "dark": ("#171b26", "#d5dbea", "rgba(213, 219, 234, 0.12)",
-             ["#86a8ff", "#ff8f70", "#5ccfa6", "#ecbb5f", "#bf9fff", "#9ba7bf", "#5cc5e3", "#f08cc0"],
+             ["#86a8ff", "#ff8f70", "#bf9fff", "#ecbb5f", "#5ccfa6", "#9ba7bf", "#5cc5e3", "#f08cc0"],
              ["#1c2230", "#22345e", "#2f5cae", "#5b97ec", "#a8d3ff", "#fff4cf"]),
 }  # fmt: skip
 

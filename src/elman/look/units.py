@@ -194,7 +194,7 @@ class Ranking:
     judged: int
 
     def __repr__(self) -> str:
-        feature, measure, best = self.told()[0]
+        feature, measure, best = self.by_feature()[0]
         unit = f"{best.state} of unit {best.unit}, layer {best.layer}"
         return f"<Ranking: {len(self.features)} features; best: {feature} by {unit}, {measure} {best.score:.2f}>"
 
@@ -225,7 +225,7 @@ class Ranking:
             found.append(UnitScore(layer, unit, float(scores[place]), bool(rises[place]), self.state_names[part]))
         return found
 
-    def told(self) -> list[tuple[str, str, UnitScore]]:
+    def by_feature(self) -> list[tuple[str, str, UnitScore]]:
         """Each feature with its measure and its best unit, the best-tracked feature first.
 
         To compare them, chance is 0 for both measures: an AUC counts as 2 · AUC - 1, R² as it is.

@@ -142,7 +142,8 @@ def _units(model: LanguageModel, text: str, count: int) -> dict[str, Any]:
     """For each readable feature of the text the units that track it best."""
     ranking = rank_units(read_text(model, text, alternatives=1))
     features = [
-        {"feature": name, "measure": measure, "units": ranking.best(name, count)} for name, measure, _ in ranking.told()
+        {"feature": name, "measure": measure, "units": ranking.best(name, count)}
+        for name, measure, _ in ranking.by_feature()
     ]
     return {
         "features": features,
