@@ -133,7 +133,7 @@ def test_truncation_runs_through_the_whole_stack(k: tuple[int, int], masked: boo
             assert np.abs(d.buffer - whole.buffer).max() > 1e-3 * np.abs(whole.buffer).max()
 
 
-def test_a_reach_of_the_whole_window_is_no_truncation() -> None:
+def test_bptt_over_the_whole_window_is_no_truncation() -> None:
     trial = Trial(2, 3, 6)
     _, whole, _ = trial.gradients()
     for k1, k2 in ((1, 6), (6, 6), (4, 60)):

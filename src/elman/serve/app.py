@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,7 +22,6 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from elman import __version__
 from elman.serve import schemas
 from elman.serve.analysis_routes import AnalysisRoutes
 from elman.serve.completions import Completions
@@ -110,7 +110,7 @@ class Service:
     def _new_api(self) -> FastAPI:
         api = FastAPI(
             title="Elman",
-            version=__version__,
+            version=version("elman"),
             description=DESCRIPTION,
             license_info={"name": "MIT", "identifier": "MIT"},
             docs_url=None,  # these pages load their scripts from a CDN
