@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
 
 Task = Literal["lm", "classify", "regress", "tag", "generate", "translate"]
-Tokens = Literal["auto", "char", "byte", "word"]
+Tokens = Literal["auto", "char", "byte", "word", "bpe"]
 Pooling = Literal["last", "mean", "max"]
 CellName = Literal["rnn", "gru", "lstm"]
 Attention = Literal["none", "dot", "additive"]
@@ -40,6 +40,7 @@ ALL_TASKS: tuple[str, ...] = get_args(Task)
 SEQUENCE_TASKS = ALL_TASKS[1:]  # whose data are examples instead of one long text
 READING = ("classify", "regress", "tag", "translate")  # which read a sequence
 BUDGET = ("epochs", "steps", "seconds")
+SUBWORDS = 2048  # the default vocabulary_size for tokens bpe
 GROUPS = {
     "data": "what is read",
     "network": "the network",
@@ -113,7 +114,8 @@ _record = partial(option, group="record")
 class Config:
     """The value of every option; the defaults are those of a language model, `resolve` gives those of other tasks."""
 
-    tokens: Tokens = _data("char", "what a token is; auto: words if most strings have several, else characters",
+    tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if most strings have several, "
+        "else characters",
         tasks=("lm", *READING), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
     target_tokens: Tokens = _data("auto", "what a token of the target is", tasks=("generate", "translate"))
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
@@ -354,6 +356,8 @@ def resolve(
         found |= dict.fromkeys(BUDGET)
     if task == "lm" and chosen.get("tokens") == "auto":
         chosen["tokens"] = "char"
+    if "bpe" in (chosen.get("tokens"), chosen.get("target_tokens")) and "vocabulary_size" not in given:
+        chosen["vocabulary_size"] = SUBWORDS
     return check(Config(**found | chosen))
 
 

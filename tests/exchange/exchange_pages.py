@@ -19,6 +19,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "relu": (ENGLISH, {"activation": "relu", "layers": 2}),
     "sigmoid": (ENGLISH, {"activation": "sigmoid"}),
     "identity": (ENGLISH, {"activation": "identity"}),
+    "subwords": (ACCENTS, {"tokens": "bpe", "vocabulary_size": 290, "cell": "gru"}),
     "gru": (ENGLISH, {"cell": "gru", "layers": 2}),
     "lstm": (ENGLISH, {"cell": "lstm", "layers": 2}),
     "no new line": (ENGLISH.replace("\n", " "), {}),

@@ -93,7 +93,9 @@ def test_ten_seeds_give_the_same_200_tokens_as_elman_sample(kind, run_of, opened
     watched.check()
 
 
-@pytest.mark.parametrize("kind", ["characters", "words", "relu", "sigmoid", "identity", "gru", "lstm", "no new line"])
+@pytest.mark.parametrize(
+    "kind", ["characters", "words", "subwords", "relu", "sigmoid", "identity", "gru", "lstm", "no new line"]
+)
 def test_so_do_all_kinds_of_tokens_and_activations(kind, run_of, opened):
     watched, model = opened(run_of(kind)), LanguageModel.load(run_of(kind))
     for seed in FEW:
@@ -135,6 +137,7 @@ def test_logits_are_the_same_to_the_bit_where_the_cpu_fuses_multiply_and_add(run
         ("bytes", "naïve 🙂 日 ‰"),
         ("characters", "🙂 привет\n«"),
         ("words", "The cat sat on the mat?\n"),
+        ("subwords", "naïve 🙂 日 ‰, Škofja\n café"),
     ],
 )
 def test_prompt_temperature_and_top_p_are_those_of_the_command(kind, prompt, run_of, opened):

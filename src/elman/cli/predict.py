@@ -109,7 +109,7 @@ def _strangers(model: Any, items: list[Any]) -> str:
     """A note on the tokens that were never seen in training, or nothing: whatever is said of them is a guess."""
     from elman.data.checks import few
     from elman.data.inputs import TokenInputs
-    from elman.data.symbols import UNKNOWN_ID, cut
+    from elman.data.symbols import UNKNOWN_ID
 
     inputs = model.fitted_.spec.inputs
     if not isinstance(inputs, TokenInputs):
@@ -118,7 +118,7 @@ def _strangers(model: Any, items: list[Any]) -> str:
     count = 0
     for item in items:
         ids = inputs.symbols.encode(item)
-        tokens = cut(item, inputs.symbols.kind)
+        tokens = inputs.symbols.cut(item)
         new = [token.strip() or token for token, i in zip(tokens, ids, strict=True) if i == UNKNOWN_ID]
         strange.update(dict.fromkeys(new))
         count += bool(new)

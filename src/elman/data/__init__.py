@@ -1,5 +1,6 @@
 """Loading data: texts, tables, series and named corpora; vocabularies, and streams of tokens for training."""
 
+from elman.data.bpe import BPEVocabulary
 from elman.data.corpus import Corpus, Split, corpus_from_text, open_corpus
 from elman.data.labelled import Rows, guess_task, read_rows
 from elman.data.named import NamedCorpus, default_source, fetch, find_source, list_corpora
@@ -18,6 +19,7 @@ __all__ = [
     "CharVocabulary",
     "ByteVocabulary",
     "WordVocabulary",
+    "BPEVocabulary",
     "Decoder",
     "vocabulary_from_json",
     "LaneStream",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import BinaryIO, NamedTuple, cast
 
+from elman.data.bpe import BPEVocabulary
 from elman.data.cache import Facts
 from elman.data.checks import at_least_one, one_of
 from elman.data.decoding import codec_name
@@ -26,7 +27,7 @@ from elman.data.words import WordVocabulary, add_counts, count_words
 from elman.errors import DataError
 
 FORMAT = 1  # of cache entries: raise it when the same text would give other ids or facts
-KINDS = ("char", "byte", "word")
+KINDS = ("char", "byte", "word", "bpe")
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ class Encoding:
             words = add_counts(words, count_words(self._text(number, "reading")))
         if not words:
             raise self._no_text()
+        if recipe.tokens == "bpe":
+            return BPEVocabulary.learn(words, recipe.vocabulary_size, recipe.min_count), None
         vocabulary = WordVocabulary.most_frequent(words, recipe.vocabulary_size, recipe.min_count)
         if len(vocabulary) == 1:
             raise DataError(f"no word of the text is seen {recipe.min_count} times", do="Take a lower --min-count.")

@@ -1,25 +1,26 @@
-"""Tokens of whole sequences: characters, bytes or words of strings, or the tokens of lists.
+"""Tokens of whole sequences: characters, bytes, subwords or words of strings, or the tokens of lists.
 
-Unlike a text's vocabulary this one has a place for what it has never seen, id 0, because what is judged later is
-written by strangers. Sequences that are written have an edge, id 1: it stands before the first token and after the
-last.
+Unlike the vocabulary of a text this one has an id for unknown tokens, 0, because later inputs may contain any. Target
+sequences have an edge token, id 1, before the first token and after the last.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from elman.data.words import words_of
+from elman.data.bpe import BPEVocabulary
+from elman.data.words import add_counts, words_of
 from elman.errors import CheckpointError
 from elman.maths.arrays import Array
 
 UNKNOWN_ID, EDGE_ID = 0, 1
 SPECIAL = ("<unknown>", "<edge>")
-KINDS = ("char", "byte", "word", "list")
+KINDS = ("char", "byte", "word", "bpe", "list")
 BYTES = [f"{byte:02X}" for byte in range(256)]
 MOST_LONG = 1 << 24  # tokens of a sequence
 
@@ -44,14 +45,21 @@ def cut(sequence: Any, kind: str) -> list[str]:
 
 
 class Symbols:
-    def __init__(self, kind: str, tokens: Sequence[str], counts: Sequence[int], longest: int) -> None:
+    """The tokens of sequences and their ids. Subwords (bpe) are those of a BPEVocabulary, after the special tokens."""
+
+    def __init__(
+        self, kind: str, tokens: Sequence[str], counts: Sequence[int], longest: int, bpe: BPEVocabulary | None = None
+    ) -> None:
         self.kind, self.tokens, self.longest = kind, (*SPECIAL, *tokens), longest  # longest: tokens of a sequence
+        self.bpe = bpe
         self.counts = np.array([0, 0, *counts])
         self._ids = {token: i + len(SPECIAL) for i, token in enumerate(tokens)}
 
     @classmethod
     def of(cls, sequences: Iterable[Any], kind: str, *, vocabulary_size: int, min_count: int) -> Symbols:
         """The most frequent tokens first, equally frequent ones by code point."""
+        if kind == "bpe":
+            return cls._subwords(list(sequences), vocabulary_size, min_count)
         counts: Counter[str] = Counter()
         longest = 0
         for sequence in sequences:
@@ -63,11 +71,25 @@ class Symbols:
         ranked = sorted((-count, token) for token, count in counts.items() if count >= min_count)[:vocabulary_size]
         return cls(kind, [token for _, token in ranked], [-count for count, _ in ranked], longest)
 
+    @classmethod
+    def _subwords(cls, strings: list[str], vocabulary_size: int, min_count: int) -> Symbols:
+        counts = add_counts({}, (word for string in strings for words in words_of([f" {string}"]) for word in words))
+        bpe = BPEVocabulary.learn(counts, max(vocabulary_size, 256), max(min_count, 2))
+        encoded = [bpe.encode(f" {string}") for string in strings]
+        seen = np.bincount(np.concatenate([np.empty(0, np.int64), *encoded]), minlength=len(bpe))
+        return cls("bpe", bpe.tokens, seen.tolist(), max(map(len, encoded), default=0), bpe)
+
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def cut(self, sequence: Any) -> list[str]:
+        """The tokens of one sequence, as they are shown."""
+        return [self.tokens[i] for i in self.encode(sequence)] if self.bpe else cut(sequence, self.kind)
+
     def encode(self, sequence: Any) -> Array:
         """The ids of a sequence. An unknown word is tried in lower case; any other unknown token has id 0."""
+        if self.bpe:  # the space makes the first word equal to the same word elsewhere
+            return self.bpe.encode(f" {sequence}").astype(np.int32) + len(SPECIAL)
         ids, tokens = self._ids, cut(sequence, self.kind)
         if self.kind == "word":
             return np.fromiter((ids.get(token, ids.get(token.lower(), UNKNOWN_ID)) for token in tokens), np.int32)
@@ -75,11 +97,10 @@ class Symbols:
 
     def decode(self, ids: Iterable[int]) -> Any:
         """The string, or the list of tokens, that ids stand for, up to the edge."""
-        tokens: list[str] = []
-        for i in ids:
-            if i == EDGE_ID:
-                break
-            tokens.append(self.tokens[i])
+        ids = list(takewhile(lambda i: i != EDGE_ID, ids))
+        if self.bpe:
+            return self.bpe.decode([i - len(SPECIAL) for i in ids if i >= len(SPECIAL)]).removeprefix(" ")
+        tokens = [self.tokens[i] for i in ids]
         if self.kind == "byte":
             return bytes.fromhex("".join(t for t in tokens if t not in SPECIAL)).decode("utf-8", "replace")
         if self.kind == "list":
@@ -90,15 +111,19 @@ class Symbols:
         """The probability with which training reads each token as unknown: rare / (rare + count)."""
         shares = rare / np.maximum(rare + self.counts, 1e-9)
         shares[: len(SPECIAL)] = 0
-        return shares if self.kind != "byte" else np.zeros(len(self))
+        return shares if self.kind not in ("byte", "bpe") else np.zeros(len(self))
 
     def to_json(self) -> dict[str, Any]:
         own = len(SPECIAL)
+        if self.bpe:
+            return {**self.bpe.to_json(), "counts": self.counts[own:].tolist(), "longest": self.longest}
         return {"kind": self.kind, "tokens": list(self.tokens[own:]), "counts": self.counts[own:].tolist(),
                 "longest": self.longest}  # fmt: skip
 
     @classmethod
     def from_json(cls, value: object) -> Symbols:
+        if isinstance(value, Mapping) and value.get("kind") == "bpe":
+            return cls._subwords_from_json(value)
         if (
             not isinstance(value, Mapping)
             or value.get("kind") not in KINDS
@@ -111,3 +136,15 @@ class Symbols:
         ):
             raise CheckpointError("the tokens of a run are damaged")
         return cls(value["kind"], value["tokens"], value["counts"], value["longest"])
+
+    @classmethod
+    def _subwords_from_json(cls, value: Mapping[str, Any]) -> Symbols:
+        try:
+            bpe = BPEVocabulary(BPEVocabulary.merges_from_json(value.get("merges")))
+            counts, longest = value["counts"], value["longest"]
+            whole = isinstance(counts, list) and all(isinstance(count, int) for count in (*counts, longest))
+            if not whole or len(counts) != len(bpe) or not 0 <= longest < MOST_LONG:
+                raise ValueError("counts")
+        except (KeyError, ValueError):  # VocabularyError is a ValueError too
+            raise CheckpointError("the tokens of a run are damaged") from None
+        return cls("bpe", bpe.tokens, counts, longest, bpe)

@@ -188,6 +188,7 @@ class ByteVocabulary(Vocabulary):
     """All 256 bytes, of UTF-8 where a text is given: nothing is unknown. The names of the tokens are for the eye."""
 
     kind = "byte"
+    pieces = tuple(bytes([i]) for i in range(256))
     tokens = tuple(chr(i) if 32 <= i < 127 else f"0x{i:02X}" for i in range(256))
 
     def _encode(self, text: str, unknown: Unknown) -> Encoded:

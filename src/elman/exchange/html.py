@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elman.data import BPEVocabulary
 from elman.errors import ElmanError
 from elman.exchange.cells import unit_kind
 from elman.exchange.model_file import ExportResult, refuse_existing, write_new
@@ -20,7 +21,7 @@ from elman.models.evaluation import mean_loss
 from elman.network import HeadNetwork, Parameters
 from elman.training.run import Run
 
-UNITS = {"char": "characters", "byte": "bytes", "word": "words"}
+UNITS = {"char": "characters", "byte": "bytes", "word": "words", "bpe": "subwords"}
 SCRIPTS = ("random.js", "model.js", "page.js")
 
 
@@ -82,7 +83,8 @@ def export_html(
         "loss": measured.original,
         "loss_as_stored": measured.stored,
         "arrays": network.shapes,
-        "vocabulary": None if vocabulary.kind == "byte" else vocabulary.tokens,
+        "vocabulary": None if vocabulary.kind in ("byte", "bpe") else vocabulary.tokens,
+        "merges": vocabulary.merges if isinstance(vocabulary, BPEVocabulary) else None,
     }
     size = f"{stack.layers} × {stack.hidden}" if stack.layers > 1 else f"{stack.hidden}"
     units = unit_kind(stack.cell.name, stack.cell.activation)

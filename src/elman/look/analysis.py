@@ -189,7 +189,7 @@ def examine(
             "BPTT steps in training": f"{config.k2}",
         },
         tokens=tuple(writer.vocabulary.tokens[i] for i in used),
-        token={"char": "letter", "byte": "byte", "word": "word"}[writer.vocabulary.kind],
+        token={"char": "letter", "byte": "byte", "word": "word", "bpe": "subword"}[writer.vocabulary.kind],
         unread=len(ids) - len(used),
         flow=flow,
         verdicts=verdicts(flow, reach=config.k2),

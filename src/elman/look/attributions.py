@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from elman.data.inputs import NumberInputs, TokenInputs
-from elman.data.symbols import cut
 from elman.errors import ArgumentError, DataError, RangeError, UnknownNameError
 from elman.look.traces import exact
 from elman.maths.arrays import Array
@@ -249,7 +248,7 @@ def _tokens(model: Predictor, sequence: Any, T: int) -> tuple[str, ...]:
     if isinstance(inputs, NumberInputs):
         return tuple(f"step {t}" for t in range(T))
     assert isinstance(inputs, TokenInputs)
-    return tuple(cut(sequence, inputs.symbols.kind))
+    return tuple(inputs.symbols.cut(sequence))
 
 
 def _rank_correlation(a: Array, b: Array) -> float:

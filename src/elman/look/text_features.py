@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from elman.data import Vocabulary
+from elman.data import BPEVocabulary, Vocabulary
 from elman.data.words import words_of
 from elman.maths.arrays import Array
 
@@ -126,6 +126,12 @@ def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Arra
         starts = np.append(0, ends[:-1])
         values = {t: t.values(characters) for t in FEATURES if t.words is not None}
         return {t: np.maximum.reduceat(v, starts) if t.words == "any" else v[ends - 1] for t, v in values.items()}
+    if isinstance(vocabulary, BPEVocabulary):  # a token may begin or end inside of a character
+        at = np.repeat(np.arange(len(text)), [len(c.encode("utf-8", "surrogateescape")) for c in text])  # of each byte
+        ends = np.cumsum([len(token) for token in tokens])  # (T,)
+        starts = np.append(0, ends[:-1])
+        values = {t: t.values(characters)[at] for t in FEATURES if t.words is not None}
+        return {t: np.maximum.reduceat(v, starts) if t.words == "any" else v[ends - 1] for t, v in values.items()}
     found = {t: t.values(characters) for t in FEATURES}
     if vocabulary.kind == "byte":  # each byte of a character has its value
         sizes = [len(token) for token in tokens]
@@ -135,6 +141,9 @@ def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Arra
 
 def _cut(text: str | Array, vocabulary: Vocabulary) -> tuple[str, list[str] | list[bytes]]:
     """The text, and what its values are spread by: the words, or each character's bytes."""
+    if isinstance(vocabulary, BPEVocabulary):
+        pieces = [vocabulary.pieces[i] for i in (vocabulary.encode(text) if isinstance(text, str) else text)]
+        return b"".join(pieces).decode("utf-8", "surrogateescape"), pieces
     if isinstance(text, str):
         if vocabulary.kind == "word":
             return text, [word for words in words_of([text]) for word in words]

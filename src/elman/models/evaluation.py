@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elman.data.examples import Examples
-from elman.data.symbols import Symbols, cut
+from elman.data.symbols import Symbols
 from elman.data.targets import Labels
 from elman.errors import DataError
 from elman.kernels import surprise
@@ -168,7 +168,7 @@ def class_scores(targets: Sequence[Any], predicted: Sequence[Any], classes: Arra
 
 
 def sequence_scores(targets: Sequence[Any], predicted: Sequence[Any], symbols: Symbols) -> SequenceScores:
-    pairs = [(cut(y, symbols.kind), cut(p, symbols.kind)) for y, p in zip(targets, predicted, strict=True)]
+    pairs = [(symbols.cut(y), symbols.cut(p)) for y, p in zip(targets, predicted, strict=True)]
     positions = sum(max(len(y), len(p)) for y, p in pairs)
     same = sum(a == b for y, p in pairs for a, b in zip(y, p, strict=False))
     edits = sum(edit_distance(y, p) for y, p in pairs)

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from elman.config import Config, resolve, suggestion
-from elman.data import Vocabulary
+from elman.data import BPEVocabulary, ByteVocabulary, Vocabulary
 from elman.data.words import words_of
 from elman.errors import NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
@@ -195,13 +195,15 @@ class LanguageModel(LanguageModelOptions):
     def surprise(self, text: str) -> Array:
         """-log probability of each character in nats; NaN for the first token, which nothing predicts.
 
-        A byte model's character gets the sum of its bytes, a word model's the even share of its word.
+        A byte model's character gets the sum of its bytes, a word or subword model's the even share of its token.
         """
         ids = self.writer.vocabulary.encode(text, unknown="replace" if self.vocabulary_.kind == "word" else "error")
         losses = np.concatenate([[np.nan], *token_losses(self.network_, self.parameters_, ids)])[: len(ids)]
         if self.vocabulary_.kind == "char":
             return losses
-        if self.vocabulary_.kind == "byte":
+        if isinstance(self.vocabulary_, ByteVocabulary | BPEVocabulary):
+            widths = [len(self.vocabulary_.pieces[i]) for i in ids]  # bytes of each token
+            losses = np.repeat(losses / np.maximum(widths, 1), widths)  # of each byte
             sizes = [len(c.encode("utf-8", "surrogatepass")) for c in text]
             return np.add.reduceat(losses, np.cumsum([0, *sizes])[:-1]) if sizes else losses
         lengths = [len(word) for words in words_of([text]) for word in words]

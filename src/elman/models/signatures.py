@@ -62,8 +62,8 @@ class LanguageModelOptions:
 
         Parameters
         ----------
-        tokens : {"auto", "char", "byte", "word"}, default="char"
-            What a token is; auto: words if most strings have several, else characters.
+        tokens : {"auto", "char", "byte", "word", "bpe"}, default="char"
+            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
         encoding : str, default="utf-8"
             Encoding of the file.
         keep_boilerplate : bool, default=False
@@ -258,8 +258,8 @@ class ClassifierOptions:
 
         Parameters
         ----------
-        tokens : {"auto", "char", "byte", "word"}, default="auto"
-            What a token is; auto: words if most strings have several, else characters.
+        tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
+            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
@@ -446,8 +446,8 @@ class RegressorOptions:
 
         Parameters
         ----------
-        tokens : {"auto", "char", "byte", "word"}, default="auto"
-            What a token is; auto: words if most strings have several, else characters.
+        tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
+            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
@@ -631,8 +631,8 @@ class TaggerOptions:
 
         Parameters
         ----------
-        tokens : {"auto", "char", "byte", "word"}, default="auto"
-            What a token is; auto: words if most strings have several, else characters.
+        tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
+            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
@@ -812,7 +812,7 @@ class GeneratorOptions:
 
         Parameters
         ----------
-        target_tokens : {"auto", "char", "byte", "word"}, default="auto"
+        target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token of the target is.
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
@@ -987,9 +987,9 @@ class Seq2SeqOptions:
 
         Parameters
         ----------
-        tokens : {"auto", "char", "byte", "word"}, default="auto"
-            What a token is; auto: words if most strings have several, else characters.
-        target_tokens : {"auto", "char", "byte", "word"}, default="auto"
+        tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
+            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
+        target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token of the target is.
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from elman.data import Vocabulary
+from elman.data import BPEVocabulary, ByteVocabulary, Vocabulary
 
 
 class Part(NamedTuple):
@@ -62,10 +62,10 @@ def _overlap(text: str, stop: str) -> int:
 
 def token_decoder(vocabulary: Vocabulary) -> Callable[[Iterable[int]], list[str]]:
     """A function from token ids to their texts; a character of a byte model comes with its last byte."""
-    if vocabulary.kind == "byte":
+    if isinstance(vocabulary, ByteVocabulary | BPEVocabulary):
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        single = [bytes([i]) for i in range(256)]
-        return lambda tokens: [decode(single[i]) for i in tokens]
+        pieces = vocabulary.pieces
+        return lambda tokens: [decode(pieces[i]) for i in tokens]
     table = vocabulary.tokens
     return lambda tokens: [table[i] for i in tokens]
 
@@ -74,4 +74,13 @@ def token_names(vocabulary: Vocabulary) -> tuple[str, ...]:
     """The names of tokens in log-probabilities: their texts; bytes outside of ASCII as OpenAI writes them."""
     if vocabulary.kind == "byte":
         return tuple(chr(i) if i < 128 else f"bytes:\\x{i:02x}" for i in range(256))
+    if isinstance(vocabulary, BPEVocabulary):
+        return tuple(map(_piece_name, vocabulary.pieces))
     return vocabulary.tokens
+
+
+def _piece_name(piece: bytes) -> str:
+    try:
+        return piece.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in piece)

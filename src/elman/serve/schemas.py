@@ -206,7 +206,7 @@ class ModelList(_Response):
 
 
 class RunInputs(_Response):
-    kind: Literal["char", "byte", "word", "list", "numbers", "vector", "label"]
+    kind: Literal["char", "byte", "word", "bpe", "list", "numbers", "vector", "label"]
     labels: list[Any] | None
 
 

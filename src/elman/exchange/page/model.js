@@ -131,24 +131,39 @@ class Unknown extends Error {
 }
 
 class Vocabulary {
-  constructor({ tokens, vocabulary }) {
+  constructor({ tokens, vocabulary, merges }) {
     this.kind = tokens;
     this.tokens = vocabulary;
     this.ids = new Map(vocabulary?.map((token, id) => [token, id]));
-    this.size = vocabulary?.length ?? 256;
+    this.pieces = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)); // of bytes and subwords
+    this.ranks = new Map(merges?.map((pair, rank) => [pair.join(), rank]));
+    for (const [left, right] of merges ?? []) this.pieces.push(Uint8Array.of(...this.pieces[left], ...this.pieces[right]));
+    this.size = vocabulary?.length ?? this.pieces.length;
+  }
+  subwords(word) { // of all pairs the one that was learned first is joined, until none is left
+    let ids = [...new TextEncoder().encode(word)];
+    for (;;) {
+      const ranks = ids.slice(1).map((id, i) => this.ranks.get(`${ids[i]},${id}`) ?? Infinity);
+      const first = Math.min(...ranks);
+      if (first === Infinity) return ids;
+      const joined = [];
+      for (let i = 0; i < ids.length; i++) joined.push(ranks[i] === first ? (i++, 256 + first) : ids[i]);
+      ids = joined;
+    }
   }
   encode(text) {
     if (this.kind === "byte") return [...new TextEncoder().encode(text)];
     // Python's \w and \s, spelled out
     const word = / ?[\p{L}\p{N}_]{1,64}| ?[^\p{L}\p{N}_\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|./gsu;
-    const found = this.kind === "word" ? text.match(word) ?? [] : [...text];
+    const found = this.kind === "word" || this.kind === "bpe" ? text.match(word) ?? [] : [...text];
+    if (this.kind === "bpe") return found.flatMap(piece => this.subwords(piece));
     const strange = found.filter(token => !this.ids.has(token));
     if (strange.length) throw new Unknown(strange);
     return found.map(token => this.ids.get(token));
   }
   decoder() { // ids to text, one at a time: a byte may be part of a character only
     const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
-    if (this.kind === "byte") return id => utf8.decode(Uint8Array.of(id), { stream: true });
+    if (!this.tokens) return id => utf8.decode(this.pieces[id], { stream: true });
     return id => this.tokens[id];
   }
 }
@@ -157,7 +172,7 @@ class Vocabulary {
 function* write(network, vocabulary, { prompt, seed, temperature, top_p }) {
   const random = new Random(seed), decode = vocabulary.decoder();
   const banned = vocabulary.kind === "word" && vocabulary.size > 1 ? 1 : 0; // a word model never writes <unk>, its id 0
-  const line = vocabulary.kind === "byte" ? 10 : vocabulary.ids.get("\n");
+  const line = vocabulary.tokens === null ? 10 : vocabulary.ids.get("\n");
   let ids = vocabulary.encode(prompt);
   network.reset();
   if (!ids.length && line === undefined) { // no prompt and no new line to begin after: a token is drawn

@@ -13,11 +13,11 @@ const COUNTS = {
 
 /** From the name of a token to its piece of text; a byte model's character comes with its last byte. */
 export function spelling(kind) {
-  if (kind !== "byte") return (name) => name;
-  const decoder = new TextDecoder();
+  if (kind !== "byte" && kind !== "bpe") return (name) => name;
+  const decoder = new TextDecoder(), encoder = new TextEncoder();
   return (name) => {
-    const [, hex] = /^bytes:\\x([0-9a-f]{2})$/.exec(name) ?? [];
-    return decoder.decode(new Uint8Array([hex ? parseInt(hex, 16) : name.charCodeAt(0)]), { stream: true });
+    const bytes = name.startsWith("bytes:\\x") ? name.match(/[0-9a-f]{2}(?=\\|$)/g).map((hex) => parseInt(hex, 16)) : encoder.encode(name);
+    return decoder.decode(new Uint8Array(bytes), { stream: true });
   };
 }
 
@@ -29,7 +29,7 @@ export async function* written(run, { prompt, unit, ...how }, signal) {
     model: run.name, prompt, ...how, echo: true, logprobs: TOP, stream: true,
     ...(unit ?? {}), ...(kind === "word" ? { unknown: "replace" } : {}),
   };
-  let left = COUNTS[kind](prompt); // tokens of the prompt that are not told yet
+  let left = kind === "bpe" ? prompt.length : COUNTS[kind](prompt); // of the prompt: tokens, or characters of subwords
   for await (const { data } of stream("/v1/completions", { value, signal })) {
     if (data === "[DONE]") return;
     const told = JSON.parse(data);
@@ -37,8 +37,9 @@ export async function* written(run, { prompt, unit, ...how }, signal) {
     const found = told.choices[0]?.logprobs;
     if (!found) continue;
     yield found.tokens.map((name, i) => {
-      const given = left-- > 0;
-      return { name, piece: spell(name), given, logprob: found.token_logprobs[i], top: found.top_logprobs?.[i] ?? null, activation: found.activations?.[i] ?? null };
+      const given = left > 0, piece = spell(name);
+      left -= kind === "bpe" ? piece.length : 1;
+      return { name, piece, given, logprob: found.token_logprobs[i], top: found.top_logprobs?.[i] ?? null, activation: found.activations?.[i] ?? null };
     });
   }
 }
