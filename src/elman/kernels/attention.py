@@ -16,7 +16,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from elman.kernels import stepwise
 from elman.kernels.compile import FLOATS, kernel, part
 from elman.kernels.elementwise import activate, tanh, through
 from elman.kernels.product import (
@@ -29,9 +28,17 @@ from elman.kernels.product import (
     tall_rows,
     width_of,
 )
+from elman.kernels.recurrence import CompiledLayer
 from elman.kernels.reference import Layer, Workspace
 from elman.kernels.steps import exponentials, top_of
-from elman.kernels.stepwise import AttentionSteps, LayerSteps, Memory, Product, ReferenceAttention
+from elman.kernels.stepwise import (
+    AttentionSteps,
+    LayerSteps,
+    Memory,
+    Product,
+    ReferenceAttention,
+    ReferenceLayerSteps,
+)
 from elman.kernels.tile import lanes
 from elman.maths.arrays import Array
 from elman.maths.cells import Weights
@@ -375,5 +382,82 @@ def make_attention(H: int, K: int, M: int, F: int, dtype: np.dtype[Any]) -> Refe
     return CompiledAttention(H, K, M, F, dtype) if dtype in FLOATS else ReferenceAttention(H, K, M, F, dtype)
 
 
-def layer_steps(layer: Layer, S: int, s0: Array, **options: Any) -> LayerSteps:
-    return stepwise.layer_steps(layer, S, s0, **options)
+class CompiledLayerSteps:
+    """The cell's own kernels, called for one step at a time.
+
+    A row of the input product takes the place of a row of W_xh, and the number of a row that of a token id.
+    """
+
+    def __init__(
+        self,
+        layer: CompiledLayer,
+        S: int,
+        s0: Array,
+        lengths: Array | None,
+        h_mask: Array | None,
+        work: Workspace | None,
+    ) -> None:
+        self.layer, self.t, dtype, (P, B, H) = layer, 0, layer.dtype, s0.shape
+        work = Workspace(dtype) if work is None else work
+        name, A, in_place = f"steps{id(layer)}", layer.N + layer.apart, layer.kernels.in_place
+        self.s = work.array(f"{name}.s", S, P, 2, B, H)
+        self.a = self.s[:, 0, 1:] if in_place else work.array(f"{name}.a", S, 1, B, A)
+        self.d_a = work.array(f"{name}.d", S, 1, B, H) if in_place else self.a  # gradients replace what was kept
+        self.s[0, :, 0] = s0
+        self.d_s, self.d_bias = np.zeros((P, B, H), dtype), np.zeros((S, A), dtype)
+        self.scratch, self.edge = work.array("scratch", B * H), work.array("edge", B * panel_width(dtype.itemsize))
+        self.ids, self.biases, self.mask = np.arange(B), layer.biases(), layer.mask(h_mask)
+        self.runs = np.empty((S, 0), np.int64)  # 1 for rows that take a step
+        if lengths is not None:
+            self.runs = (np.arange(S)[:, np.newaxis] < lengths).astype(np.int64)
+
+    @property
+    def state(self) -> Array:
+        return np.asarray(self.s[self.t, :, 1])
+
+    def forward(self, t: int, a_x: Array) -> Array:
+        layer, self.t = self.layer, t
+        if t:
+            self.s[t, :, 0] = self.s[t - 1, :, 1]
+        layer.kernels.forward(
+            layer.option, self.ids, layer.nothing2, a_x, self.biases, self.s[t], self.a[t], layer.nothing,
+            layer.forward_weights, self.runs[t], False, self.mask, self.scratch, self.edge,
+        )  # fmt: skip
+        return np.asarray(self.s[t, 0, 1])
+
+    def backward(self, t: int, d_h: Array) -> Array:
+        layer = self.layer
+        d = self.d_a[t] if layer.kernels.in_place else d_h[np.newaxis]
+        d[0] = d_h
+        layer.kernels.backward(
+            layer.option, layer.N, d, self.d_a[t], self.d_s, self.s[t], layer.backward_weights, self.runs[t], False,
+            self.mask, self.scratch, self.edge, True, self.d_bias[t],
+        )  # fmt: skip
+        return np.asarray(self.d_a[t, 0, :, layer.apart :])
+
+    def finish(self, gradients: Mapping[str, Array]) -> Array:
+        layer, h, d_bias = self.layer, self.s[:, 0, 0], self.d_bias.sum(axis=0)
+        if self.mask.size:
+            h = h * self.mask.reshape(h.shape[1:])
+        # d_W_hh = Σ h[t].T @ d_a_h[t], over all steps
+        d_a = self.d_a.reshape(-1, self.d_a.shape[3])
+        layer.recurrent_product(h.reshape(len(d_a), -1).T, d_a[:, : layer.N], gradients["W_hh"])
+        gradients["b_h"][...] = d_bias[layer.apart :]
+        if layer.extra is not None:
+            gradients[layer.extra][...] = d_bias[: layer.apart]
+        return self.d_s
+
+
+def layer_steps(
+    layer: Layer,
+    S: int,
+    s0: Array,
+    *,
+    lengths: Array | None = None,
+    h_mask: Array | None = None,
+    work: Workspace | None = None,
+) -> LayerSteps:
+    """S steps of a packed layer, compiled where its cell is."""
+    if isinstance(layer, CompiledLayer):
+        return CompiledLayerSteps(layer, S, s0, lengths, h_mask, work)
+    return ReferenceLayerSteps(layer, s0, lengths, h_mask)

@@ -94,7 +94,7 @@ class CompiledLayer:
             dense, weights = np.ascontiguousarray(x, self.dtype).reshape(T * B, self.X), self.packed_inputs()
         self.kernels.forward(
             self.option, ids, dense, self.p["W_xh"], self.biases(), v.s, v.a, weights, self.forward_weights,
-            _lengths(lengths), reverse, self._mask(h_mask), v.scratch, v.edge,
+            _lengths(lengths), reverse, self.mask(h_mask), v.scratch, v.edge,
         )  # fmt: skip
         return CellTrace(v.s, () if self.kernels.in_place else (v.a,))
 
@@ -122,7 +122,7 @@ class CompiledLayer:
         v.d_s[...] = 0 if d_s_last is None else d_s_last
         d_bias = gradients["b_h"] if self.extra is None else v.d_bias
         self.kernels.backward(
-            self.option, N, d_h, a, v.d_s, s, self.backward_weights, _lengths(lengths), reverse, self._mask(h_mask),
+            self.option, N, d_h, a, v.d_s, s, self.backward_weights, _lengths(lengths), reverse, self.mask(h_mask),
             v.scratch, v.edge, initial, d_bias,
         )  # fmt: skip
         if self.extra is not None:
@@ -147,17 +147,17 @@ class CompiledLayer:
         if T == 0:
             out[...] = 0
         elif h_mask is not None:
-            before = (np.concatenate([h[2:], h[:1]]) if reverse else h[:-1]) * self._mask(h_mask).reshape(B, H)
-            self._by_gates(before.reshape(T * B, H).T, d_a_h, out)
+            before = (np.concatenate([h[2:], h[:1]]) if reverse else h[:-1]) * self.mask(h_mask).reshape(B, H)
+            self.recurrent_product(before.reshape(T * B, H).T, d_a_h, out)
         elif not reverse:
-            self._by_gates(h[:-1].reshape(T * B, H).T, d_a_h, out)
+            self.recurrent_product(h[:-1].reshape(T * B, H).T, d_a_h, out)
         else:  # the state before step t is h[t+2], and h[0] before the last
-            self._by_gates(h[2:].reshape(-1, H).T, d_a_h[: (T - 1) * B], out)
+            self.recurrent_product(h[2:].reshape(-1, H).T, d_a_h[: (T - 1) * B], out)
             first = np.empty_like(out)
-            self._by_gates(h[0].T, d_a_h[(T - 1) * B :], first)
+            self.recurrent_product(h[0].T, d_a_h[(T - 1) * B :], first)
             out += first
 
-    def _by_gates(self, h: Array, d_a_h: Array, out: Array) -> None:
+    def recurrent_product(self, h: Array, d_a_h: Array, out: Array) -> None:
         """out = h @ d_a_h, with the gates that come first in d_a_h at their place at the end."""
         if self.apart:
             np.matmul(h, d_a_h[:, : self.apart], out=out[:, self.N - self.apart :])
@@ -190,7 +190,7 @@ class CompiledLayer:
             self.input_packed = True
         return self.input_weights
 
-    def _mask(self, h_mask: Array | None) -> Array:
+    def mask(self, h_mask: Array | None) -> Array:
         return self.nothing if h_mask is None else np.ascontiguousarray(h_mask, self.dtype).reshape(-1)
 
 
