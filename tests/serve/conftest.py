@@ -15,8 +15,8 @@ SMALL = {"hidden": 16, "batch_size": 4, "window": 16, "warmup_steps": 0, "learni
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of runs: char, byte, word, and one that classifies."""
-    from elman.models import SequenceClassifier
+    """A folder of runs: char, byte, word, a GRU and an LSTM of two layers, a classifier and a tagger."""
+    from elman.models import SequenceClassifier, SequenceTagger
 
     folder = tmp_path_factory.mktemp("served")
     LanguageModel(**SMALL, steps=60).fit(TEXT, out=folder / "char")
@@ -24,7 +24,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     LanguageModel(tokens="word", **SMALL, steps=30).fit(TEXT).save(folder / "word")
     names = ["anna", "otto", "bob", "xyz", "zyx", "xxz"] * 5
     labels = ["name", "name", "name", "noise", "noise", "noise"] * 5
-    SequenceClassifier(hidden=8, epochs=3, random_state=0).fit(names, labels).save(folder / "names")
+    judged = {"validation_fraction": 0.2, "validate_every": 2}
+    SequenceClassifier(hidden=8, epochs=3, random_state=0, **judged).fit(names, labels, out=folder / "names")
+    for cell in ("gru", "lstm"):
+        LanguageModel(cell=cell, **SMALL, layers=2, steps=5).fit(TEXT).save(folder / cell)
+    tags = SequenceTagger(hidden=8, epochs=3, random_state=0)
+    tags.fit([["a", "cat", "sat"], ["the", "dog", "ran"]] * 8, [["D", "N", "V"]] * 16).save(folder / "tags")
     return folder
 
 

@@ -19,7 +19,7 @@ LONG = "document.documentElement.scrollWidth"
 @pytest.fixture(scope="module")
 def open_server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Without a key."""
-    paths = [runs / name for name in ("char", "byte", "word", "names")]
+    paths = [runs / name for name in ("char", "byte", "word", "names", "gru", "lstm", "tags")]
     with in_thread(*paths, runs=tmp_path_factory.mktemp("page")) as found:
         yield found
 
@@ -159,9 +159,35 @@ def test_a_classifier_predicts(visit, open_server):
     page.press("#predict-inputs", "Control+Enter")
     page.wait_for_selector(".prediction")
     result = open_server.post("/v1/elman/predict", model="names", inputs=["anna", "zzx"]).json()["outputs"]
-    assert page.locator(".prediction p b").all_inner_texts() == [row["output"] for row in result]
+    assert page.locator(".prediction > p b").all_inner_texts() == [row["output"] for row in result]
     page.click("nav >> text=Flow")
     until(page, "document.getElementById('empty').innerText.includes('names is a run for classify')")
+
+
+def test_the_tokens_that_decided_a_class_are_shaded(visit, open_server):
+    page = visit("#write/names")
+    page.fill("#predict-inputs", "anna")
+    page.click("#predict-go")
+    page.wait_for_selector(".decided .text span")
+    result = open_server.post("/v1/elman/look/attribution", model="names", input="anna").json()
+    assert page.locator(".decided .text span").all_inner_texts() == list("anna")
+    assert result["targets"][0] in page.inner_text(".deciding")
+    signs = "[...document.querySelectorAll('.decided .text span')].map(s => s.dataset.sign)"
+    assert page.evaluate(signs) == ["plus" if value >= 0 else "minus" for value in result["left_out"][0]]
+    page.check(".decided [value=gradient]", force=True)
+    assert "first-order estimate" in page.inner_text(".decided .hint")
+    assert page.evaluate(signs) == ["plus" if value >= 0 else "minus" for value in result["gradient"][0]]
+
+
+def test_the_tokens_that_decided_a_tag_are_shown_for_the_chosen_tag(visit):
+    page = visit("#write/tags")
+    page.fill("#predict-inputs", "the cat ran")
+    page.click("#predict-go")
+    page.wait_for_selector(".decided .text span")
+    assert page.locator(".tagged .token").count() == 3
+    assert "at “the”" in page.inner_text(".deciding")
+    page.click(".tagged .token:nth-child(3)")
+    assert "at “ran”" in page.inner_text(".deciding")
 
 
 # -- learn -------------------------------------------------------------------------------------------------------------
@@ -170,8 +196,11 @@ def test_a_classifier_predicts(visit, open_server):
 def test_labels_depend_on_the_task(visit):
     page = visit("#learn/names")
     until(page, "document.getElementById('loss-unit').textContent .startsWith('nats ')")
+    page.wait_for_selector("#accuracy-figure.drawn")
+    assert "accuracy at this step" in page.inner_text("#tiles")
     page = visit("#learn/char")
     page.wait_for_selector(".tile")
+    assert page.is_hidden("#accuracy-card")
     assert "epochs" in page.inner_text("#tiles")
     assert "loss, nats a token" in page.inner_text("#tiles")
 
@@ -219,7 +248,8 @@ def test_a_training_is_started_followed_and_stopped_on_the_page(visit, open_serv
     assert page.url.endswith("#learn/mine")
     assert page.inner_text("#sample-text")
     page.click("#stop-training")
-    until(page, "document.getElementById('run-head').textContent.includes('stopped')")
+    page.wait_for_selector("#stop-training", state="detached")  # the service has answered
+    assert "stopped" in page.inner_text("#run-head").lower()
     assert open_server.http.get("/v1/elman/trainings").json()["data"][-1]["state"] == "stopped"
     page.click("nav >> text=Write")
     page.wait_for_selector("#text span")  # the run writes
@@ -255,6 +285,24 @@ def test_flow_draws_the_analysis_and_follows_the_text(visit, open_server):
     until(page, "b => JSON.stringify(document.getElementById('map-figure').data[0].z) !== b", before)
 
 
+def test_flow_shows_the_gates_of_a_gated_cell(visit, open_server):
+    page = visit("#flow/lstm")
+    page.wait_for_selector("#gates-figure.drawn", timeout=20_000)
+    assert page.locator("#gate-choice label").all_inner_texts() == ["i", "f", "g", "o"]
+    text = page.input_value("#flow-text")
+    result = open_server.post("/v1/elman/look/spectra", model="lstm", text=text).json()["layers"][0]
+    drawn_units = "document.getElementById('gates-figure').data[0].z"
+    assert page.evaluate(drawn_units) == result["gates"]["f"]["units"]
+    page.check("#gate-choice [value=i]", force=True)
+    until(
+        page,
+        f"z => JSON.stringify({drawn_units}) === z",
+        json.dumps(result["gates"]["i"]["units"], separators=(",", ":")),
+    )
+    page.select_option("#run", "char")
+    page.wait_for_selector("#gates-card", state="hidden")
+
+
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
@@ -285,9 +333,22 @@ def test_the_equations_of_a_word_are_stepped_through_by_keys(visit, open_server)
     until(page, "document.getElementById('steps-said').textContent.startsWith('Type two letters')")
 
 
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_every_cell_is_stepped_through(visit, open_server, cell):
+    page = visit("#steps")
+    page.wait_for_selector(".formula")
+    page.select_option("#step-network", f"@{cell}")
+    result = open_server.post("/v1/elman/steps", input="hell", target="ello", cell=cell).json()["steps"]
+    until(page, f"document.getElementById('step-count').textContent === '1 / {len(result)}'")
+    for i in range(len(result)):
+        assert page.inner_text(".formula") == result[i]["here"]
+        page.click("#next", force=True)
+    assert page.locator("[data-key^='c:'].known").count() == (5 if cell == "lstm" else 0)
+
+
 def test_steps_of_a_run_and_of_words(visit):
     page = visit("#steps")
-    for run, word, tokens in (("char", "The", 2), ("word", "The cat sat", 2), ("byte", "abc", 2)):
+    for run, word, tokens in (("char", "The", 2), ("lstm", "The", 2), ("word", "The cat sat", 2), ("byte", "abc", 2)):
         page.select_option("#step-network", run)
         page.fill("#word", word)
         until(page, f"document.getElementById('steps-said').textContent.includes({word[:2]!r})")

@@ -7,13 +7,16 @@ import math
 import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from serve_tools import TEXT, Server
+from serve_tools import TEXT, Client, Server
 
+from elman.look.units import read_text
+from elman.models import LanguageModel
 from elman.serve import metrics_stream as events_module
 from elman.serve.metrics_stream import MetricsFollower, is_training
 from elman.training.run import Run
@@ -242,6 +245,50 @@ def test_analyses_and_predictions_refuse_invalid_requests(server, path, body):
     answer = server.post(f"/v1/elman/{path}", **body)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["message"]
+
+
+def test_attributions_equal_elman_look(server, runs):
+    from elman.look import attribution
+    from elman.models import load_model
+
+    result = server.post("/v1/elman/look/attribution", model="names", input="anna").json()
+    wanted = attribution(load_model(runs / "names"), "anna")
+    assert (result["tokens"], result["targets"]) == (list("anna"), list(wanted.targets))
+    np.testing.assert_allclose(result["left_out"], wanted.left_out, rtol=1e-4)
+    np.testing.assert_allclose(result["gradient"], wanted.gradient, rtol=1e-4)
+    assert server.post("/v1/elman/look/attribution", model="char", input="anna").status_code == 400
+    answer = server.post("/v1/elman/look/attribution", model="names", input="a" * 40_000)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input")
+
+
+def test_gated_cells_are_served_beside_vanilla_ones(runs):
+    from elman.serve.app import new_service
+    from elman.serve.guard import AccessPolicy
+    from elman.serve.server import listen, serving
+
+    paths = [runs / name for name in ("char", "gru", "lstm")]
+    with serving(new_service(paths, AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)) as url:
+        client = Client(url)
+        with ThreadPoolExecutor(9) as pool:
+            names = ["char", "gru", "lstm"] * 3
+            bodies = [{"model": name, "prompt": "The", "seed": i, "max_tokens": 50} for i, name in enumerate(names)]
+            texts = list(pool.map(lambda body: client.complete(temperature=0.8, **body), bodies))
+        for body, text in zip(bodies, texts, strict=True):
+            model = LanguageModel.load(runs / body["model"])
+            assert "The" + text == model.sample(50, prompt="The", seed=body["seed"], temperature=0.8)
+        read = client.post("/v1/elman/look/read", model="lstm", text="The cat", unit=3, layer=1, state="c").json()
+        wanted = read_text(LanguageModel.load(runs / "lstm"), "The cat").s[1, 1, :, 3]
+        np.testing.assert_allclose(read["activation"], wanted, rtol=1e-4)
+        scored = client.post("/v1/completions", model="lstm", prompt="The cat", max_tokens=0, echo=True, logprobs=0,
+                           unit=3, layer=1, state="c").json()  # fmt: skip
+        np.testing.assert_allclose(scored["choices"][0]["logprobs"]["activations"], wanted, rtol=1e-4)
+        refused = client.post("/v1/elman/look/read", model="gru", text="The cat", unit=3, state="c")
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "state")
+        gates = client.post("/v1/elman/look/spectra", model="gru", text="The cat").json()["layers"][1]["gates"]
+        assert list(gates) == ["r", "z", "n"]
+        paths = client.post("/v1/elman/look/flow", model="lstm", text="The cat").json()["layers"][0]["paths"]
+        assert list(paths) == ["carry", "recurrent"]
+        client.http.close()
 
 
 def test_predictions_are_those_of_the_model(server, runs):

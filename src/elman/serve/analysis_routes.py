@@ -9,6 +9,7 @@ import numpy as np
 from starlette.responses import Response
 
 from elman.errors import DataError, VocabularyError
+from elman.look.attributions import attribution
 from elman.look.flow import GradientFlow, flow_of, memory_horizon
 from elman.look.flow_verdict import verdicts
 from elman.look.spectra import Spectrum, jacobian_spectra, layer_saturation, lyapunov_exponents, recurrent_spectra
@@ -18,15 +19,24 @@ from elman.look.units import rank_units, read_text
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
 from elman.serve.completion_request import check_unit
-from elman.serve.errors import invalid, unknown_token
+from elman.serve.errors import ApiError, invalid, unknown_token
 from elman.serve.json_response import JsonResponse, to_jsonable
 from elman.serve.limits import Limits
 from elman.serve.registry import Registry
-from elman.serve.schemas import STATES, FlowRequest, ReadRequest, StepsRequest, TextRequest, UnitsRequest
+from elman.serve.schemas import (
+    STATES,
+    AttributionRequest,
+    FlowRequest,
+    ReadRequest,
+    StepsRequest,
+    TextRequest,
+    UnitsRequest,
+)
 from elman.serve.worker import Worker
 
 EXPONENTS, JACOBIANS = 32, 6
 GATE_UNITS = 64  # units of a gate in a figure
+MAX_MULTIPLICATIONS = 1 << 35  # of an attribution, which reads a sequence once for each of its steps: some seconds
 
 
 class AnalysisRoutes:
@@ -53,6 +63,22 @@ class AnalysisRoutes:
         model = await self._model(body)
         check_unit(model.network_.stack, body.layer, STATES.index(body.state), body.unit or 0)
         return await self._respond("text", lambda: _read(model, body))
+
+    async def attribution(self, body: AttributionRequest) -> Response:
+        """Which tokens of a sequence decide what a classifier, regressor or tagger predicts."""
+        served = self.registry.get(body.model)
+        if served.task not in ("classify", "regress", "tag"):
+            message = f"{served.name!r} is a run for {served.task}: expected a classifier, regressor or tagger"
+            raise ApiError(400, message, code="wrong_task", param="model")
+        model = (await self.registry.model(body.model)).model
+        steps, stack = len(body.input) if isinstance(body.input, str | list) else 1, model.fitted_.network.stack
+        size = stack.layers * len(stack.directions) * stack.cell.gates * stack.hidden**2
+        if steps**2 * size > MAX_MULTIPLICATIONS:
+            raise invalid("input", f"at most {int((MAX_MULTIPLICATIONS / size) ** 0.5)} steps for this model")
+        try:
+            return await self._respond("input", lambda: _attribution(model, body.input))
+        except (ValueError, TypeError) as error:  # Elman's own errors are ValueErrors too
+            raise ApiError(400, f"input: {error}", code="invalid_value", param="input") from None
 
     async def steps(self, body: StepsRequest) -> Response:
         """Every equation of a short text with its numbers; without a model those of a small random network."""
@@ -163,6 +189,18 @@ def _read(model: LanguageModel, request: ReadRequest) -> dict[str, Any]:
         "alternatives": reading.alternatives,
         "probabilities": _rounded(reading.probabilities),
         "activation": None if request.unit is None else _rounded(states[:, request.unit]),
+    }
+
+
+def _attribution(model: Any, sequence: Any) -> dict[str, Any]:
+    found = attribution(model, sequence)
+    return {
+        "tokens": found.tokens,
+        "targets": found.targets,
+        "score": _rounded(found.score),
+        "gradient": _rounded(found.gradient),  # (S, T), of each prediction by each token
+        "left_out": _rounded(found.left_out),
+        "agreement": found.agreement,
     }
 
 

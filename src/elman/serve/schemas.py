@@ -326,6 +326,11 @@ class ReadRequest(TextRequest):
     unit: Index | None = Field(None, description="Return the activations of this unit.")
 
 
+class AttributionRequest(_Request):
+    model: ModelName | None = Field(None, description="The name of a run; the first one by default.")
+    input: Sequence = Field(description="One sequence, as in the inputs of predict.")
+
+
 class StepsRequest(_Request):
     model: ModelName | None = Field(None, description="null: a small network with random weights.")
     cell: Nullable[Literal["rnn", "gru", "lstm"]] = Field("rnn", description="Of the small network.")
@@ -366,6 +371,15 @@ class Reading(_Response):
     alternatives: list[list[str]]
     probabilities: list[list[float | None]]
     activation: list[float | None] | None
+
+
+class Attribution(_Response):
+    tokens: list[str]
+    targets: list[Any] = Field(description="The predicted class, or a tag for each token.")
+    score: list[float | None] = Field(description="Log-odds of each target; the value of a regressor.")
+    gradient: list[list[float | None]] = Field(description="Gradient times input, of each target by each token.")
+    left_out: list[list[float | None]] = Field(description="What each score loses without each token.")
+    agreement: float | None = Field(description="Rank correlation of the two.")
 
 
 class Steps(_Response):

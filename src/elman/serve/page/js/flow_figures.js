@@ -91,7 +91,6 @@ export function drawEigen({ recurrent, jacobians }) {
     layout: {
       showlegend: true, xaxis: { scaleanchor: "y", constrain: "domain", zeroline: true }, yaxis: { constrain: "domain" },
       shapes: [{ type: "circle", x0: -1, y0: -1, x1: 1, y1: 1, layer: "above", line: { color: c.ink, width: 1.5, dash: "dot" } }],
-      annotations: [{ x: 0.71, y: -0.71, text: "|λ| = 1", showarrow: false, xanchor: "left", yanchor: "top", font: { size: 11, color: c.ink } }],
     },
   }));
 }

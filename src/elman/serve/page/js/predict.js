@@ -1,20 +1,22 @@
-// Predict: what a run to classify, tag, regress, generate or translate says of what is typed.
+// Predict: the outputs of a run for classify, tag, regress, generate or translate, and which tokens decided them.
 
 import { post } from "./api.js";
+import { attributionView } from "./attribution.js";
 import { at, make, number, percent } from "./dom.js";
 
 const SHOWN = 5; // classes
+const EXPLAINED = 8; // inputs whose deciding tokens are shown
 let run = null;
 
 const WORDS = {
-  classify: ["Classify", "one text in each line", "What it is"],
-  regress: ["Estimate", "one in each line", "What it is worth"],
-  tag: ["Tag", "one sequence in each line, spaces between its tokens", "A tag for each token"],
-  generate: ["Generate", "one in each line", "What it makes of it"],
-  translate: ["Translate", "one in each line", "What it becomes"],
+  classify: ["Classify", "one text per line", "Classify"],
+  regress: ["Estimate", "one sequence per line", "Estimate a number"],
+  tag: ["Tag", "one sequence per line, tokens separated by spaces", "Tag each token"],
+  generate: ["Generate", "one per line", "Generate a sequence"],
+  translate: ["Translate", "one per line", "Translate"],
 };
 
-/** What was typed, in the form that the run was trained on. */
+/** The lines, in the form that the run was trained on. */
 function inputsOf(typed) {
   const { kind } = run.inputs;
   const lines = typed.split("\n").map((line) => line.trim()).filter(Boolean);
@@ -24,7 +26,7 @@ function inputsOf(typed) {
     try {
       return lines.map((line) => JSON.parse(line));
     } catch {
-      throw new Error("Numbers are written as [1, 2.5, 3], or [[1, 2], [3, 4]] for several at each step.");
+      throw new Error("Write numbers as [1, 2.5, 3], or [[1, 2], [3, 4]] for several at each step.");
     }
   }
   return lines;
@@ -39,7 +41,7 @@ function form() {
   const width = make("output", { for: "predict-beam" }, "4");
   beam.addEventListener("input", () => { width.textContent = beam.value; });
   const search = make("div", { class: "slider", hidden: run.task === "generate" }, make("label", { for: "predict-beam" }, "Beam"), width, beam,
-    make("p", { class: "hint" }, "candidates that the search for the likeliest keeps"));
+    make("p", { class: "hint" }, "candidates that the beam search keeps"));
   const draw = make("input", { type: "checkbox", id: "predict-draw", checked: run.task === "generate", onchange: () => { search.hidden = draw.checked; } });
   const chips = (labels ?? []).slice(0, 40).map((label) => make("button", { type: "button", class: "chip", onclick: () => { typed.value = String(label); ask(); } }, String(label)));
 
@@ -50,7 +52,7 @@ function form() {
       const inputs = inputsOf(typed.value);
       const options = !writes ? {} : draw.checked ? { temperature: 0.7, seed: Math.floor(Math.random() * 1e9) } : { beam: Number(beam.value) };
       const { outputs } = await post("/v1/elman/predict", { model: run.name, inputs, ...options });
-      out.replaceChildren(...outputs.map((found, i) => answer(inputs[i], found)));
+      out.replaceChildren(...outputs.map((found, i) => answer(inputs[i], found, i < EXPLAINED)));
     } catch (error) {
       said.textContent = error.message.replace(/^inputs: /, "");
       said.classList.add("wrong");
@@ -61,24 +63,26 @@ function form() {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); }
   });
   return make("div", { class: "card" }, make("h2", {}, WORDS[run.task][2]),
-    make("label", { class: "field", for: "predict-inputs" }, labels ? "A label, such as those below" : `Input, ${kind === "numbers" ? "one sequence of numbers in each line" : how}`),
+    make("label", { class: "field", for: "predict-inputs" }, labels ? "A label, such as those below" : `Input, ${kind === "numbers" ? "one sequence of numbers per line" : how}`),
     typed, chips.length ? make("p", { class: "chips" }, chips) : null,
-    run.task === "generate" ? make("label", { class: "check" }, draw, " Draw at random, another each time") : null, writes ? search : null,
+    run.task === "generate" ? make("label", { class: "check" }, draw, " Sample a different one each time") : null, writes ? search : null,
     make("div", { class: "bar" }, make("button", { type: "button", class: "main", id: "predict-go", onclick: ask }, verb, " ", make("kbd", {}, "Ctrl ↵")), said), out);
 }
 
 function placeholder(kind) {
   if (kind === "numbers" || kind === "vector") return "[0.1, 0.5, 0.9]";
-  return { classify: "Type a few, one in each line", tag: "The cat sat on the mat ." }[run.task] ?? "";
+  return { classify: "Type some texts, one per line", tag: "The cat sat on the mat ." }[run.task] ?? "";
 }
 
 const shown = (value) => (Array.isArray(value) ? value.map((v) => (typeof v === "number" ? number(v) : v)).join(" ") : typeof value === "number" ? number(value) : String(value));
 
-function answer(input, { output, probabilities }) {
+function answer(input, { output, probabilities }, explain) {
+  const why = explain && ["classify", "regress", "tag"].includes(run.task) ? attributionView(run, input) : null;
   if (run.task === "tag") {
     const tokens = Array.isArray(input) ? input : [...input];
-    return make("div", { class: "tagged" }, tokens.map((token, i) =>
-      make("span", { class: "token", "data-tip": tipOf(probabilities?.[i]) }, make("b", {}, String(token)), make("i", {}, String(output[i])))));
+    return make("div", { class: "prediction" }, make("div", { class: "tagged" }, tokens.map((token, i) =>
+      make("button", { type: "button", class: "token", "data-tip": tipOf(probabilities?.[i]), onclick: () => why?.choose(i) }, make("b", {}, String(token)), make("i", {}, String(output[i]))))),
+      make("p", { class: "hint" }, "Choose a tag to see which tokens decided it."), why);
   }
   const best = Object.entries(probabilities ?? {}).sort((a, b) => b[1] - a[1]).slice(0, SHOWN);
   return make("div", { class: "prediction" }, make("p", {}, make("span", {}, shown(input)), " → ", make("b", {}, shown(output))),
@@ -86,7 +90,7 @@ function answer(input, { output, probabilities }) {
       const bar = make("i", { "aria-hidden": "true" });
       bar.style.setProperty("--share", share.toFixed(4));
       return make("li", {}, make("span", {}, name), bar, make("span", {}, percent(share)));
-    })) : null);
+    })) : null, why);
 }
 
 const tipOf = (shares) => Object.entries(shares ?? {}).sort((a, b) => b[1] - a[1]).slice(0, 3).map(([name, share]) => `${name} ${percent(share)}`).join("\n");

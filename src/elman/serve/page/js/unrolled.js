@@ -78,7 +78,7 @@ export class Unrolled {
     group.append(draw("rect", { class: "box", x: x - BOX / 2, y, width: BOX, height, rx: 10 }));
     const cells = Array.from({ length: count }, (_, i) => draw("rect", { class: "cell", rx: 4, width: w - 3, height: h - 3,
       x: x - BOX / 2 + 6.5 + (i % per) * w, y: y + 6.5 + Math.floor(i / per) * h }));
-    const caption = draw("text", { class: "caption", x: x + BOX / 2 - 2, y: y + height + 15, "text-anchor": "end" });
+    const caption = draw("text", { class: "caption", x: x + 9, y: y + height + 15 });
     group.append(...cells, caption);
     Object.assign(this.nodes.get(key), { cells, caption });
   }

@@ -1,0 +1,39 @@
+// Which tokens decided a prediction: the contributions of all tokens, by leaving each out and by gradient times input.
+
+import { post } from "./api.js";
+import { make, number, visible } from "./dom.js";
+
+const METHODS = { left_out: "Leave one out", gradient: "Gradient × input" };
+const HINTS = {
+  left_out: (score) => `The shade is what ${score} without the token.`,
+  gradient: (score) => `The shade is a first-order estimate of what ${score} without the token.`,
+};
+let method = "left_out", serial = 0;
+
+/** An element that shows the contributions to the prediction for one input; `tag` chooses one tag of a tagger. */
+export function attributionView(run, input) {
+  const said = make("p", { class: "readout" }, "Computing which tokens decided …");
+  const place = make("div", { class: "decided" }, said), group = `method-${serial += 1}`;
+  let found = null, tag = 0;
+
+  function draw() {
+    const row = found[method][tag], most = Math.max(...row.map(Math.abs), 1e-12);
+    const tokens = found.tokens.map((token, i) => {
+      const span = make("span", { "data-sign": row[i] >= 0 ? "plus" : "minus", "data-tip": `${visible(token)}: ${row[i] >= 0 ? "+" : ""}${number(row[i], 2)}`, class: /^\n+$/.test(token) ? "line" : "" }, token);
+      span.style.setProperty("--s", (Math.abs(row[i]) / most).toFixed(3));
+      if (found.targets.length > 1 && i === tag) span.classList.add("now");
+      return span;
+    });
+    const gaps = found.tokens.some((token) => /^\s|\s$/.test(token)) || found.tokens.every((token) => [...token].length === 1) ? "" : " ";
+    const choice = make("span", { class: "segments", role: "radiogroup", "aria-label": "Method" }, Object.entries(METHODS).map(([name, label]) =>
+      make("label", {}, make("input", { type: "radio", name: group, value: name, checked: name === method, onchange: () => { method = name; draw(); } }), make("span", {}, label))));
+    place.replaceChildren(
+      make("p", { class: "deciding" }, "What decided ", make("b", {}, found.targets.length > 1 ? `${found.targets[tag]} at “${visible(found.tokens[tag])}”` : String(found.targets[0])), " ", choice),
+      make("p", { class: "text mono" }, tokens.flatMap((span, i) => (i && gaps ? [gaps, span] : [span]))),
+      make("p", { class: "hint" }, "Blue tokens support the prediction, orange ones oppose it. ", HINTS[method](run.task === "regress" ? "the predicted value loses" : "the log-odds of the prediction lose"), " ",
+        found.agreement === null ? "" : `The two methods agree to ${number(found.agreement, 2)} (rank correlation).`));
+  }
+
+  post("/v1/elman/look/attribution", { model: run.name, input }).then((answer) => { found = answer; draw(); }, (error) => { said.textContent = error.message; });
+  return Object.assign(place, { choose: (i) => { tag = i; if (found) draw(); } });
+}
