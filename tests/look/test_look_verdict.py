@@ -144,7 +144,7 @@ def test_the_verdict_on_a_gated_cell_is_in_terms_of_its_gates(cell, gates, path)
     assert v.carry == pytest.approx(0.5)
     assert v.recurrent < 0.2
     assert f"Main cause: {gates}; {path} shrinks the gradient by 0.50 per step." in v.words
-    assert f"The path through h and W_hh multiplies it by {v.recurrent:.2f} per step." in v.words
+    assert f"The path through h and W_hh adds {v.recurrent:.2f} per step." in v.words
     v = judged(*gated(cell, 9.0))
     assert (v.kind, v.cause) == ("healthy", None)
     assert v.carry == pytest.approx(1 / (1 + math.exp(-9)))

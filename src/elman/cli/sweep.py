@@ -206,7 +206,7 @@ def table(finished: list[Any], most: int = 20) -> Any:
 
 
 def write_report(sweep: Trials, out: Path) -> Path:
-    from elman.look.sweeps import sweep_html
+    from elman.look.sweep_report import sweep_html
     from elman.training.storage import write_file
 
     with console.rich.status("drawing figures"):

@@ -29,7 +29,7 @@ from elman.models import LanguageModel
 
 EXPONENTS = 64  # of each layer, the largest ones
 READ_TOKENS = 100_000  # of a text, in which units are ranked …
-READ_STATES = 25_600_000  # … fewer, where a network has so many units that there are more states than this
+READ_STATES = 25_600_000  # … or fewer, if that would be more states than this
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -184,7 +184,7 @@ def _rate(norms: Array, followed: int) -> float:
 
 
 def _step(flow: GradientFlow, layer: int, cause: Cause, followed: int, kind: Kind) -> int | None:
-    """The state s[k] at which the factor is smallest, or largest, for the losses up to so many steps away."""
+    """The state s[k] at which the factor is smallest, or largest, for the losses up to `followed` steps away."""
     if flow.paths:
         before = flow.paths[cause][layer]
         after = np.concatenate([np.full((flow.steps, 1), np.nan), before[:, :-1]], axis=1)
@@ -234,7 +234,7 @@ def _both(v: Verdict, flow: GradientFlow) -> str:
         slope = f"the slope of the activation, {slope_name(flow.activation)},"
         return f"{slope} multiplies it by {v.activation:.2f} per step, W_hh by {v.recurrent:.2f}"
     path = CARRIES[flow.cell.name][1]
-    return f"{path} multiplies it by {v.carry:.2f} per step, the path through h and W_hh by {v.recurrent:.2f}"
+    return f"{path} multiplies it by {v.carry:.2f} per step; the path through h and W_hh adds {v.recurrent:.2f}"
 
 
 def _main_cause(v: Verdict, flow: GradientFlow) -> str:
@@ -255,8 +255,8 @@ def _other(v: Verdict, flow: GradientFlow) -> str:
     """What the factor or path that is not the main cause does."""
     if v.carry is not None:
         if v.cause == "recurrent":
-            return _capital(f"{CARRIES[flow.cell.name][1]} multiplies it by {v.carry:.2f} per step")
-        return f"The path through h and W_hh multiplies it by {v.recurrent:.2f} per step"
+            return _capital(f"{CARRIES[flow.cell.name][1]} adds {v.carry:.2f} per step")
+        return f"The path through h and W_hh adds {v.recurrent:.2f} per step"
     slope = f"The slope of the activation, {slope_name(flow.activation)},"
     name, factor = ("W_hh", v.recurrent) if v.cause == "activation" else (slope, v.activation)
     if abs(factor - 1) < STEADY:

@@ -1,4 +1,4 @@
-"""Watch lines of the source while they run: what a line computed, and where it stands."""
+"""Record what marked lines of the source compute while they run, and where they are."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Page:
         return card(head + (f'<div class="scroll">{place}</div>' if wide else place))
 
     def data(self, value: Any) -> str:
-        """Keep data for the script; the name under which it finds it."""
+        """Keep data for the script; returns the name under which the script finds it."""
         name = f"data-{len(self._data)}"
         self._data[name] = _json(value)
         return name
@@ -74,7 +74,7 @@ def card(html: str, kind: str = "") -> str:
 
 
 def tiles(figures: Mapping[str, str]) -> str:
-    """Small boxes with a figure each, over what it is."""
+    """Small boxes, each with a number and what it is."""
     boxes = (
         f'<div class="tile"><b>{escape(value)}</b><span>{escape(what)}</span></div>' for what, value in figures.items()
     )
@@ -91,7 +91,7 @@ def layer_name(number: int) -> str:
 
 
 def formula(text: str) -> str:
-    """Plain text in the notation of the code: every font has its characters."""
+    """A formula as plain text in the notation of the code."""
     return f'<code class="formula">{escape(text)}</code>'
 
 
@@ -105,7 +105,7 @@ def _of_template(found: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON that can stand in a page: no text in it can end the script that holds it, no number is beyond JSON."""
+    """JSON inside a page: no text in it can end the script that holds it, and numbers are finite or null."""
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -114,7 +114,7 @@ def _json(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The same with null for what is not finite: JSON has no such number."""
+    """The same with null for numbers that are not finite, which JSON does not know."""
     if isinstance(value, dict):
         return {name: _finite(entry) for name, entry in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The mark by which a page of ours is known: only such a file is replaced."""
+"""The marker of pages that Elman wrote: no other file is ever overwritten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ GENERATOR = '<meta name="generator" content="elman">'
 
 
 def is_page(path: Path) -> bool:
-    """Whether a file is a page of ours, which may be replaced."""
+    """Whether Elman wrote this file, so that it may be overwritten."""
     try:
         with open_regular(path) as file:
             return GENERATOR.encode() in file.read(500)

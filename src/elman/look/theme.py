@@ -1,4 +1,4 @@
-"""Plotly (extra: look), and how our figures look: one template for light pages, one for dark ones.
+"""Plotly (extra: look), and the style of all figures: one template for light pages, one for dark ones.
 
 Figures name no colors of their own but take those of the template, so that a page can change the template and nothing
 else when its reader wants it dark.
@@ -20,7 +20,7 @@ except ImportError:
 __all__ = ["COLORS", "FONT", "QUIET", "figure", "go", "level", "template", "visible"]
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
-QUIET = "rgba(128, 134, 150, 0.75)"  # of lines that only guide the eye, on light and on dark
+QUIET = "rgba(128, 134, 150, 0.75)"  # of guide lines, on light and on dark
 
 #            paper      ink        grid                        traces                        from nothing to much
 COLORS = {
@@ -78,7 +78,7 @@ def template(name: str) -> Any:
 def figure(
     traces: list[Any], *, x: str, y: str, height: int = 360, levels: Sequence[dict[str, Any]] = (), **layout: Any
 ) -> Any:
-    """A figure with titled axes, light until a page says otherwise. Options of plotly's axes come as x_…, y_…."""
+    """A figure with titled axes and the light template. Options of Plotly's axes are named x_… and y_…."""
     axes: dict[str, dict[str, Any]] = {"x": {"title": {"text": x}}, "y": {"title": {"text": y}}}
     for name in [name for name in layout if name[:2] in ("x_", "y_")]:
         axes[name[0]][name[2:]] = layout.pop(name)
@@ -100,5 +100,5 @@ def level(y: float, text: str = "", *, log: bool = False) -> dict[str, Any]:
 
 
 def visible(token: str) -> str:
-    """A token that can be seen: marks for what is white, in characters that every font has."""
+    """A token with visible marks for white space, in characters that every font has."""
     return token.replace(" ", "·").replace("\n", "¶").replace("\t", "→").replace("\r", "«") or "∅"

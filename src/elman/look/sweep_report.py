@@ -1,4 +1,4 @@
-"""The report of a sweep: one HTML file with the history, what mattered, and every trial."""
+"""The report of a sweep: one HTML file with its history, the importance of each option, and every trial."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from elman.errors import MissingExtraError
 from elman.look.page import Page, card, tiles
 from elman.models.sweep_study import loss_of
 
-BLUE = "#4a7be0"  # on light and on dark
-OURS = {  # for Optuna's words
+BLUE = "#4a7be0"  # visible on light and on dark
+NAMES = {  # ours, for those of Optuna
     "Best Value": "best so far",
     "Hyperparameter": "",
     "Hyperparameter Importance": "share",
-    "Intermediate Value": "nats a token",
+    "Intermediate Value": "nats per token",
     "Step": "validation",
     "Trial": "trial",
 }
-CUT = {"pruned": "cut short", "diverged": "diverged", "impossible": "not possible"}
+CUT = {"pruned": "pruned", "diverged": "diverged", "impossible": "not possible"}
 
 
 def sweep_html(name: str, study: Any, finished: Sequence[Any]) -> str:
-    """The whole page; `finished` are trials, the best first."""
+    """The page of a sweep; `finished` are its trials, the best first."""
     page = Page(f"{name}: a sweep")
     done = [trial for trial in finished if trial.user_attrs.get("why") == "done"]
     page.add(
         f'<header><div><p class="eyebrow">A sweep</p><h1>{escape(name)}</h1></div>'
         '<button class="theme" type="button">Dark</button></header>'
     )
-    figures = {"trials": str(len(finished)), "of them trained to their end": str(len(done))}
+    figures = {"trials": str(len(finished)), "trained to the end": str(len(done))}
     if done:
-        figures = {"nats a token: the best validation loss": f"{loss_of(done[0]):.4f}", **figures}
+        figures = {"nats per token: the best validation loss": f"{loss_of(done[0]):.4f}", **figures}
     page.add(tiles(figures))
     for title, note, draw in _figures():
         figure = _drawn(draw, study) if len(done) > 1 else None
@@ -51,19 +51,19 @@ def _figures() -> list[tuple[str, str, Callable[..., Any]]]:
     except ImportError:
         raise MissingExtraError("Sweeps need Optuna", do="Install it: pip install 'elman[sweep]'") from None
     draw: Any = visualization
-    named = {"target_name": "nats a token"}
+    named = {"target_name": "nats per token"}
     history, together = draw.plot_optimization_history, draw.plot_parallel_coordinate
     return [
         ("History", "Each point is a trial; the line is the best so far.", partial(history, **named)),
-        ("What mattered", "The share of the differences in loss that a choice explains.", draw.plot_param_importances),
-        ("Choices together", "A line is a trial; the darker, the better.", partial(together, **named)),
-        ("Choices one by one", "Validation loss against each choice.", partial(_slices, draw.plot_slice)),
-        ("Cut short or not", "Validation loss of each trial over its budget.", draw.plot_intermediate_values),
+        ("Importance", "The share of the differences in loss that each option explains.", draw.plot_param_importances),
+        ("Options together", "A line is a trial; the darker, the better.", partial(together, **named)),
+        ("Options one by one", "Validation loss against each option.", partial(_slices, draw.plot_slice)),
+        ("Pruning", "Validation loss of each trial over its budget.", draw.plot_intermediate_values),
     ]
 
 
 def _drawn(draw: Callable[..., Any], study: Any) -> Any | None:
-    """None where there is too little to draw: losses that are all alike, say, have no cause."""
+    """None where there is too little to draw: equal losses, for example, have no explanation."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # experimental features, mostly
@@ -72,27 +72,29 @@ def _drawn(draw: Callable[..., Any], study: Any) -> Any | None:
         return None
     figure.update_layout(title=None, template=None, width=None, height=figure.layout.height or 420)
     for axis in (*figure.select_xaxes(), *figure.select_yaxes()):
-        axis.title.text = OURS.get(axis.title.text, axis.title.text)
+        axis.title.text = NAMES.get(axis.title.text, axis.title.text)
     for trace in figure.data:
-        trace.name = OURS.get(trace.name, trace.name)
+        trace.name = NAMES.get(trace.name, trace.name)
         if str(trace.line.color if trace.type == "scatter" else "").startswith("rgb("):
             trace.line = {"color": _darker(trace.line.color), "width": 2}
     return figure
 
 
 def _darker(color: str) -> str:
-    """The worst trial must not be white on white."""
+    """Darker, so that the worst trial is not white on white."""
     return f"rgb({', '.join(f'{0.75 * float(part):.0f}' for part in color[4:-1].split(','))})"
 
 
 def _slices(draw: Callable[..., Any], study: Any) -> Any:
     """Optuna colors the dots by the order of the trials, which the history shows."""
-    return draw(study, target_name="nats a token").update_traces(marker={"color": BLUE, "showscale": False})
+    return draw(study, target_name="nats per token").update_traces(marker={"color": BLUE, "showscale": False})
 
 
 def _table(finished: Sequence[Any]) -> str:
     names = list(dict.fromkeys(name for trial in finished for name in trial.params))
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("trial", "nats a token", *names, "", "again: elman train …"))
+    head = "".join(
+        f"<th>{escape(name)}</th>" for name in ("trial", "nats per token", *names, "", "to repeat it: elman train …")
+    )
     rows = []
     for trial in finished:
         loss = loss_of(trial)
