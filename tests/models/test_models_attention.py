@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from elman import Seq2Seq
-from elman.errors import ArgumentError
+from elman import Seq2Seq, look
+from elman.errors import ArgumentError, DataError
+from elman.exchange import export_onnx
 from elman.models import evaluation
 from elman.models.evaluation import sequence_scores, words_right
 
@@ -71,3 +72,25 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(model, monkeypatch):
     assert found.chrf == pytest.approx(sacrebleu.corpus_chrf(said, [right]).score)
     monkeypatch.setitem(evaluation.__dict__, "_sacrebleu", lambda *_: (None, None))
     assert sequence_scores(right, said, model.symbols_).bleu is None
+
+
+def test_a_map_shows_where_it_looks(model):
+    found = look.attention_map(model, "abcd")
+    assert found.source == ("a", "b", "c", "d")
+    assert "".join(found.target[:-1]) == model.predict(["abcd"])[0]
+    np.testing.assert_allclose(found.alpha.sum(axis=1), 1, rtol=1e-5)
+    assert found.alpha.shape == (len(found.target), 4)
+    given = look.attention_map(model, "abc", "cba")
+    assert given.target == ("c", "b", "a", "(end)")
+    assert given.figure().data[0].z.shape == (4, 3)
+    with pytest.raises(DataError):
+        look.attention_map(model, "")
+
+
+def test_only_attention_has_a_map_and_it_is_not_exported_as_something_else(model, tmp_path):
+    plain = Seq2Seq(**OPTIONS, epochs=1).fit(WORDS, TURNED)
+    with pytest.raises(ArgumentError, match="attention"):
+        look.attention_map(plain, "abc")
+    model.save(tmp_path / "run")
+    with pytest.raises(ArgumentError, match="attention"):
+        export_onnx(tmp_path / "run", tmp_path / "model.onnx")

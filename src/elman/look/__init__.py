@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from elman.look.analysis import Analysis, LayerAnalysis, examine
+    from elman.look.attention import AttentionMap, attention_map
     from elman.look.attributions import Attribution, attribution
     from elman.look.figures import (
         attribution_along_text,
@@ -52,6 +53,10 @@ _MODULES = {
         "Analysis",
         "LayerAnalysis",
         "examine",
+    ),
+    "attention": (
+        "AttentionMap",
+        "attention_map",
     ),
     "attributions": (
         "Attribution",
@@ -127,6 +132,7 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Analysis",
+    "AttentionMap",
     "Attribution",
     "ClippedSteps",
     "Clipping",
@@ -143,6 +149,7 @@ __all__ = [
     "Trace",
     "UnitScore",
     "Verdict",
+    "attention_map",
     "attribution",
     "attribution_along_text",
     "best_units",

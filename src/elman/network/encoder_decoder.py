@@ -150,6 +150,15 @@ class EncoderDecoder(Network):
         trace = self._attend(packed, ids[np.newaxis], state.state, Memory(*memory), h_tilde[0])
         return packed.output.forward(trace.outputs[0]), DecoderState(trace.final, (*memory, trace.outputs))
 
+    def attention_weights(self, packed: PackedNetwork, x: Array, lengths: Array | None, y: Array) -> Array:
+        """alpha (S+1, T, B): how much each source step counts before each token of y (S, B), and before the end."""
+        assert self.attention is not None
+        start = self.start(packed, x, lengths)
+        assert start.trace is not None
+        memory = self.attention.memory(packed.p, start.trace.outputs, lengths)
+        ids = np.concatenate([np.full((1, y.shape[1]), self.edge), y])
+        return self._attend(packed, ids, start.state, memory).alpha
+
     def _attend(
         self,
         packed: PackedNetwork,
