@@ -221,7 +221,7 @@ def train(twin: Twin, task: ExampleTask, steps: int, *, usual: bool = False) -> 
     twin.train()
     for step in range(steps):
         batch = task.batch_of(step)
-        batch = batch._replace(x=task._hidden(batch, generator(c.seed, "unknown", step)))
+        batch = batch._replace(x=task._drop_tokens(batch, generator(c.seed, "unknown", step)))
         adam.zero_grad()
         loss = twin.loss(batch)
         loss.backward()
