@@ -27,10 +27,7 @@ every_cell = pytest.mark.parametrize("cell", ["gru", "lstm", "toy"])
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
     monkeypatch.setitem(cells.CELLS, "toy", ToyCell)
-    monkeypatch.setattr(config, "CellName", Literal["rnn", "gru", "lstm", "toy"])
-    config._hints.cache_clear()
-    yield
-    config._hints.cache_clear()
+    monkeypatch.setitem(config._hints(), "cell", Literal["rnn", "gru", "lstm", "toy"])
 
 
 def filled(network, seed=0):
@@ -54,7 +51,7 @@ def check(network, batch, dropout):
 
 
 @every_cell
-def test_weights_start_gate_by_gate_and_the_forget_gate_open(cell):
+def test_weights_start_gate_by_gate(cell):
     network = HeadNetwork(Stack(X, 8, 2, cell=cell), Y)
     for forget_bias in (1.0, -0.5):
         p = network.initial(
@@ -164,6 +161,6 @@ def test_a_tagger_of_two_directions_and_a_translator_learn(cell):
     tagger = SequenceTagger(**options, embedding=4, epochs=30, dropout=0.1).fit(words, tags)
     assert tagger.score(words, tags) > 0.95
     turned = [word[::-1] for word in words]
-    translator = Seq2Seq(**options, epochs=60, dropout=0.0).fit(words, turned)
+    translator = Seq2Seq(**options, epochs=120, dropout=0.0).fit(words, turned)
     assert translator.score(words, turned) > 0.5
     assert translator.predict(["ab"], beam=2)
