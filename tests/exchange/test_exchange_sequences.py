@@ -41,6 +41,9 @@ MODELS = {
     "regress gru": lambda: SequenceRegressor(**SMALL, cell="gru", learned_state=True).fit(SERIES, list(range(6))),
     "translate gru": lambda: Seq2Seq(**SMALL, cell="gru", bidirectional=True, layers=2).fit(NAMES, KINDS),
     "generate lstm": lambda: SequenceGenerator(**SMALL, cell="lstm", layers=2).fit(KINDS, NAMES),
+    "translate dot": lambda: Seq2Seq(**SMALL, attention="dot", cell="gru", layers=2).fit(NAMES, KINDS),
+    "translate additive": lambda: Seq2Seq(**SMALL, attention="additive", cell="lstm", bidirectional=True,
+                                          embedding=3).fit(NAMES, KINDS),
     "translate forwards": lambda: Seq2Seq(**SMALL, reverse_source=False, activation="relu").fit(NAMES, KINDS),
 }  # fmt: skip
 
@@ -105,14 +108,18 @@ def test_two_files_write_as_the_model_does(tmp_path, runs, name):
     else:
         X = [*NAMES, "Xü"]
         fed = padded(model, X)
-    state = encoder.run(None, fed)  # h, and c of an LSTM
+    state = dict(zip([value.name for value in encoder.get_outputs()], encoder.run(None, fed), strict=True))
+    if "values" in state:  # attention
+        state |= {"lengths": fed["lengths"], "h_tilde": np.zeros((len(X), 7), np.float32)}
     facts = json.loads(decoder.get_modelmeta().custom_metadata_map["elman"])
     tokens = ["<unknown>", "<edge>", *facts["vocabulary"]["targets"]["symbols"]["tokens"]]
     told, ids = [""] * len(X), np.ones((1, len(X)), np.int64)  # the edge begins and ends
     done = np.zeros(len(X), bool)
     for _ in range(12):
-        starts = zip([value.name for value in decoder.get_inputs()[1:]], state, strict=True)
-        logits, *state = decoder.run(None, {"x": ids, **dict(starts)})
+        found = dict(zip([v.name for v in decoder.get_outputs()], decoder.run(None, {"x": ids, **state}), strict=True))
+        logits = found.pop("logits")
+        state |= {name.replace("_n", "0" * (name != "h_tilde_n")): value for name, value in found.items()}
+        state.pop("alpha", None)
         logits[..., 0] = -np.inf  # the unknown is never written
         ids = logits.argmax(axis=2)
         done |= ids[0] == 1

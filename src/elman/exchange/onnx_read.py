@@ -127,7 +127,7 @@ def _parameters(network: Network, weights: Mapping[str, Array]) -> dict[str, Arr
             layer, side = divmod(number, D)
             name = f"{stack.prefix}layers.{layer}"
             found = row.from_onnx(*(weights[f"{name}.{part}"][side] for part in "WRB"))
-            if layer == 0 and stack.tokens and not stack.embedding:
+            if layer == 0 and f"{name}.W_xh" in weights:
                 found["W_xh"] = np.split(weights[f"{name}.W_xh"], D, axis=1)[side]  # (V, G·H)
             if stack.learned_state:
                 found |= {f"{part}0": weights[f"{name}.{part}0"][side, 0] for part in stack.cell.state_names}

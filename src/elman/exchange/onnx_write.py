@@ -81,7 +81,8 @@ def graphs(model: PortableModel) -> dict[str, Graph]:
             scale=_scale(spec.inputs),
             reverse=network.encoder is not None and model.config.options()["reverse_source"],
         )
-        return {"encoder": start, "decoder": text_graph(network, p)}
+        decoder = text_graph(network, p) if network.attention is None else attention_graph(network, p)
+        return {"encoder": start, "decoder": decoder}
     return {"": text_graph(network, p)}
 
 
@@ -103,6 +104,50 @@ def text_graph(network: Network, p: Mapping[str, Array]) -> Graph:
     graph.output("logits", linear(graph, p, read.outputs), ("T", "B", network.outputs))
     for part, final in zip(parts, zip(*read.final, strict=True), strict=True):
         graph.output(f"{part}_n", _joined(graph, final), shape)
+    return graph
+
+
+def attention_graph(network: EncoderDecoder, p: Mapping[str, Array]) -> Graph:
+    """One step of a decoder with attention (network/attention.py).
+
+    x (1, B) ids, h0 (L, B, H), h_tilde (B, H), zeros at first, values (T, B, M) of the encoder and lengths (B,) of the
+    source to logits (1, B, V), h_n, h_tilde_n and alpha (T, B).
+    """
+    stack, parts = network.decoder, network.decoder.cell.state_names
+    shape, H = (stack.layers, "B", stack.hidden), stack.hidden
+    graph = Graph("attention")
+    x = graph.input("x", np.int64, (1, "B"))
+    state = [graph.input(f"{part}0", np.float32, shape) for part in parts]
+    fed = graph.input("h_tilde", np.float32, ("B", H))
+    assert network.encoder is not None
+    values = graph.input("values", np.float32, ("T", "B", network.encoder.width))
+    lengths = graph.input("lengths", np.int64, ("B",))
+    w = {name: graph.weight(name, p[name]) for name in network.shapes if name.startswith("attention.")}
+    # a[t] = x[t] @ W_xh + h_tilde[t] @ W_fh + h[t] @ W_hh + b_h
+    read = recurrent(graph, stack, p, x, state=state, feed=graph.node("MatMul", fed, w["attention.W_fh"]))
+    h = graph.node("Squeeze", read.outputs, graph.ints(0))  # (B, H)
+    q = graph.node("MatMul", h, w["attention.W_q"])  # (B, K)
+    if "attention.w_a" in w:
+        # score[j] = tanh(q + values[j] @ W_k) @ w_a
+        keys = graph.node("MatMul", values, w["attention.W_k"])  # (T, B, K)
+        score = graph.node("MatMul", graph.node("Tanh", graph.node("Add", keys, q)), w["attention.w_a"])  # (T, B)
+    else:
+        # score[j] = q · values[j] / √K
+        product = graph.node("ReduceSum", graph.node("Mul", values, q), graph.ints(2), keepdims=0)  # (T, B)
+        score = graph.node("Div", product, graph.scalar(float(np.sqrt(network.encoder.width))))
+    own = _own_steps(graph, values, lengths)  # (T, B)
+    alpha = graph.node("Softmax", graph.node("Where", own, score, graph.scalar(-np.inf)), axis=0)
+    alpha = graph.node("Where", own, alpha, graph.scalar(0))  # also where a row has no steps
+    wide = graph.node("Unsqueeze", alpha, graph.ints(2))  # (T, B, 1)
+    context = graph.node("ReduceSum", graph.node("Mul", wide, values), graph.ints(0), keepdims=0)  # (B, M)
+    # h_tilde[t+1] = tanh([h[t+1], context[t]] @ W_c)
+    found = graph.node("Tanh", graph.node("MatMul", _joined(graph, [h, context], axis=1), w["attention.W_c"]))
+    logits = graph.node("Unsqueeze", linear(graph, p, found), graph.ints(0))
+    graph.output("logits", logits, (1, "B", network.outputs))
+    for part, final in zip(parts, zip(*read.final, strict=True), strict=True):
+        graph.output(f"{part}_n", _joined(graph, final), shape)
+    graph.output("h_tilde_n", found, ("B", H))
+    graph.output("alpha", alpha, ("T", "B"))
     return graph
 
 
@@ -149,6 +194,8 @@ def start_graph(
             x = graph.node("ReverseSequence", x, turned, time_axis=0, batch_axis=1)
         read = recurrent(graph, encoder, p, x, lengths=lengths)
         states = [_joined(graph, final) for final in zip(*read.final, strict=True)]  # (L·D, B, H) each
+        if network.attention is not None:
+            graph.output("values", read.outputs, ("T", "B", encoder.width))
         if not network.bridged:
             for part, value in zip(parts, states, strict=True):
                 graph.output(f"{part}0", value, shape)
@@ -205,6 +252,7 @@ def recurrent(
     *,
     lengths: str | None = None,  # (B,)
     state: Sequence[str] = (),  # (L·D, B, H) of each state part; zeros or learned unless given
+    feed: str | None = None,  # (B, G·H), added to the input product of the first layer
 ) -> Read:
     """All layers of a stack."""
     row, D, H = format_of(stack.cell), len(stack.directions), stack.hidden
@@ -223,7 +271,7 @@ def recurrent(
             for name in stack.names[layer * D : (layer + 1) * D]
         ]
         if layer == 0 and stack.tokens:
-            x = _rows(graph, stack, p, x, sides)
+            x = _rows(graph, stack, p, x, sides, feed)
         W, R, B = (np.stack(arrays) for arrays in zip(*map(row.to_onnx, sides), strict=True))
         name = f"{stack.prefix}layers.{layer}"
         last = [f"{name}.{part}_n" for part in stack.cell.state_names]  # (D, B, H)
@@ -263,10 +311,7 @@ def pooled(graph: Graph, read: Read, how: str, lengths: str) -> str:
     if how == "last":
         rows = graph.node("Transpose", read.final[-1][0], perm=[1, 0, 2])  # (B, D, H)
         return graph.node("Flatten", rows)
-    T = graph.node("Shape", read.outputs, start=0, end=1)
-    counted = graph.node("Range", _scalar(graph, 0), graph.node("Squeeze", T), _scalar(graph, 1))  # (T,)
-    runs = graph.node("Less", graph.node("Unsqueeze", counted, graph.ints(1)), lengths)  # (T, B)
-    runs = graph.node("Unsqueeze", runs, graph.ints(2))  # (T, B, 1)
+    runs = graph.node("Unsqueeze", _own_steps(graph, read.outputs, lengths), graph.ints(2))  # (T, B, 1)
     if how == "mean":
         own = graph.node("Where", runs, read.outputs, graph.scalar(0))
         total = graph.node("ReduceSum", own, graph.ints(0), keepdims=0)  # (B, D·H)
@@ -280,7 +325,16 @@ def pooled(graph: Graph, read: Read, how: str, lengths: str) -> str:
     return graph.node("Where", none, graph.scalar(0), largest)
 
 
-def _rows(graph: Graph, stack: Stack, p: Mapping[str, Array], ids: str, sides: list[dict[str, Array]]) -> str:
+def _own_steps(graph: Graph, values: str, lengths: str) -> str:
+    """(T, B), true for the steps that belong to a row."""
+    T = graph.node("Shape", values, start=0, end=1)
+    counted = graph.node("Range", _scalar(graph, 0), graph.node("Squeeze", T), _scalar(graph, 1))  # (T,)
+    return graph.node("Less", graph.node("Unsqueeze", counted, graph.ints(1)), lengths)
+
+
+def _rows(
+    graph: Graph, stack: Stack, p: Mapping[str, Array], ids: str, sides: list[dict[str, Array]], feed: str | None = None
+) -> str:
     """The input of the first layer: each token's row of the embedding, or of W_xh itself.
 
     The rows of W_xh are the products of one-hot rows with W_xh already; the operator's own input weights are then the
@@ -288,12 +342,16 @@ def _rows(graph: Graph, stack: Stack, p: Mapping[str, Array], ids: str, sides: l
     """
     name = f"{stack.prefix}embedding.W"
     if stack.embedding:
-        return graph.node("Gather", graph.weight(name, p[name]), ids)
+        x = graph.node("Gather", graph.weight(name, p[name]), ids)
+        if feed is None:
+            return x
     table = np.concatenate([side["W_xh"] for side in sides], axis=1)  # (V, D·G·H)
     identity = np.eye(table.shape[1])
     for side, columns in zip(sides, np.split(identity, len(sides), axis=1), strict=True):
         side["W_xh"] = columns
-    return graph.node("Gather", graph.weight(f"{stack.prefix}layers.0.W_xh", table), ids)
+    W_xh = graph.weight(f"{stack.prefix}layers.0.W_xh", table)
+    a = graph.node("MatMul", x, W_xh) if stack.embedding else graph.node("Gather", W_xh, ids)
+    return a if feed is None else graph.node("Add", a, feed)
 
 
 def _initial_states(

@@ -5,6 +5,7 @@ ours. They are written as safetensors files, without a pickle and without torch.
     layers.0.W_hh   rnn.weight_hh_l0                  head.b_y      linear.bias
     layers.0.b_h    rnn.bias_ih_l0, bias_hh_l0        embedding.W   embedding.weight, not transposed
     layers.0.h0     h0 (layers · directions, 1, H)    bridge.W_ch   bridge.weight
+    attention.W_q, W_k, w_a, W_c, W_fh                attention.query, key, score, combine and feed.weight
 
 The tensors of a layer depend on its cell (cells.py). An encoder-decoder network has the prefixes `encoder.` and
 `decoder.` before these names. A file of torch.save is a pickle: torch itself opens it, with weights_only=True. No other
@@ -46,6 +47,11 @@ OTHERS = {
     "head.b_y": "linear.bias",
     "bridge.W_ch": "bridge.weight",
     "bridge.b_h": "bridge.bias",
+    "attention.W_q": "attention.query.weight",
+    "attention.W_k": "attention.key.weight",
+    "attention.w_a": "attention.score.weight",  # (K,)
+    "attention.W_c": "attention.combine.weight",
+    "attention.W_fh": "attention.feed.weight",
 }
 CELL = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
 OLDEST = (2, 6)  # in older versions weights_only does not prevent code execution (CVE-2025-32434)
