@@ -132,7 +132,7 @@ class Config:
     validation_fraction: float = _data(0.1, "fraction held out to measure the loss during training: the end of a text, "
         "or examples drawn at random", least=0, below=1, fixed=False)
     test_fraction: float = _data(0.0, "fraction that training never reads; elman eval RUN measures it", least=0,
-        below=1, tasks=("lm",), fixed=False)
+        below=1, fixed=False)
 
     hidden: int = _network(256, "units of each recurrent layer and direction", above=0,
         sweep=Range(32, 512, log=True, usual=True), first=True, service_most=512)
@@ -142,7 +142,7 @@ class Config:
     activation: Activation = _network("tanh", "activation function of the cell", cells=("rnn",))
     bidirectional: bool = _network(False, "read in both directions", tasks=READING)
     pooling: Pooling = _network("last", "how the states become one vector", tasks=("classify", "regress"))
-    embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", tasks=SEQUENCE_TASKS, least=0)
+    embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", least=0, service_most=512)
     learned_state: bool = _network(False, "learn the initial state instead of starting from zeros", tasks=READING)
     reverse_source: bool = _network(True, "read the source from its end", tasks=("translate",))
     attention: Attention = _network("none", "how the decoder looks at the source at each step", tasks=("translate",))
@@ -151,11 +151,12 @@ class Config:
     input_dropout: float = _network(0.0, "dropout on the inputs; a one-hot token is read as unknown", least=0, below=1,
         tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_dropout: float = _network(0.0, "dropout on the state that enters W_hh, the same units at every step",
-        least=0, below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
+        least=0, below=1, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_init: RecurrentInit = _network("orthogonal", "initialization of W_hh")
     recurrent_init_scale: float = _network(1.0, "scale of W_hh at the start", above=0, sweep=Range(0.5, 1.5))
-    input_init_scale: float = _network(0.3, "standard deviation of W_xh at the start", above=0, tasks=("lm",),
+    input_init_scale: float = _network(0.3, "standard deviation of W_xh at the start, for tokens", above=0,
         sweep=Range(0.03, 1.0, log=True))
+    forget_bias: float = _network(1.0, "bias of the forget gate at the start", cells=("lstm",), sweep=Range(0.0, 3.0))
     dtype: Dtype = _network("float32", "floating-point type of the parameters and of all computation")
 
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
@@ -223,18 +224,6 @@ class Config:
         """Steps that a gradient goes back at most."""
         return self.bptt_steps or self.window
 
-    @property
-    def data(self) -> Config:
-        return self
-
-    @property
-    def network(self) -> Config:
-        return self
-
-    @property
-    def training(self) -> Config:
-        return self
-
     def with_options(self, **options: Any) -> Config:
         """A checked copy with some options replaced.
 
@@ -252,19 +241,13 @@ class Config:
         return {name: getattr(self, name) for name in OPTIONS}
 
 
-DataConfig = Config
-NetworkConfig = Config
-TrainingConfig = Config
-SequenceConfig = Config
-SequenceDataConfig = Config
-SequenceNetworkConfig = Config
 OPTIONS: dict[str, Option] = {field.name: field.metadata["option"] for field in dataclasses.fields(Config)}
 
 # -- defaults that fit ------------------------------------------------------------------------------------------------
 
 _SEQUENCES: dict[str, Any] = {
     "tokens": "auto", "min_count": 1, "hidden": 128, "batch_size": 32, "learning_rate": 2e-3, "warmup_steps": 50,
-    "epochs": 15,
+    "epochs": 15, "input_init_scale": 0.1,
 }  # fmt: skip
 TASKS: dict[str, dict[str, Any]] = {  # defaults of the tasks that read examples, where they differ from Config's
     "classify": {**_SEQUENCES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},

@@ -168,7 +168,6 @@ def test_samples_that_cannot_be_written(refused, run, words, message):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ([], "^elman: SOURCE is missing. elman eval --help tells more"),
     (["cat.txt", "dog.txt"], "^elman: elman eval: 'dog.txt' is one argument too many"),
     (["cat.txt", "a dog, or two"], "^elman: elman eval: 'a dog, or two' is one argument too many"),
     (["dog house", "dog"], "^elman: elman eval: 'dog' is one argument too many"),
@@ -207,7 +206,7 @@ def changed(**facts):
     (lambda run: (run / "config.json").write_bytes(b"\xff"), "config.json is damaged"),
     (lambda run: (run / "config.json").unlink(), "not a run: it has no config.json"),
     (changed(format=2), "expected a run of format 1, got 2"),
-    (changed(task="poetry"), "expected a language model, got 'poetry'"),
+    (changed(task="poetry"), "expected a .*model.*poetry"),
     (changed(config={}), "config"),
     (changed(config={"data": 3}), "config"),
     (lambda run: (run / "vocabulary.json").unlink(), "vocabulary.json cannot be read"),
@@ -280,7 +279,7 @@ def test_what_is_said_of_flags_does_not_hang_on_the_terminal(columns, encoding):
     long = "abcdefghij-" * 30
     environ = os.environ | {"COLUMNS": columns, "PYTHONIOENCODING": encoding, "FORCE_COLOR": "1"}
     lines = {
-        "eval": "RUN and SOURCE are missing",
+        "eval": "RUN is missing",
         "import": "FILE and --out are missing",
         "train --steps=many": "--steps: expected a whole number, got 'many'",
         "train --hiden=3": "elman train has no flag --hiden. Did you mean --hidden?",

@@ -140,7 +140,7 @@ def test_eval_gives_the_figures_that_people_expect(folder, told):
     text = told("eval", "classify", "names.tsv")
     assert "accuracy" in text
     assert "macro F1" in text
-    assert "said →" in text
+    assert "predicted →" in text
     facts = json.loads(told("eval", "classify", "names.tsv", "--json"))
     assert facts["accuracy"] > 0.9
     assert sum(map(sum, facts["confusion"])) == facts["examples"] == 80
@@ -163,7 +163,7 @@ def test_show_tells_of_any_run(folder, told):
 def test_a_confusion_matrix_has_the_classes_that_are_met(folder, told):
     Path("one.tsv").write_text("abab1\tA\n")
     lines = told("eval", "classify", "one.tsv").splitlines()
-    assert [line.split() for line in lines[-2:]] == [["is", "↓", "said", "→", "A"], ["A", "1"]]
+    assert [line.split() for line in lines[-2:]] == [["true", "↓", "predicted", "→", "A"], ["A", "1"]]
 
 
 def test_few_examples_make_no_flood_of_lines_and_few_steps_still_show_their_loss(folder, told):

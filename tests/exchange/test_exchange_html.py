@@ -19,6 +19,7 @@ from elman.config import Config
 from elman.data import CharVocabulary
 from elman.errors import RunError, UnknownNameError
 from elman.exchange import export_html
+from elman.exchange.html import _without_embedding
 from elman.exchange.quantize import store
 from elman.kernels import KERNELS
 from elman.models import LanguageModel, Sampling, runs
@@ -314,3 +315,14 @@ def test_the_same_text_is_promised_only_where_the_weights_are_the_same(tmp_path,
     page = path.read_text("utf-8")
     assert ("The same seed gives the same text as with <code>elman sample</code>." in page) == same
     assert "The same seed gives the same text" in page
+
+
+def test_an_embedding_becomes_part_of_the_input_weights(tmp_path):
+    """The page knows one-hot tokens only: its network gives the same losses."""
+    run = random_run(tmp_path / "run", embedding=5)
+    _, fitted = runs.load(run, "lm")
+    plain, p = _without_embedding(fitted.head_network, fitted.parameters)
+    assert not any("embedding" in name for name in plain.shapes)
+    ids = np.arange(40) % fitted.head_network.outputs
+    before = mean_loss(fitted.head_network, fitted.parameters, ids)
+    assert mean_loss(plain, p, ids) == pytest.approx(before, rel=1e-5)

@@ -31,7 +31,7 @@ SMALL = {"hidden": 4, "batch_size": 2, "window": 8, "warmup_steps": 0, "steps": 
 def test_every_name_has_a_usual_range_that_the_config_takes(name: str) -> None:
     (dimension,) = space([name])
     values = dimension.choices or (dimension.low, dimension.high)
-    free = {"window": 1 << 20, "bptt_steps": 1 << 20}
+    free = {"window": 1 << 20, "bptt_steps": 1 << 20, "cell": OPTIONS[name].cells[0]}
     for value in values:
         config = Config().with_options(**{**free, name: value})
         assert type(config.options()[name]) is type(value)

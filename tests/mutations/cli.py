@@ -66,8 +66,8 @@ MUTANTS = [
     ),
     (
         "sample.py",
-        "                text = self.prompt\n                write(text)\n",
-        "                text = self.prompt\n",
+        "                text = prompt\n                write(text)\n",
+        "                text = prompt\n",
         "prompt not shown",
     ),
     ("sample.py", '"skip", "replace"]', '"skip"]', "replace is offered but refused"),

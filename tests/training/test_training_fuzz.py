@@ -192,7 +192,7 @@ def trainer(good: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
     prepared = runs.text_setup(runs.open_text(TEXT, config), config)
     copied = tmp_path_factory.mktemp("fuzzed") / "run"
     shutil.copytree(good, copied)
-    return Trainer(prepared.new_task(prepared.new_model()), config.training, steps=6, run=Run(copied))
+    return Trainer(prepared.new_task(prepared.new_model()), config, steps=6, run=Run(copied))
 
 
 @fuzzed

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from elman.config import TrainingConfig
+from elman.config import Config
 from elman.maths.optimizers import OPTIMIZERS, Rates, clip_by_norm, clip_by_value, global_norm, update
 from elman.training.schedule import rate_factor
 
@@ -94,7 +94,7 @@ def test_clipping_by_value_cuts_each_entry() -> None:
 
 
 def factors(steps: int, **options: object) -> list[float]:
-    config = dataclasses.replace(TrainingConfig(), **options)
+    config = dataclasses.replace(Config(), **options)
     return [rate_factor(config, step, steps) for step in range(steps)]
 
 
@@ -111,7 +111,7 @@ def test_cosine_falls_from_one_to_the_final_rate() -> None:
     assert falling[50] == pytest.approx(0.2 + 0.8 * (1 + math.cos(math.pi * 50 / 101)) / 2)
     assert all(a > b for a, b in itertools.pairwise(falling))
     assert falling[-1] == pytest.approx(0.2, abs=2e-3)
-    config = dataclasses.replace(TrainingConfig(), schedule="cosine", warmup_steps=10, final_rate_fraction=0.2)
+    config = dataclasses.replace(Config(), schedule="cosine", warmup_steps=10, final_rate_fraction=0.2)
     assert rate_factor(config, 9, 100) == 1  # the highest, when the warm-up is over
     assert rate_factor(config, 55, 100) == pytest.approx(0.6)  # halfway
     assert rate_factor(config, 100, 100) == pytest.approx(0.2)  # after the last step

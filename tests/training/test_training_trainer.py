@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from training_tools import CASES, new_trainer, rows, small_config, small_text, start
 
-from elman.config import TrainingConfig
+from elman.config import Config
 from elman.errors import ArgumentError, DivergenceError
 from elman.maths.arrays import Array
 from elman.models import runs
@@ -64,9 +64,7 @@ class Descent:
         pass
 
 
-SGD = TrainingConfig(
-    optimizer="sgd", schedule="constant", warmup_steps=0, learning_rate=0.1, clip_norm=0.0, validate_every=2
-)
+SGD = Config(optimizer="sgd", schedule="constant", warmup_steps=0, learning_rate=0.1, clip_norm=0.0, validate_every=2)
 
 
 def run_of(task: Descent, steps: int, run: Run | None = None, **options: Any) -> tuple[list[Event], Trainer]:

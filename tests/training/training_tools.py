@@ -86,7 +86,7 @@ def new_trainer(text: Path | str, listeners: Listeners = (), **options: Any) -> 
     config = small_config(**options)
     prepared = runs.text_setup(runs.open_text(text, config), config)
     task = prepared.new_task(prepared.new_model())
-    return Trainer(task, config.training, steps=runs.step_budget(prepared, task), listeners=listeners)
+    return Trainer(task, config, steps=runs.step_budget(prepared, task), listeners=listeners)
 
 
 def rows(run: Path) -> list[dict[str, Any]]:

@@ -1,68 +1,214 @@
-"""elman eval: measure a model on a text."""
+"""elman eval: evaluate a model on its held-out data, on a text or on examples."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from elman.cli.compile_notice import say_if_compiling
-from elman.cli.console import console
+from elman.cli.console import console, write
 from elman.cli.flags import argument, flag
 from elman.config import SEQUENCE_TASKS
-from elman.errors import ArgumentError
+from elman.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    from elman.data.labelled import Rows
+    from elman.models.evaluation import ClassScores
+    from elman.training.run import Run
+
+MOST_CLASSES = 25  # of which a confusion matrix is printed
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Measure a model: a language model on a text, as one lane, from a zero state, every token but the first predicted;
-    a model of sequences on a file in the form that it was trained on.
+    """Evaluate a model: without SOURCE on the part of its data that training did not read (the test part if there is
+    one, else the validation part); with SOURCE on a text, or on examples in the form that it was trained on.
+
+    A language model reads a text from a zero state and predicts every token but the first.
 
     For instance:
+        elman eval runs/pride-and-prejudice
         elman eval runs/pride-and-prejudice other.txt --json
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    source: str = argument("SOURCE", "a file, a folder of texts, a pattern, - or a name")
-    encoding: str | None = flag(None, "of the text (default: as in training)")
-    unknown: Literal["error", "skip"] | None = flag(
-        None, "characters that a language model does not know (default: error)"
-    )
+    source: str | None = argument("SOURCE", "a file, a folder of texts, a pattern, - or a name", None)
+    encoding: str | None = flag(None, "encoding of SOURCE (default: as in training)")
+    unknown: Literal["error", "skip"] | None = flag(None, "lm: characters outside the vocabulary (default: error)")
+    text_column: str | None = flag(None, "name or number of the column with the text, in a table")
+    label_column: str | None = flag(None, "name or number of the column with the label, in a table")
     json: bool = flag(False, "print the figures as JSON")
 
     def run(self) -> int:
+        from elman.training.run import Run
+
+        run = Run(self.run_folder)
+        task = run.config.get("task")
+        columns = [f"--{name}" for name in ("text-column", "label-column") if getattr(self, name.replace("-", "_"))]
+        if task != "lm" and self.unknown is not None:
+            do = "It reads unknown tokens as unknown; leave the flag out."
+            raise ArgumentError("--unknown", expected="a language model", got=f"a run to {task}", do=do)
+        if columns and (task == "lm" or self.source is None):
+            raise ArgumentError(columns[0], expected="a run that reads examples, and SOURCE", got=f"a run to {task}")
+        if self.source is None:
+            return self._held_out(run)
+        return self._text(run, self.source) if task not in SEQUENCE_TASKS else self._examples(run, self.source)
+
+    # -- a text -------------------------------------------------------------------------------------------------------
+
+    def _text(self, run: Run, source: str) -> int:
+        from elman.cli.compile_notice import say_if_compiling
         from elman.data import open_corpus
         from elman.models import LanguageModel
         from elman.models.evaluation import evaluate_text
-        from elman.training.run import Run
 
-        if (task := Run(self.run_folder).config.get("task")) in SEQUENCE_TASKS:
-            from elman.cli.evaluate_sequences import evaluate_sequences
-
-            if self.unknown is not None:
-                got, do = f"a run to {task}", "It reads tokens that it does not know as unknown; leave the flag out."
-                raise ArgumentError("--unknown", expected="a language model", got=got, do=do)
-            return evaluate_sequences(self.run_folder, self.source, encoding=self.encoding, as_json=self.json)
         model = LanguageModel.load(self.run_folder)
         say_if_compiling("forward")
-        data = model.config_.data
         corpus = open_corpus(
-            self.source,
-            encoding=self.encoding or data.encoding,
-            keep_boilerplate=data.keep_boilerplate,
+            source,
+            encoding=self.encoding or model.config_.encoding,
+            keep_boilerplate=model.config_.keep_boilerplate,
             vocabulary=model.vocabulary_,
             unknown=self.unknown or "error",
         )
         with console.rich.status(f"reading {len(corpus.ids):,} tokens"):
             figures = evaluate_text(model.network_, model.parameters_, corpus.ids, corpus.characters)
-        if self.json:
-            print(json.dumps({name: value if isfinite(value) else None for name, value in figures._asdict().items()}))
-            return 0
-        for note in corpus.notes:
-            console.print(note, markup=False)
-        console.print(f"{figures.nats_per_token:.4f} nats a token, perplexity {figures.perplexity:.3f}")
-        console.print(f"{figures.bits_per_token:.4f} bits a token, {figures.bits_per_character:.4f} bits a character")
-        console.print(f"{figures.tokens:,} tokens predicted")
+        trained_on = _recorded(run, "sha256") == corpus.sha256
+        self._print_text(figures, list(corpus.notes), {"trained_on": trained_on})
         return 0
+
+    def _print_text(self, figures: Any, notes: list[str], facts: dict[str, Any]) -> None:
+        if self.json:
+            shown = {name: value if isfinite(value) else None for name, value in figures._asdict().items()}
+            write(json.dumps(shown | facts) + "\n")
+            return
+        for note in notes:
+            console.print(note, markup=False)
+        console.print(f"{figures.nats_per_token:.4f} nats per token, perplexity {figures.perplexity:.3f}")
+        console.print(
+            f"{figures.bits_per_token:.4f} bits per token, {figures.bits_per_character:.4f} bits per character"
+        )
+        console.print(f"{figures.tokens:,} tokens predicted")
+        self._print_part(facts)
+
+    # -- examples -----------------------------------------------------------------------------------------------------
+
+    def _examples(self, run: Run, source: str) -> int:
+        from elman.data.inputs import NumberInputs
+        from elman.data.labelled import FORMS, read_rows
+        from elman.data.named import find_here
+        from elman.data.targets import Numbers
+        from elman.models.evaluation import evaluate_model
+        from elman.models.loading import load_predictor
+
+        model = load_predictor(self.run_folder)
+        numbers = isinstance(model.fitted_.spec.inputs, NumberInputs | Numbers)
+        if model.task not in FORMS or numbers:
+            what = f"{self.run_folder} is a run to {model.task}{', from numbers' * numbers}"
+            raise DataError(what, do="Evaluate it in Python: load_model(RUN).score(X, y).")
+        source = source if source == "-" else str(find_here(source) or source)
+        columns = {"text_column": self.text_column, "label_column": self.label_column}
+        rows = read_rows(source, model.task, encoding=self.encoding or model.fitted_.config.encoding, **columns)
+        refuse_unknown_labels(model, rows)
+        with console.rich.status(f"evaluating {len(rows):,} examples"):
+            figures = evaluate_model(model, rows.left, rows.right)
+        known = _recorded(run, "source")
+        trained_on = source != "-" and isinstance(known, str) and Path(known).resolve() == Path(source).resolve()
+        self._print_examples(model.task, figures, {"trained_on": trained_on})
+        return 0
+
+    def _print_examples(self, task: str, figures: Any, facts: dict[str, Any]) -> None:
+        from elman.models.evaluation import ClassScores, SequenceScores
+
+        if self.json:
+            write(json.dumps(asdict(figures) | facts, ensure_ascii=False) + "\n")
+            return
+        what = "tags" if task == "tag" else "examples"
+        if isinstance(figures, ClassScores):
+            console.print(
+                f"accuracy {figures.accuracy:.4f}, macro F1 {figures.macro_f1:.4f}; {figures.examples:,} {what}"
+            )
+            if len(figures.classes) <= MOST_CLASSES:
+                _confusion(figures)
+        elif isinstance(figures, SequenceScores):
+            more = "" if figures.bleu is None else f", BLEU {figures.bleu:.1f}, chrF {figures.chrf:.1f}"
+            console.print(
+                f"exact match {figures.exact_match:.4f}, token accuracy {figures.token_accuracy:.4f}, words right "
+                f"{figures.words_right:.4f}, edit distance {figures.edit_distance:.4f} per token{more}; "
+                f"{figures.examples:,} examples"
+            )
+        else:
+            figure = asdict(figures)
+            examples = figure.pop("examples")
+            said = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in figure.items())
+            console.print(f"{said}; {examples:,} examples")
+        self._print_part(facts)
+
+    # -- the held-out part --------------------------------------------------------------------------------------------
+
+    def _held_out(self, run: Run) -> int:
+        from elman.cli.compile_notice import say_if_compiling
+        from elman.models.held_out import evaluate_held_out
+
+        say_if_compiling("forward")
+        with console.rich.status("evaluating the held-out part"):
+            part, figures = evaluate_held_out(run.path)
+        if hasattr(figures, "_asdict"):
+            self._print_text(figures, [], {"part": part})
+        else:
+            self._print_examples(str(run.config.get("task")), figures, {"part": part})
+        return 0
+
+    def _print_part(self, facts: dict[str, Any]) -> None:
+        if facts.get("trained_on"):
+            console.print(
+                "Note: the model was trained on this file. elman eval RUN evaluates the part that was held out.",
+                style="yellow",
+            )
+        if facts.get("part") == "test":
+            console.print("This is the test part, which training never read.")
+        elif "part" in facts:
+            console.print(
+                "This is the validation part: training chose the best step by it. --test-fraction keeps a part that "
+                "training never reads."
+            )
+
+
+def _recorded(run: Run, name: str) -> object:
+    """What the run says of its data."""
+    data = run.config.get("data")
+    return data.get(name) if isinstance(data, dict) else None
+
+
+def refuse_unknown_labels(model: Any, rows: Rows) -> None:
+    """DataError for a label that does not occur in the training data: it can only be predicted wrongly."""
+    from elman.data.checks import did_you_mean
+
+    if model.task in ("translate", "regress"):
+        return
+    classes = model.classes_ if model.task != "generate" else model.fitted_.spec.inputs.classes
+    known = set(classes.tolist())
+    for right, place in zip(rows.right, rows.places, strict=True):
+        for label in right if model.task == "tag" else [right]:
+            if label not in known:
+                what = "tag" if model.task == "tag" else "label"
+                near = did_you_mean(str(label), map(str, known)) or None
+                raise DataError(place, expected=f"a {what} that was seen in training", got=repr(label), do=near)
+
+
+def _confusion(figures: ClassScores) -> None:
+    """The confusion matrix: rows are true classes, columns predicted ones."""
+    import numpy as np
+
+    n = np.array(figures.confusion)
+    met = np.flatnonzero(n.sum(axis=0) + n.sum(axis=1))  # classes that occur
+    confusion, names = n[np.ix_(met, met)].tolist(), [str(figures.classes[i]) for i in met]
+    first = max(18, *map(len, names))
+    widths = [max(4, *(len(str(row[j])) for row in confusion)) for j in range(len(names))]
+    heads = " ".join(f"{name[:width]:>{width}}" for name, width in zip(names, widths, strict=True))
+    console.print(f"\n{'true ↓ predicted →':{first}} {heads}", markup=False)
+    for name, row in zip(names, confusion, strict=True):
+        cells = " ".join(f"{n or '·':>{width}}" for n, width in zip(row, widths, strict=True))
+        console.print(f"{name:{first}} {cells}", markup=False)

@@ -15,11 +15,13 @@ from elman.errors import ElmanError, ElmanWarning
 
 #            command: where it is, what it does
 COMMANDS = {
-    "train": ("elman.cli.train:Train", "train a model on a text or on examples, or go on with a run"),
-    "sweep": ("elman.cli.sweep:Sweep", "many short trainings, to find the choices that suit a text"),
-    "sample": ("elman.cli.sample:Sample", "write with a trained model"),
+    "train": ("elman.cli.train:Train", "train a model on a text or on examples, or continue a run"),
+    "sweep": ("elman.cli.sweep:Sweep", "many short trainings, to find the options that suit a text"),
+    "sample": ("elman.cli.sample:Sample", "generate text with a trained model"),
     "predict": ("elman.cli.predict:Predict", "classify, tag, translate or generate with a trained model"),
-    "eval": ("elman.cli.evaluate:Evaluate", "measure a model on a text or on examples"),
+    "eval": ("elman.cli.evaluate:Evaluate", "evaluate a model on its held-out data, on a text or on examples"),
+    "surprise": ("elman.cli.surprise:Surprise", "how unexpected each line or token of a file is"),
+    "runs": ("elman.cli.runs:Runs", "list and compare run folders"),
     "show": ("elman.cli.show:Show", "what a run is and how it went"),
     "look": ("elman.cli.look:Look", "see how a model reads a text: gradient flow, spectra, units"),
     "serve": ("elman.cli.serve:Serve", "trained models over HTTP, and a page to see them on"),

@@ -31,10 +31,11 @@ class Predict:
     run_folder: Path = argument("RUN", "a run made by elman train --task …")
     source: str = argument("SOURCE", "a file, or - for standard input", "-")
     json: bool = flag(False, "an object in each line")
-    proba: bool = flag(False, "classify and tag: with the probabilities, the likeliest first")
-    beam: int = flag(1, "translate and generate: search with so many candidates")
-    temperature: float = flag(0.0, "generate: 0 takes the likeliest, above it draws at random")
-    seed: int = flag(0, "generate: the same seed draws the same")
+    proba: bool = flag(False, "classify and tag: with the probabilities, the highest first")
+    beam: int = flag(1, "translate and generate: width of the beam search")
+    temperature: float | None = flag(None, "generate: 0 takes the most probable token, above 0 samples (default: 0)")
+    count: int = flag(1, "generate: samples for each label (with --temperature 0.8 unless it is given)")
+    seed: int = flag(0, "generate: seed of the random numbers")
     encoding: str = flag("utf-8", "of FILE")
 
     def run(self) -> int:
@@ -50,17 +51,21 @@ class Predict:
         task = model.task
         if self.proba and task not in ("classify", "tag"):
             raise ArgumentError("--proba", expected="a run to classify or tag", got=f"one to {task}")
-        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+        if self.temperature is not None and not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ArgumentError("--temperature", expected="0 or more", got=self.temperature)
-        for name, given in (("--temperature", self.temperature), ("--seed", self.seed)):
+        if self.count < 1:
+            raise ArgumentError("--count", expected="1 or more", got=self.count)
+        for name, given in (("--temperature", self.temperature), ("--seed", self.seed), ("--count", self.count - 1)):
             if given and task != "generate":
                 raise ArgumentError(name, expected="a run to generate", got=f"one to {task}")
         check_beam(self.beam)
         if self.beam > 1 and task not in ("generate", "translate"):
             raise ArgumentError("--beam", expected="a run to translate or generate", got=f"one to {task}")
-        if self.beam > 1 and self.temperature:
-            raise ArgumentError("--beam searches for the likeliest, --temperature draws at random", do="Choose one.")
-        items = self._items(model)
+        if self.beam > 1 and (self.temperature or self.count > 1):
+            raise ArgumentError(
+                "--beam finds the most probable sequence, --temperature and --count sample", do="Choose one."
+            )
+        items = [item for item in self._items(model) for _ in range(self.count)]
         say_if_compiling("forward")
         if not items:
             return 0
@@ -144,10 +149,10 @@ def _said(model: Any, items: list[Any], how: Predict) -> list[str]:
             ]
         return ["\t".join(f"{label} {share:.3f}" for label, share in row[:5]) for row in ranked]
     if model.task == "generate":
-        sampled = how.temperature > 0
+        temperature = (0.8 if how.count > 1 else 0.0) if how.temperature is None else how.temperature
         said = (
-            model.sample(items, temperature=how.temperature, seed=how.seed)
-            if sampled
+            model.sample(items, temperature=temperature, seed=how.seed)
+            if temperature > 0
             else model.predict(items, beam=how.beam)
         )
     else:

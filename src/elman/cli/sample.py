@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,15 +24,15 @@ class Sample:
     run_folder: Path = argument("RUN", "a run made by elman train")
     prompt: str = flag("", "what the text begins with")
     length: int = flag(500, "tokens to write")
-    temperature: float = flag(0.8, "below 1 is safer, above 1 is wilder, 0 takes the likeliest")
-    top_k: int | None = flag(None, "choose among the k likeliest only")
-    top_p: float | None = flag(None, "choose among the likeliest that together have this probability")
-    beam: int | None = flag(None, "search for the likeliest text with so many candidates, instead of drawing")
-    stop: str | None = flag(None, "end before this text")
-    seed: int = flag(0, "the same seed writes the same text")
-    count: int = flag(1, "how many samples")
-    unknown: Literal["error", "skip", "replace"] = flag("error", "what the model does not know of the prompt")
-    copies: bool = flag(False, "tell how much of it stands verbatim in the training text")
+    temperature: float = flag(0.8, "below 1 more predictable, above 1 more random, 0 takes the most probable token")
+    top_k: int | None = flag(None, "sample from the k most probable tokens only")
+    top_p: float | None = flag(None, "sample from the most probable tokens that together have this probability")
+    beam: int | None = flag(None, "find the most probable text by beam search of this width instead of sampling")
+    stop: str | None = flag(None, "stop before this text; \\n is a newline, \\t a tab")
+    seed: int = flag(0, "seed of the random numbers")
+    count: int = flag(1, "number of samples")
+    unknown: Literal["error", "skip", "replace"] = flag("error", "tokens of the prompt that are not in the vocabulary")
+    copies: bool = flag(False, "say how much of the sample is copied from the training text")
 
     def run(self) -> int:
         from elman.models import LanguageModel, Sampling
@@ -42,24 +43,28 @@ class Sample:
         if self.beam is not None and self.count > 1:
             raise ArgumentError("--beam finds one text, the likeliest", do="Leave --count out, or --beam.")
         how = Sampling(self.temperature, self.top_k, self.top_p).check()
-        check_request(self.length, self.stop, self.seed)
+        stop = None if self.stop is None else unescaped(self.stop)
+        check_request(self.length, stop, self.seed)
         model = LanguageModel.load(self.run_folder)
+        prompt = self.prompt
+        if self.unknown == "skip":  # what is skipped is not shown either
+            prompt = model.vocabulary_.decode(model.vocabulary_.encode(prompt, unknown="skip"))
         say_if_compiling("sample")
-        options: dict[str, Any] = {"stop": self.stop, "seed": self.seed, "unknown": self.unknown}
+        options: dict[str, Any] = {"stop": stop, "seed": self.seed, "unknown": self.unknown}
         several = []
         if self.count > 1:
-            several = model.sample_many(self.count, self.length, prompt=self.prompt, how=how, **options)
+            several = model.sample_many(self.count, self.length, prompt=prompt, how=how, **options)
         for index in range(self.count):
             if several:
                 console.rich.rule(f"{index + 1} of {self.count}")
                 text = several[index]
                 write(text)
             elif self.beam is not None:
-                text = model.sample(self.length, prompt=self.prompt, beam=self.beam, **options)
+                text = model.sample(self.length, prompt=prompt, beam=self.beam, **options)
                 write(text)
             else:
-                pieces = model.stream(self.prompt, length=self.length, how=how, **options)  # refuses a prompt now
-                text = self.prompt
+                pieces = model.stream(prompt, length=self.length, how=how, **options)  # refuses a prompt now
+                text = prompt
                 write(text)
                 for piece in pieces:
                     write(piece)
@@ -68,3 +73,8 @@ class Sample:
             if self.copies:
                 console.print(f"Copied: {model.copies(text)}", markup=False)
         return 0
+
+
+def unescaped(text: str) -> str:
+    r"""A text as it was meant on the command line: \n is a newline, \t a tab, \\ a backslash."""
+    return re.sub(r"\\([nt\\])", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from elman.cli.console import console
 from elman.cli.curve import Points, curve
 from elman.cli.flags import argument
-from elman.config import TASKS, NetworkConfig, SequenceNetworkConfig, TrainingConfig
+from elman.config import SEQUENCE_TASKS, Config
 from elman.look.history import is_number, kept
 from elman.training.metrics import UNITS
 
@@ -34,7 +34,7 @@ class Show:
         rows = kept(run.metrics())
         train, held = _points(rows, "loss"), _points(rows, "validation_loss")
         facts = {
-            **(_of_sequences(run) if run.config.get("task") in list(TASKS) else _of_a_language_model(run)),
+            **(_of_sequences(run) if run.config.get("task") in SEQUENCE_TASKS else _of_a_language_model(run)),
             "progress": _progress(run.config, rows),
             "best": _best(held, dict(_points(rows, "validation_accuracy")), str(run.config.get("task"))),
             "rolled back": str(sum(row.get("event") == "rolled back" for row in run.metrics())) + " times",
@@ -78,11 +78,11 @@ def _of_sequences(run: Run) -> dict[str, str]:
     }
 
 
-def _network(c: NetworkConfig | SequenceNetworkConfig) -> str:
+def _network(c: Config) -> str:
     return f"{c.layers} × {c.hidden} {c.activation}, dropout {c.dropout:g}, {c.dtype}"
 
 
-def _optimizer(c: TrainingConfig) -> str:
+def _optimizer(c: Config) -> str:
     return f"{c.optimizer}, rate {c.learning_rate:g} ({c.schedule})"
 
 

@@ -14,6 +14,7 @@ from elman.cli.console import console, errors
 from elman.cli.flags import argument, flag
 from elman.cli.progress import reading
 from elman.cli.train import check_options, guess, options_of, reading_options
+from elman.config import PRESETS
 from elman.errors import ArgumentError, DataError, RangeError
 from elman.training.events import Stepped
 
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Find the choices that suit a text: many short trainings, judged by their validation loss.
+    """Find the options that suit a text: many short trainings, judged by their validation loss.
 
     The budget (--seconds, --epochs or --steps) is that of each trial; trials that do worse than most are cut short.
-    What is given as a flag is the same for all. --search says what is tried: a name for its usual range, name=low..high
-    or name=a,b,c. Run the same command again to go on after Ctrl-C or a crash, or beside a running one to share the
-    work. The best run is kept, ready to use; those of the other trials are deleted.
+    The first trial has the default options. What is given as a flag is the same for all trials. --search names what is
+    searched: a name for its usual range, name=low..high or name=a,b,c. Run the same command again to continue after
+    Ctrl-C or a crash, or beside a running one to share the work. The best run is kept; the other runs are deleted.
 
     For instance:
         elman sweep novel.txt --trials 20 --seconds 60
@@ -39,12 +40,14 @@ class Sweep:
     takes_options: ClassVar[bool] = True
 
     source: tuple[str, ...] = argument("SOURCE", "files, folders, patterns or a name, as for elman train", ())
-    trials: int = flag(20, "so many in all, of all processes together")
-    search: tuple[str, ...] = flag((), "what is tried (default: hidden, layers, dropout, learning_rate, batch, window)")
+    trials: int = flag(20, "number of trials, of all processes together")
+    search: tuple[str, ...] = flag(
+        (), "what is searched (default: hidden, layers, dropout, batch_size, window, learning_rate)"
+    )
     out: Path | None = flag(None, "the sweep's folder (default: sweeps/NAME)")
     storage: Path | None = flag(None, "the file with the record of all trials (default: journal.log in the folder)")
-    preset: str = flag("default", "choices that fit together: default, large, tiny")
-    threads: int | None = flag(None, "at most so many (default: all cores that the process may use)")
+    preset: str = flag("default", f"options that fit together: {', '.join(PRESETS)}")
+    threads: int | None = flag(None, "number of threads (default: all cores)")
     options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:
@@ -176,6 +179,11 @@ def farewell(sweep: Trials, out: Path, done: bool) -> int:
     if best is None:
         console.print("No trial was trained to its end: give them a larger budget, or search something else.")
         return 1
+    first, last = sweep.study.with_defaults(), sweep.study.best()
+    if first is not None and last is not None:
+        better = first.value - last.value
+        said = f"{better:.4f} nats a token better than the defaults" if better > 0 else "no better than the defaults"
+        console.print(f"The best, trial {last.number}, is {said}, which are trial {first.number}.", markup=False)
     console.print("Write with the best one:", markup=False)
     console.print(f"elman sample {quote(str(best))}", markup=False)
     return 0

@@ -27,9 +27,10 @@ class Train:
     files, a folder of .txt files or a pattern in quotes ('books/*.txt') are one text. .gz and .zst are unpacked.
     Without SOURCE it is Pride and Prejudice.
 
-    Examples: --task classify and generate read a text, a tab and a label in each line, or a folder with one file a
-    label; --task tag a token, a tab and a tag in each line and a blank line after each sequence; --task translate a
-    source, a tab and a target in each line. Without --task it is guessed from SOURCE.
+    Examples: --task classify, regress and generate read a text, a tab and a label or number in each line, a CSV or TSV
+    file with named columns, or a folder with one file per label; --task tag a token, a tab and a tag in each line and a
+    blank line after each sequence; --task translate a source, a tab and a target in each line. Without --task it is
+    guessed from SOURCE.
 
     Ctrl-C finishes the step and saves; elman train --resume RUN continues as if nothing had happened. elman train
     --task TASK --help shows the flags and defaults of one task.
@@ -37,6 +38,7 @@ class Train:
     For instance:
         elman train novel.txt --seconds 60
         elman train names --task classify --cell gru
+        elman train reviews.csv --text-column review --label-column sentiment --test-fraction 0.1
         elman train --resume runs/novel --epochs 30
     """
 
@@ -47,6 +49,8 @@ class Train:
     out: Path | None = flag(None, "the run folder (default: runs/NAME, or runs/NAME-2 …)")
     force: bool = flag(False, "replace the run folder, unless it is being trained")
     resume: Path | None = flag(None, "continue this run; only the budget may change (--seconds: that many more)")
+    text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
+    label_column: str | None = flag(None, "name or number of the column with the label, number or target")
     preset: str = flag("default", f"options that fit together: {', '.join(PRESETS)} [lm]")
     threads: int | None = flag(None, "number of threads (default: all cores)")
     tensorboard: bool = flag(False, "write TensorBoard files into the run folder")
@@ -69,10 +73,14 @@ class Train:
             self._check_resume()
             say_if_compiling("backward")
             return self._continue(self.resume)
-        task = self.task or guess(self.source)
+        columns = {"text_column": self.text_column, "label_column": self.label_column}
+        chosen = {name: column for name, column in columns.items() if column is not None}
+        task = self.task or guess(self.source, **chosen)
+        if task == "lm" and chosen:
+            raise ArgumentError(f"--{next(iter(chosen)).replace('_', '-')} does not apply to --task lm")
         config = options_of(task, self.options, self.preset)
         say_if_compiling("backward")
-        return self._train_text(config) if task == "lm" else self._train_examples(task, config)
+        return self._train_text(config) if task == "lm" else self._train_examples(task, config, chosen)
 
     # -- a new run ----------------------------------------------------------------------------------------------------
 
@@ -100,23 +108,27 @@ class Train:
 
         return self._trained(out, "lm", train)
 
-    def _train_examples(self, task: str, config: Config) -> int:
+    def _train_examples(self, task: str, config: Config, columns: dict[str, str]) -> int:
         from elman.cli.console import console
         from elman.cli.summary import free_folder
-        from elman.data.labelled import FORMS, read_rows
+        from elman.data.labelled import read_rows
         from elman.data.named import find_here
         from elman.models import runs
         from elman.models.loading import model_class
 
-        if task not in FORMS:
-            raise ArgumentError(f"--task {task}", do="It reads numbers, which come from Python: SequenceRegressor.")
         if len(self.source) != 1:
             got = ", ".join(self.source) or "none"
             raise ArgumentError("SOURCE", expected=f"one file or folder of examples to {task}", got=got)
         out = self._checked_out()
         found = self.source[0] if self.source[0] == "-" else str(find_here(self.source[0]) or self.source[0])
         with console.rich.status("reading the examples"):
-            rows = read_rows(found, task, encoding=config.encoding)
+            rows = read_rows(
+                found,
+                task,
+                encoding=config.encoding,
+                text_column=columns.get("text_column"),
+                label_column=columns.get("label_column"),
+            )
             kind = model_class(task)  # with all that scikit-learn imports
         known = kind.defaults()
         options = {name: value for name, value in config.options().items() if name in known}
@@ -146,7 +158,8 @@ class Train:
     def _check_resume(self) -> None:
         given = [f"--{name.replace('_', '-')}" for name in self.options if name not in BUDGET]
         given += ["--out"] * (self.out is not None) + ["--force"] * self.force + list(self.source)
-        given += ["--preset"] * (self.preset != "default")
+        given += ["--preset"] * (self.preset != "default") + ["--text-column"] * (self.text_column is not None)
+        given += ["--label-column"] * (self.label_column is not None)
         if given:
             raise ArgumentError(
                 "--resume takes everything from the run; only --epochs, --steps or --seconds may change",
@@ -230,7 +243,7 @@ def options_of(task: str, options: dict[str, Any], preset: str = "default") -> C
     return resolve(task, options, preset=preset)
 
 
-def guess(source: tuple[str, ...]) -> str:
+def guess(source: tuple[str, ...], *, text_column: str | None = None, label_column: str | None = None) -> str:
     """The task of a source: that of a file or folder of examples, or lm."""
     from elman.data.labelled import guess_task
     from elman.data.named import find_here
@@ -238,7 +251,9 @@ def guess(source: tuple[str, ...]) -> str:
     if len(source) != 1 or source[0] == "-":
         return "lm"
     found = find_here(source[0])
-    return guess_task(str(found)) if found is not None and (found.is_file() or found.is_dir()) else "lm"
+    if found is None or not (found.is_file() or found.is_dir()):
+        return "lm"
+    return guess_task(str(found), text_column=text_column, label_column=label_column)
 
 
 def reading_options(config: Config) -> dict[str, Any]:
@@ -271,8 +286,11 @@ def _describe_text(prepared: TextSetup, out: Path) -> None:
 def _describe_examples(name: str, task: str, rows: Rows, config: Config, out: Path) -> None:
     from elman.cli.console import console
 
+    for note in rows.notes:
+        console.print(note, markup=False)
     n, held = len(rows), round(config.validation_fraction * len(rows))
-    parts = f"{n - held:,} to train on, {held:,} to validate"
+    tested = round(config.test_fraction * n)
+    parts = f"{n - held - tested:,} to train on, {held:,} to validate{f', {tested:,} to test' if tested else ''}"
     if task in ("classify", "generate"):
         parts += f"; {len(set(rows.right))} labels"
     if task == "tag":

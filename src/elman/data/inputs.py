@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import SequenceDataConfig
+from elman.config import Config
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols, kind_of
 from elman.errors import ArgumentError, CheckpointError, DtypeError, NotFiniteError, RangeError, ShapeError
@@ -55,7 +55,7 @@ class NumberInputs:
 Inputs = TokenInputs | NumberInputs
 
 
-def learn_inputs(sequences: Any, config: SequenceDataConfig, rows: Array) -> Inputs:
+def learn_inputs(sequences: Any, config: Config, rows: Array) -> Inputs:
     """What these sequences are; tokens and scale are those of some rows, so that the others can judge."""
     form = form_of(sequences)
     if form == "nothing":

@@ -18,7 +18,7 @@ from elman.exchange.model_file import ExportResult, refuse_existing, write_new
 from elman.exchange.quantize import Precision, store
 from elman.models import runs
 from elman.models.evaluation import mean_loss
-from elman.network import HeadNetwork, Parameters
+from elman.network import HeadNetwork, Parameters, Stack
 from elman.training.run import Run
 
 UNITS = {"char": "characters", "byte": "bytes", "word": "words", "bpe": "subwords"}
@@ -65,7 +65,8 @@ def export_html(
     out = Path(out)
     refuse_existing(out, force=force)
     opened, fitted = runs.load(Path(run), "lm")
-    network, parameters, vocabulary = fitted.head_network, fitted.parameters, fitted.spec.vocabulary
+    network, parameters = _without_embedding(fitted.head_network, fitted.parameters)
+    vocabulary = fitted.spec.vocabulary
     stored = store(parameters, precision)
     measured = _measure(opened, network, parameters, stored.parameters)
     corpus = opened.config.get("data")
@@ -99,6 +100,19 @@ def export_html(
     }
     path = write_new(out, _page(words, facts, stored.data), force=force)
     return ExportResult([path], "Open it in a browser: it writes without a network.")
+
+
+def _without_embedding(network: HeadNetwork, parameters: Parameters) -> tuple[HeadNetwork, Parameters]:
+    """The same network for one-hot tokens: W_xh has a row for each token, which is its embedding times W_xh."""
+    stack = network.stack
+    if not stack.embedding:
+        return network, parameters
+    plain = HeadNetwork(Stack(stack.inputs, stack.hidden, stack.layers, cell=stack.cell), network.outputs)
+    p = Parameters(plain.shapes, parameters.buffer.dtype)
+    for name in plain.shapes:
+        first = name == "layers.0.W_xh"
+        p[name][...] = parameters["embedding.W"] @ parameters[name] if first else parameters[name]
+    return plain, p
 
 
 def _measure(run: Run, network: HeadNetwork, original: Parameters, stored: Parameters) -> Measured:

@@ -150,6 +150,16 @@ class SequenceScores:
 
 
 @dataclass(frozen=True)
+class RegressionScores:
+    """How well numbers are predicted."""
+
+    examples: int
+    r2: float  # 1 − the mean squared error over the variance of the targets
+    mean_absolute_error: float
+    root_mean_squared_error: float
+
+
+@dataclass(frozen=True)
 class Likelihood:
     """How likely a generator finds sequences."""
 
@@ -217,6 +227,13 @@ def _sacrebleu(targets: Sequence[Any], predicted: Sequence[Any]) -> tuple[float 
     return float(bleu), float(sacrebleu.corpus_chrf(list(predicted), [list(targets)]).score)
 
 
+def regression_scores(targets: Sequence[Any], predicted: Sequence[Any]) -> RegressionScores:
+    y, y_hat = np.asarray(targets, np.float64), np.asarray(predicted, np.float64)
+    squares, variance = float(np.mean((y - y_hat) ** 2)), float(np.mean((y - y.mean(axis=0)) ** 2))
+    r2 = 1 - squares / variance if variance else float(squares == 0)
+    return RegressionScores(len(y), r2, float(np.mean(np.abs(y - y_hat))), squares**0.5)
+
+
 def edit_distance(a: Sequence[Any], b: Sequence[Any]) -> int:
     """The smallest number of insertions, deletions and substitutions that turn a into b."""
     row = list(range(len(b) + 1))
@@ -227,13 +244,17 @@ def edit_distance(a: Sequence[Any], b: Sequence[Any]) -> int:
     return row[-1]
 
 
-def evaluate_model(model: Any, left: list[Any], right: list[Any]) -> ClassScores | SequenceScores | Likelihood:
+def evaluate_model(
+    model: Any, left: list[Any], right: list[Any]
+) -> ClassScores | SequenceScores | Likelihood | RegressionScores:
     """A model on examples as a file has them: texts and labels, tokens and tags, sources and targets."""
     task = model.task
     if task == "generate":
         nats = model.nats(right, left)
         return Likelihood(len(left), nats, float(np.exp(nats)))
     predicted = model.predict(left)
+    if task == "regress":
+        return regression_scores(right, predicted)
     if task == "translate":
         return sequence_scores(right, predicted, model.symbols_)
     if task == "tag":

@@ -83,7 +83,8 @@ def new_model(spec: TaskSpec, config: Config) -> FittedModel:
         generator(c.seed, "initial"),
         recurrent=c.recurrent_init,
         gain=c.recurrent_init_scale,
-        token_scale=c.input_init_scale if spec.task == "lm" else 0.1,
+        token_scale=c.input_init_scale,
+        forget_bias=c.forget_bias,
         dtype=np.dtype(c.dtype),
     )
     return FittedModel(spec, config, network, p)

@@ -60,6 +60,9 @@ class Predictor:
         return number_sequences(X) if len(X) and form_of(X) == "numbers" else X
 
     def _encoded(self, X: Any) -> Ragged:
+        """The sequences as the network reads them; encoded ones as they are."""
+        if isinstance(X, Ragged):
+            return X
         encoded = self._is_fitted().spec.encode_inputs(self._sequences(X, reset=False))
         assert isinstance(encoded, Ragged)
         return encoded
@@ -340,7 +343,7 @@ class TranslatingPredictor(Writing):
         return [[(symbols.decode(one.tokens), one.score) for one in best[:n]] for best in found]
 
     def _encoded(self, X: Any) -> Ragged:
-        return as_read(super()._encoded(X), self._is_fitted().config)
+        return X if isinstance(X, Ragged) else as_read(super()._encoded(X), self._is_fitted().config)
 
 
 def conditions(X: Any) -> Array:

@@ -248,16 +248,20 @@ def read_corpus(run: Run) -> Corpus:
 
 @dataclass(frozen=True)
 class RowSplit:
-    """The numbers of the examples that are trained on, and of those that validate."""
+    """The numbers of the examples of each part; training never reads the test part."""
 
     train: Array
     validation: Array
+    test: Array = field(default_factory=lambda: np.arange(0))
 
     @classmethod
     def draw(cls, n: int, config: Config) -> RowSplit:
         """Drawn once, before anything is learned: vocabularies and scales come from the training rows alone."""
         held = held_out(n, config.validation_fraction, generator(config.seed, "validation"))
-        return cls(np.flatnonzero(~held), np.flatnonzero(held))
+        rest, validation = np.flatnonzero(~held), np.flatnonzero(held)
+        share = min(1.0, config.test_fraction * n / max(1, len(rest)))
+        tested = held_out(len(rest), share, generator(config.seed, "test"))
+        return cls(rest[~tested], validation, rest[tested])
 
     @classmethod
     def all_train(cls, n: int) -> RowSplit:
@@ -294,7 +298,7 @@ class ExampleSetup(TrainingSetup):
                 "the part to train on",
                 expected="at least one example that counts",
                 got=f"{len(train)} of {len(self.examples)}",
-                do="Give more examples or a smaller --validation-fraction.",
+                do="Give more examples, or smaller validation and test fractions.",
             )
         rates = None
         if config.unk_dropout and isinstance(spec.inputs, TokenInputs):
@@ -409,23 +413,26 @@ def resume(
 
 def reopen(run: Run) -> tuple[TrainingSetup, int]:
     """The data and config of a run, checked against what it was started with, and its number of steps."""
-    spec, config = read_spec(run), read_config(run)
     steps, size = run.config.get("steps"), run.config.get("validation_size")
     if steps is None and run.newest() is None:
         raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
-    setup: TrainingSetup
-    if spec.task == "lm":
-        setup = open_text_setup(run)
-    else:
-        examples, record = read_examples(run), run.config.get("data")
-        split, source = RowSplit.draw(len(examples), config), record if isinstance(record, dict) else {}
-        setup = ExampleSetup(spec, config, examples, split, source, _estimator_params(run))
+    setup = open_setup(run)
     facts = {name: run.config.get(name) for name in setup.facts()}
     if not isinstance(steps, int) or steps < 1 or facts != setup.facts():
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: steps {steps!r}, {facts}")
     if size is not None and not (isinstance(size, int) and size > 0):
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: validation_size {size!r}")
     return setup if size is None else setup.with_validation_size(size), steps
+
+
+def open_setup(run: Run) -> TrainingSetup:
+    """The data of a run, split as in training."""
+    spec, config = read_spec(run), read_config(run)
+    if spec.task == "lm":
+        return open_text_setup(run)
+    examples, record = read_examples(run), run.config.get("data")
+    split, source = RowSplit.draw(len(examples), config), record if isinstance(record, dict) else {}
+    return ExampleSetup(spec, config, examples, split, source, _estimator_params(run))
 
 
 def open_text_setup(run: Run) -> TextSetup:

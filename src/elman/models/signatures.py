@@ -22,10 +22,13 @@ class LanguageModelOptions:
         layers: int = 1,
         cell: CellName = "rnn",
         activation: Activation = "tanh",
+        embedding: int = 0,
         dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
         input_init_scale: float = 0.3,
+        forget_bias: float = 1.0,
         dtype: Dtype = "float32",
         epochs: float | None = None,
         steps: int | None = None,
@@ -85,14 +88,20 @@ class LanguageModelOptions:
             Kind of recurrent cell.
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the cell. For cell rnn.
+        embedding : int, default=0
+            Size of token embeddings; 0: one-hot tokens. At least 0.
         dropout : float, default=0.0
             Dropout on the output of each layer. At least 0 and below 1.
+        recurrent_dropout : float, default=0.0
+            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
             Scale of W_hh at the start. Above 0.
         input_init_scale : float, default=0.3
-            Standard deviation of W_xh at the start. Above 0.
+            Standard deviation of W_xh at the start, for tokens. Above 0.
+        forget_bias : float, default=1.0
+            Bias of the forget gate at the start. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -168,10 +177,13 @@ class LanguageModelOptions:
         self.layers = layers
         self.cell = cell
         self.activation = activation
+        self.embedding = embedding
         self.dropout = dropout
+        self.recurrent_dropout = recurrent_dropout
         self.recurrent_init = recurrent_init
         self.recurrent_init_scale = recurrent_init_scale
         self.input_init_scale = input_init_scale
+        self.forget_bias = forget_bias
         self.dtype = dtype
         self.epochs = epochs
         self.steps = steps
@@ -215,6 +227,7 @@ class ClassifierOptions:
         unk_dropout: float = 0.25,
         standardize: bool = True,
         validation_fraction: float = 0.0,
+        test_fraction: float = 0.0,
         hidden: int = 192,
         layers: int = 1,
         cell: CellName = "rnn",
@@ -228,6 +241,8 @@ class ClassifierOptions:
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
+        input_init_scale: float = 0.1,
+        forget_bias: float = 1.0,
         dtype: Dtype = "float32",
         epochs: float | None = None,
         steps: int | None = None,
@@ -271,6 +286,8 @@ class ClassifierOptions:
         validation_fraction : float, default=0.0
             Fraction held out to measure the loss during training: the end of a text, or examples drawn at
             random. At least 0 and below 1.
+        test_fraction : float, default=0.0
+            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
         hidden : int, default=192
             Units of each recurrent layer and direction. Above 0.
         layers : int, default=1
@@ -297,6 +314,10 @@ class ClassifierOptions:
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
             Scale of W_hh at the start. Above 0.
+        input_init_scale : float, default=0.1
+            Standard deviation of W_xh at the start, for tokens. Above 0.
+        forget_bias : float, default=1.0
+            Bias of the forget gate at the start. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -354,6 +375,7 @@ class ClassifierOptions:
         self.unk_dropout = unk_dropout
         self.standardize = standardize
         self.validation_fraction = validation_fraction
+        self.test_fraction = test_fraction
         self.hidden = hidden
         self.layers = layers
         self.cell = cell
@@ -367,6 +389,8 @@ class ClassifierOptions:
         self.recurrent_dropout = recurrent_dropout
         self.recurrent_init = recurrent_init
         self.recurrent_init_scale = recurrent_init_scale
+        self.input_init_scale = input_init_scale
+        self.forget_bias = forget_bias
         self.dtype = dtype
         self.epochs = epochs
         self.steps = steps
@@ -404,6 +428,7 @@ class RegressorOptions:
         unk_dropout: float = 0.25,
         standardize: bool = True,
         validation_fraction: float = 0.0,
+        test_fraction: float = 0.0,
         hidden: int = 128,
         layers: int = 1,
         cell: CellName = "rnn",
@@ -417,6 +442,8 @@ class RegressorOptions:
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
+        input_init_scale: float = 0.1,
+        forget_bias: float = 1.0,
         dtype: Dtype = "float32",
         epochs: float | None = None,
         steps: int | None = None,
@@ -459,6 +486,8 @@ class RegressorOptions:
         validation_fraction : float, default=0.0
             Fraction held out to measure the loss during training: the end of a text, or examples drawn at
             random. At least 0 and below 1.
+        test_fraction : float, default=0.0
+            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
         hidden : int, default=128
             Units of each recurrent layer and direction. Above 0.
         layers : int, default=1
@@ -485,6 +514,10 @@ class RegressorOptions:
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
             Scale of W_hh at the start. Above 0.
+        input_init_scale : float, default=0.1
+            Standard deviation of W_xh at the start, for tokens. Above 0.
+        forget_bias : float, default=1.0
+            Bias of the forget gate at the start. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -540,6 +573,7 @@ class RegressorOptions:
         self.unk_dropout = unk_dropout
         self.standardize = standardize
         self.validation_fraction = validation_fraction
+        self.test_fraction = test_fraction
         self.hidden = hidden
         self.layers = layers
         self.cell = cell
@@ -553,6 +587,8 @@ class RegressorOptions:
         self.recurrent_dropout = recurrent_dropout
         self.recurrent_init = recurrent_init
         self.recurrent_init_scale = recurrent_init_scale
+        self.input_init_scale = input_init_scale
+        self.forget_bias = forget_bias
         self.dtype = dtype
         self.epochs = epochs
         self.steps = steps
@@ -589,6 +625,7 @@ class TaggerOptions:
         unk_dropout: float = 1.0,
         standardize: bool = True,
         validation_fraction: float = 0.0,
+        test_fraction: float = 0.0,
         hidden: int = 128,
         layers: int = 1,
         cell: CellName = "rnn",
@@ -601,6 +638,8 @@ class TaggerOptions:
         recurrent_dropout: float = 0.2,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
+        input_init_scale: float = 0.1,
+        forget_bias: float = 1.0,
         dtype: Dtype = "float32",
         epochs: float | None = None,
         steps: int | None = None,
@@ -644,6 +683,8 @@ class TaggerOptions:
         validation_fraction : float, default=0.0
             Fraction held out to measure the loss during training: the end of a text, or examples drawn at
             random. At least 0 and below 1.
+        test_fraction : float, default=0.0
+            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
         hidden : int, default=128
             Units of each recurrent layer and direction. Above 0.
         layers : int, default=1
@@ -668,6 +709,10 @@ class TaggerOptions:
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
             Scale of W_hh at the start. Above 0.
+        input_init_scale : float, default=0.1
+            Standard deviation of W_xh at the start, for tokens. Above 0.
+        forget_bias : float, default=1.0
+            Bias of the forget gate at the start. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -725,6 +770,7 @@ class TaggerOptions:
         self.unk_dropout = unk_dropout
         self.standardize = standardize
         self.validation_fraction = validation_fraction
+        self.test_fraction = test_fraction
         self.hidden = hidden
         self.layers = layers
         self.cell = cell
@@ -737,6 +783,8 @@ class TaggerOptions:
         self.recurrent_dropout = recurrent_dropout
         self.recurrent_init = recurrent_init
         self.recurrent_init_scale = recurrent_init_scale
+        self.input_init_scale = input_init_scale
+        self.forget_bias = forget_bias
         self.dtype = dtype
         self.epochs = epochs
         self.steps = steps
@@ -773,6 +821,7 @@ class GeneratorOptions:
         min_count: int = 1,
         standardize: bool = True,
         validation_fraction: float = 0.0,
+        test_fraction: float = 0.0,
         hidden: int = 128,
         layers: int = 1,
         cell: CellName = "rnn",
@@ -783,6 +832,8 @@ class GeneratorOptions:
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
+        input_init_scale: float = 0.1,
+        forget_bias: float = 1.0,
         dtype: Dtype = "float32",
         epochs: float | None = None,
         steps: int | None = None,
@@ -823,6 +874,8 @@ class GeneratorOptions:
         validation_fraction : float, default=0.0
             Fraction held out to measure the loss during training: the end of a text, or examples drawn at
             random. At least 0 and below 1.
+        test_fraction : float, default=0.0
+            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
         hidden : int, default=128
             Units of each recurrent layer and direction. Above 0.
         layers : int, default=1
@@ -843,6 +896,10 @@ class GeneratorOptions:
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
             Scale of W_hh at the start. Above 0.
+        input_init_scale : float, default=0.1
+            Standard deviation of W_xh at the start, for tokens. Above 0.
+        forget_bias : float, default=1.0
+            Bias of the forget gate at the start. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -897,6 +954,7 @@ class GeneratorOptions:
         self.min_count = min_count
         self.standardize = standardize
         self.validation_fraction = validation_fraction
+        self.test_fraction = test_fraction
         self.hidden = hidden
         self.layers = layers
         self.cell = cell
@@ -907,6 +965,8 @@ class GeneratorOptions:
         self.recurrent_dropout = recurrent_dropout
         self.recurrent_init = recurrent_init
         self.recurrent_init_scale = recurrent_init_scale
+        self.input_init_scale = input_init_scale
+        self.forget_bias = forget_bias
         self.dtype = dtype
         self.epochs = epochs
         self.steps = steps
@@ -944,6 +1004,7 @@ class Seq2SeqOptions:
         unk_dropout: float = 0.25,
         standardize: bool = True,
         validation_fraction: float = 0.0,
+        test_fraction: float = 0.0,
         hidden: int = 256,
         layers: int = 1,
         cell: CellName = "rnn",
@@ -958,6 +1019,8 @@ class Seq2SeqOptions:
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
+        input_init_scale: float = 0.1,
+        forget_bias: float = 1.0,
         dtype: Dtype = "float32",
         epochs: float | None = None,
         steps: int | None = None,
@@ -1002,6 +1065,8 @@ class Seq2SeqOptions:
         validation_fraction : float, default=0.0
             Fraction held out to measure the loss during training: the end of a text, or examples drawn at
             random. At least 0 and below 1.
+        test_fraction : float, default=0.0
+            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
         hidden : int, default=256
             Units of each recurrent layer and direction. Above 0.
         layers : int, default=1
@@ -1030,6 +1095,10 @@ class Seq2SeqOptions:
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
             Scale of W_hh at the start. Above 0.
+        input_init_scale : float, default=0.1
+            Standard deviation of W_xh at the start, for tokens. Above 0.
+        forget_bias : float, default=1.0
+            Bias of the forget gate at the start. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -1086,6 +1155,7 @@ class Seq2SeqOptions:
         self.unk_dropout = unk_dropout
         self.standardize = standardize
         self.validation_fraction = validation_fraction
+        self.test_fraction = test_fraction
         self.hidden = hidden
         self.layers = layers
         self.cell = cell
@@ -1100,6 +1170,8 @@ class Seq2SeqOptions:
         self.recurrent_dropout = recurrent_dropout
         self.recurrent_init = recurrent_init
         self.recurrent_init_scale = recurrent_init_scale
+        self.input_init_scale = input_init_scale
+        self.forget_bias = forget_bias
         self.dtype = dtype
         self.epochs = epochs
         self.steps = steps

@@ -81,7 +81,7 @@ class Sweep:
             "storage": None if storage is None else os.path.abspath(storage),
         }
         _claim(folder, settings)
-        self.study = Study(folder, dimensions, seed=config.seed, storage=storage)
+        self.study = Study(folder, dimensions, seed=config.seed, storage=storage, first=config.options())
 
     def run(
         self, trials: int, listener: SweepListener = lambda event: None, stopping: Callable[[], bool] = lambda: False

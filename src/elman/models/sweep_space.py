@@ -7,11 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elman.config import OPTIONS, Config, choices_of, kind_of, suggestion
+from elman.config import OPTIONS, check_value, choices_of, kind_of, suggestion
 from elman.errors import ArgumentError, RangeError, UnknownNameError
 
 USUAL = tuple(name for name, option in OPTIONS.items() if option.sweep and option.sweep.usual)  # unless told otherwise
@@ -32,6 +32,13 @@ class Dimension:
         return (
             {"choices": list(self.choices)} if self.choices else {"low": self.low, "high": self.high, "log": self.log}
         )
+
+    def has(self, options: Mapping[str, Any]) -> bool:
+        """Whether the value that these options give it is one of those that are searched."""
+        value = options.get(self.name)
+        if self.choices or value is None:
+            return value in self.choices
+        return bool(self.low <= value <= self.high)
 
     def __str__(self) -> str:
         what = ", ".join(map(str, self.choices)) if self.choices else f"{self.low:g} to {self.high:g}"
@@ -107,9 +114,6 @@ def _checked(dimension: Dimension) -> Dimension:
     """The dimension, if the config would take every value."""
     if len(set(dimension.choices)) != len(dimension.choices):
         raise ArgumentError(f"--search {dimension.name}", expected="each value once", got=list(dimension.choices))
-    alone = Config().with_options(window=1 << 20)  # so that no block and no reach is too long
     for value in dimension.choices or (dimension.low, dimension.high):
-        alone.with_options(
-            **{dimension.name: value, **({"bptt_steps": 1 << 20} if dimension.name == "bptt_block" else {})}
-        )
+        check_value(dimension.name, value)
     return dimension

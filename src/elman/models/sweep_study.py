@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,6 +21,7 @@ if sys.platform != "win32":
     import fcntl
 
 JOURNAL = "journal.log"
+DEFAULTS = "defaults"  # the attribute of the trial that has the default choices
 VALIDATIONS = 10  # of each trial, at equal shares of its budget
 FIRST = 5  # trials that are never cut short: there is nothing yet to judge them by
 
@@ -69,7 +70,13 @@ class Study:
     """The study in a folder that exists; the study itself is made if it is not there."""
 
     def __init__(
-        self, folder: Path, dimensions: Sequence[Dimension], *, seed: int, storage: Path | None = None
+        self,
+        folder: Path,
+        dimensions: Sequence[Dimension],
+        *,
+        seed: int,
+        storage: Path | None = None,
+        first: Mapping[str, Any] | None = None,  # the choices of the first trial: the defaults
     ) -> None:
         self.seed, self._optuna = seed, optuna()
         self._states = self._optuna.trial.TrialState
@@ -79,6 +86,9 @@ class Study:
         self.asking = Lock(self._locks / "asking")  # held while anything is decided that depends on other trials
         with self.asking:
             self.study = self._opened(storage or folder / JOURNAL)
+            if first and not self.study.get_trials(deepcopy=False):
+                fitting = {dimension.name: first[dimension.name] for dimension in dimensions if dimension.has(first)}
+                self.study.enqueue_trial(fitting, user_attrs={DEFAULTS: len(fitting) == len(dimensions)})
 
     def _opened(self, path: Path) -> Any:
         o, lock = self._optuna, Lock(self._locks / "journal")
@@ -147,7 +157,8 @@ class Study:
 
     def _give_up(self, trial: Any) -> None:
         self.study.tell(trial.number, state=self._states.FAIL)
-        self.study.enqueue_trial(trial.params)
+        known = {DEFAULTS: True} if trial.user_attrs.get(DEFAULTS) else {}
+        self.study.enqueue_trial(trial.params, user_attrs=known)
 
     def give_up(self, trial: Any) -> None:
         """It was interrupted: the same choices will be tried anew, from the beginning."""
@@ -171,6 +182,11 @@ class Study:
     def running(self) -> list[Any]:
         found: list[Any] = self.study.get_trials(deepcopy=False, states=(self._states.RUNNING,))
         return found
+
+    def with_defaults(self) -> Any | None:
+        """The trial with the default choices, if it was trained to its end."""
+        complete = self.study.get_trials(deepcopy=False, states=(self._states.COMPLETE,))
+        return next((trial for trial in complete if trial.user_attrs.get(DEFAULTS)), None)
 
     def best(self) -> Any | None:
         """The best of those that were trained to their end."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elman.config import TrainingConfig
+from elman.config import Config
 from elman.errors import CostWarning, RangeError
 from elman.kernels.threads import run, thread_count
 from elman.maths.optimizers import OPTIMIZERS
@@ -40,7 +40,7 @@ class Cost(NamedTuple):
     validation: float  # seconds
 
 
-def estimate(shapes: Shapes, config: TrainingConfig, itemsize: int, *, batch: int, steps: float, judged: float) -> Cost:
+def estimate(shapes: Shapes, config: Config, itemsize: int, *, batch: int, steps: float, judged: float) -> Cost:
     """Before anything is allocated: batches of `batch` rows of `steps` time steps, and `judged` tokens to validate."""
     batch = -(-batch // world().size)
     sizes = [int(np.prod(shape, dtype=float)) for shape in shapes.values()]
@@ -102,9 +102,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def step_seconds(
-    task: Task, config: TrainingConfig, part: Callable[[], object], parts: float, measured: float
-) -> float:
+def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: float, measured: float) -> float:
     """How long a step takes, measured on a task that is thrown away: the median of many.
 
     `parts` calls of `part` are about one step. Where they say that one step alone is over config.seconds, or that the

@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from elman.config import TrainingConfig
+from elman.config import Config
 from elman.errors import ArgumentError, CheckpointError, DivergenceError
 from elman.kernels import Rates, clip_by_norm, clip_by_value, update
 from elman.training.distributed import World, world
@@ -33,7 +33,7 @@ class Trainer:
     def __init__(
         self,
         task: Task,
-        config: TrainingConfig,
+        config: Config,
         *,
         steps: int,
         run: Run | None = None,

@@ -1,0 +1,126 @@
+"""elman surprise: how unexpected each line or token of a file is to a model."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from elman.cli.console import write
+from elman.cli.flags import argument, flag
+from elman.errors import ArgumentError, RangeError
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How unexpected each line or token of a file is: minus the log of its probability, in nats.
+
+    A language model reads the file as one text: lines with a high surprise do not look like its training text. For a
+    classifier or tagger FILE has labels, as in training: examples with a high surprise are hard, or labeled wrongly.
+    Each row has the nats per token, the line number and the line; the most surprising come first.
+
+    For instance:
+        elman surprise runs/log app.log --top 20
+        elman surprise runs/novel chapter.txt --by token
+        elman surprise runs/names names.tsv --json
+    """
+
+    run_folder: Path = argument("RUN", "a run made by elman train")
+    source: str = argument("FILE", "a file, or - for standard input")
+    by: Literal["line", "token"] = flag("line", "a row for each line (or example), or for each token")
+    top: int | None = flag(None, "only this many rows, the most surprising")
+    in_order: bool = flag(False, "rows in the order of the file; tokens always are, unless --top is given")
+    encoding: str = flag("utf-8", "encoding of the file")
+    text_column: str | None = flag(None, "name or number of the column with the text, in a table")
+    label_column: str | None = flag(None, "name or number of the column with the label, in a table")
+    json: bool = flag(False, "an object in each line")
+
+    def run(self) -> int:
+        from elman.cli.compile_notice import say_if_compiling
+        from elman.data.named import find_here
+        from elman.training.run import Run
+
+        if self.top is not None and self.top < 1:
+            raise RangeError("--top", expected="1 or more", got=self.top)
+        task = Run(self.run_folder).config.get("task")
+        source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
+        say_if_compiling("forward")
+        if task == "lm":
+            rows = list(self._of_text(source))
+        elif task in ("classify", "tag"):
+            rows = list(self._of_examples(source, str(task)))
+        else:
+            raise ArgumentError(
+                "elman surprise", expected="a run to lm, classify or tag", got=f"{self.run_folder}, to {task}"
+            )
+        if self.top is not None or (self.by == "line" and not self.in_order):
+            rows.sort(key=lambda row: -row["nats"] if math.isfinite(row["nats"]) else math.inf)
+        for row in rows[: self.top]:
+            if self.json:
+                write(json.dumps({k: None if v != v else v for k, v in row.items()}, ensure_ascii=False) + "\n")
+            else:
+                label = f"\t{row['label']}" if "label" in row else ""
+                write(f"{row['nats']:.3f}\t{row['line']}\t{row['text']}{label}\n")
+        return 0
+
+    def _of_text(self, source: str) -> Iterator[dict[str, Any]]:
+        import numpy as np
+
+        from elman.data.labelled import lines_of
+        from elman.data.words import words_of
+        from elman.models import LanguageModel
+
+        model = LanguageModel.load(self.run_folder)
+        lines = [f"{line}\n" for _, line in lines_of(source, self.encoding)]
+        text = "".join(lines)
+        nats = model.surprise(text) if text else np.empty(0)
+        if self.by == "token":
+            words = model.vocabulary_.kind == "word"
+            pieces = [piece for part in words_of([text]) for piece in part] if words else list(text)
+            at, line = 0, 1
+            for piece in pieces:
+                yield {"nats": float(np.sum(nats[at : at + len(piece)])), "line": line, "text": _visible(piece)}
+                at, line = at + len(piece), line + piece.count("\n")
+            return
+        at = 0
+        for number, line_text in enumerate(lines, 1):
+            part = nats[at : at + len(line_text)]
+            at += len(line_text)
+            known = part[np.isfinite(part)]  # nothing predicts the first token of a text
+            mean = float(known.mean()) if len(known) else math.nan
+            yield {"nats": mean, "line": number, "text": line_text[:-1], "total_nats": float(known.sum())}
+
+    def _of_examples(self, source: str, task: str) -> Iterator[dict[str, Any]]:
+        import numpy as np
+
+        from elman.cli.evaluate import refuse_unknown_labels
+        from elman.data.labelled import read_rows
+        from elman.models.loading import load_predictor
+
+        model = load_predictor(self.run_folder)
+        columns = {"text_column": self.text_column, "label_column": self.label_column}
+        rows = read_rows(source, task, encoding=self.encoding, **columns)
+        refuse_unknown_labels(model, rows)
+        index = {label: i for i, label in enumerate(model.classes_.tolist())}
+        probabilities = model.predict_proba(rows.left)
+        for left, right, place, y_hat in zip(rows.left, rows.right, rows.places, probabilities, strict=True):
+            line = int(place.rpartition(" ")[2])
+            labels = right if task == "tag" else [right]
+            nats = [
+                -float(np.log(max(row[index[label]], 1e-300)))
+                for row, label in zip(np.atleast_2d(y_hat), labels, strict=True)
+            ]
+            if task == "tag" and self.by == "token":
+                for i, (token, label) in enumerate(zip(left, labels, strict=True)):
+                    yield {"nats": nats[i], "line": line + i, "text": token, "label": label}
+            else:
+                text = " ".join(left) if task == "tag" else left
+                label = " ".join(labels)
+                yield {"nats": float(np.mean(nats)), "line": line, "text": text, "label": label}
+
+
+def _visible(piece: str) -> str:
+    return piece.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")

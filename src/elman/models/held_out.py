@@ -1,0 +1,83 @@
+"""Evaluation on the part of a run's data that training did not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elman.data.ragged import Ragged
+from elman.data.targets import Labels, Numbers, Written
+from elman.errors import DataError
+from elman.models import runs
+from elman.models.evaluation import (
+    ClassScores,
+    Evaluation,
+    Likelihood,
+    RegressionScores,
+    SequenceScores,
+    evaluate_examples,
+    evaluate_model,
+    evaluate_text,
+)
+from elman.models.loading import load_predictor
+from elman.training.run import Run
+
+
+def evaluate_held_out(
+    path: str | Path,
+) -> tuple[str, Evaluation | ClassScores | SequenceScores | Likelihood | RegressionScores]:
+    """Evaluate a run on its test part if it has one, else on its validation part.
+
+    Parameters
+    ----------
+    path : path
+        A run folder made by elman train, or by fit with out=.
+
+    Returns
+    -------
+    part : str
+        "test" or "validation".
+    scores
+        Of a text `Evaluation`, of examples the scores of the task: see elman.models.evaluation.
+    """
+    run = Run(Path(path))
+    setup = runs.open_setup(run)
+    if isinstance(setup, runs.TextSetup):
+        parts: dict[str, Any] = {"test": setup.split.test, "validation": setup.split.validation}
+        part = next((name for name, ids in parts.items() if len(ids) > 1), None)
+        ids = _present(run, part, parts)
+        _, fitted = runs.load(run.path, "lm")
+        vocabulary = fitted.spec.vocabulary
+        characters = len(ids) if vocabulary.kind == "char" else len(vocabulary.decode(ids))
+        return str(part), evaluate_text(fitted.head_network, fitted.parameters, ids, characters)
+    assert isinstance(setup, runs.ExampleSetup)
+    parts = {"test": setup.split.test, "validation": setup.split.validation}
+    part = next((name for name, rows in parts.items() if len(rows)), None)
+    examples = setup.examples.take(_present(run, part, parts))
+    model = load_predictor(run.path)
+    targets, y = setup.spec.targets, examples.y
+    if setup.spec.task == "generate":
+        nats = evaluate_examples(model.fitted_.network, model.fitted_.parameters, examples).loss
+        return str(part), Likelihood(len(examples), nats, float(np.exp(nats)))
+    right: list[Any]
+    if isinstance(targets, Numbers):
+        assert isinstance(y, np.ndarray)
+        right = list(targets.decode(y))
+    elif isinstance(targets, Written):
+        assert isinstance(y, Ragged)
+        right = [targets.symbols.decode(ids.tolist()) for ids in y]
+    else:
+        assert isinstance(targets, Labels)
+        right = [targets.classes[ids].tolist() for ids in y]
+    return str(part), evaluate_model(model, examples.x, right)  # type: ignore[arg-type]
+
+
+def _present(run: Run, part: str | None, parts: dict[str, Any]) -> Any:
+    if part is None:
+        raise DataError(
+            f"{run.path} has no held-out part: it was trained on all its data",
+            do="Give a file, or train with --validation-fraction or --test-fraction.",
+        )
+    return parts[part]
