@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
+from look_models import drawn_model
 from look_networks import random_network, random_text, scaled_orthogonal
 
-from elman.errors import RangeError
+from elman.data import CharVocabulary
+from elman.errors import ArgumentError, RangeError
 from elman.look import (
     clipped_steps,
     clipping,
@@ -200,3 +202,14 @@ def test_the_clipped_gradient_is_that_of_the_mean_loss():
     assert found.scale == 1  # 0 lets all pass
     assert clipping(network, p, x, y, clip_norm=found.norm / 4).scale == pytest.approx(0.25)
     assert clipping(network, p, x, y, clip_norm=found.norm * 4).scale == 1
+
+
+def test_clipping_takes_a_model_and_a_text_and_the_limit_of_its_training():
+    model = drawn_model(CharVocabulary("helo"))
+    ids = model.vocabulary_.encode("hello")
+    found = clipping(model, "hello")
+    assert found.clip_norm == model.config_.clip_norm
+    by_hand = clipping(model.network_, model.parameters_, ids[:-1], ids[1:], clip_norm=found.clip_norm)
+    assert found == by_hand
+    with pytest.raises(ArgumentError, match="a model and a text, or a network"):
+        clipping(model.network_, "hello")

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from look_models import drawn_model
 
+from elman import look
 from elman.data import CharVocabulary
 from elman.look import trace
 from elman.look.steps import HIDDEN, SEED, SPREAD, steps_data
-from elman.look.steps_page import steps_page
+from elman.look.steps_page import StepsPage
 from elman.network import Batch
 
 NASTY = "</script><b>&"
@@ -19,7 +20,7 @@ NASTY = "</script><b>&"
 def written(tmp_path):
     def write(*texts, **options):
         path = tmp_path / "steps.html"
-        path.write_text(steps_page(steps_data(*texts, parameters=True, **options)), encoding="utf-8")
+        StepsPage(steps_data(*texts, parameters=True, **options)).save(path)
         return path.as_uri()
 
     return write
@@ -287,3 +288,11 @@ def test_a_large_network_is_shown_but_not_computed_anew(open_page, written):
     assert not watched.page.locator("#lab").is_visible()
     watched.page.locator("#next").click()
     watched.check()
+
+
+def test_in_python_it_is_one_call_and_shows_itself(tmp_path):
+    page = look.step_through("hell", "ello", cell="gru")
+    assert repr(page) == "<StepsPage: hell → ello, gru, 64 steps>"
+    assert page._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
+    page.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8") == page.html()

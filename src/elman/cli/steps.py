@@ -53,10 +53,9 @@ class Steps:
             self.input, self.target, model=model, cell=self.cell, shown=shown, parameters=self.out is not None
         )
         if self.out is not None:
-            from elman.look.steps_page import steps_page
-            from elman.training.storage import write_file
+            from elman.look.steps_page import StepsPage
 
-            write_file(self.out, steps_page(data).encode())
+            StepsPage(data).save(self.out)
             console.print(f"{len(data['steps'])} steps. Open it in a browser: {self.out}", markup=False)
         elif sys.stdout.isatty() and sys.stdin.isatty():
             _one_by_one(data)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         spectrum,
     )
     from elman.look.steps import steps_data
+    from elman.look.steps_page import StepsPage, step_through
     from elman.look.traces import LayerTrace, Trace, trace
     from elman.look.units import Ranking, Reading, UnitScore, rank_units, read_text
 
@@ -115,6 +116,7 @@ _MODULES = {
         "spectrum",
     ),
     "steps": ("steps_data",),
+    "steps_page": ("StepsPage", "step_through"),
     "traces": (
         "LayerTrace",
         "Trace",
@@ -146,6 +148,7 @@ __all__ = [
     "Report",
     "Saturation",
     "Spectrum",
+    "StepsPage",
     "Trace",
     "UnitScore",
     "Verdict",
@@ -178,6 +181,7 @@ __all__ = [
     "singular_values",
     "spectrum",
     "state_histogram",
+    "step_through",
     "steps_data",
     "surprise_along_text",
     "trace",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
+from elman.errors import ArgumentError
 from elman.look.history import gradient_history
+from elman.look.traces import inputs_and_targets
 from elman.maths.arrays import Array
+from elman.models import LanguageModel
 from elman.network import Batch, Network, Parameters
 
 
@@ -56,19 +59,31 @@ class ClippedSteps:
     scale: float
 
 
-def clipping(network: Network, p: Parameters, x: Array, y: Array, *, clip_norm: float) -> Clipping:
-    """What clipping does to the gradient of the mean loss over a text, read from a state of zeros.
+@overload
+def clipping(model: LanguageModel, text: str | Array, /, *, clip_norm: float | None = None) -> Clipping: ...
+@overload
+def clipping(network: Network, p: Parameters, x: Array, y: Array, /, *, clip_norm: float | None = None) -> Clipping: ...
+def clipping(
+    model: LanguageModel | Network,
+    text: str | Array | Parameters,
+    x: Array | None = None,
+    y: Array | None = None,
+    /,
+    *,
+    clip_norm: float | None = None,
+) -> Clipping:
+    """What clipping does to the gradient of the mean loss over a text: ``(model, text)``, or ``(network, p, x, y)``.
 
     Parameters
     ----------
-    network : Network
-        The network.
-    p : Parameters
-        Its parameters.
+    model : LanguageModel or Network
+        A fitted model, or a network.
+    text : str, ndarray of ids, or Parameters
+        What a model reads, from a state of zeros, or the parameters of a network.
     x, y : ndarray of ids, shape (T,)
-        What it reads, and the targets.
-    clip_norm : float
-        The maximum gradient norm; 0 disables clipping.
+        What a network reads, and its targets.
+    clip_norm : float, optional
+        The maximum gradient norm; 0 disables clipping. Unless given, that of the model's training.
 
     Returns
     -------
@@ -79,15 +94,22 @@ def clipping(network: Network, p: Parameters, x: Array, y: Array, *, clip_norm: 
     --------
     >>> from elman import LanguageModel, look
     >>> model = LanguageModel(hidden=8, steps=1).fit("the cat sat on the mat. " * 20, listeners=[])
-    >>> ids = model.vocabulary_.encode("the cat")
-    >>> look.clipping(model.network_, model.parameters_, ids[:-1], ids[1:], clip_norm=1e-6).scale < 1
+    >>> look.clipping(model, "the cat", clip_norm=1e-6).scale < 1
     True
     """
+    if isinstance(model, LanguageModel) and not isinstance(text, Parameters):
+        x, y = inputs_and_targets(model, text)
+        network, p = model.writer.network, model.writer.parameters
+        clip_norm = model.config_.clip_norm if clip_norm is None else clip_norm
+    elif isinstance(model, Network) and isinstance(text, Parameters) and x is not None and y is not None:
+        network, p = model, text
+    else:
+        raise ArgumentError("clipping", expected="a model and a text, or a network, parameters, ids and targets")
     gradients = p.zeros()
     x, y = (np.asarray(ids, np.int64)[:, np.newaxis] for ids in (x, y))  # (T, 1)
     network.loss_and_gradients(p, Batch(x, y), gradients, normalizer=len(y))
     norms = {name: float(np.linalg.norm(d.astype(np.float64))) for name, d in gradients.items()}
-    return Clipping(float(np.linalg.norm(list(norms.values()))), norms, clip_norm)
+    return Clipping(float(np.linalg.norm(list(norms.values()))), norms, clip_norm or 0.0)
 
 
 def clipped_steps(rows: Sequence[dict[str, Any]], *, clip_norm: float) -> ClippedSteps:

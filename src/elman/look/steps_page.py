@@ -6,16 +6,82 @@ Scripts that compute are in assets/steps_engine.js; tests compare every number o
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from elman.look.steps import steps_data
+from elman.models import LanguageModel
+from elman.training.storage import write_file
+
 HERE = Path(__file__).parent
 SCRIPTS = ("steps_engine.js", "steps_drawing.js", "steps_lab.js")
+SHOWN = 8  # units, and tokens
 
 
-def steps_page(data: dict[str, Any]) -> str:
-    """The page of what `steps_data` gave; with parameters in it, weights can be changed."""
-    plain = json.dumps(data, allow_nan=False).replace("<", "\\u003c")  # no text can end the script that holds it
-    scripts = "\n".join((HERE / "assets" / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    page = (HERE / "steps_page.html").read_text(encoding="utf-8")
-    return page.replace("/*SCRIPTS*/", scripts).replace("/*DATA*/", plain)
+@dataclass(frozen=True, eq=False, repr=False)
+class StepsPage:
+    """A page to step through a network; in a notebook it shows itself.
+
+    Attributes
+    ----------
+    data : dict
+        From `steps_data`.
+    """
+
+    data: dict[str, Any]
+
+    def __repr__(self) -> str:
+        texts, cell = f"{self.data['input']} → {self.data['target']}", self.data["network"]["cell"]
+        return f"<StepsPage: {texts}, {cell}, {len(self.data['steps'])} steps>"
+
+    def _repr_html_(self) -> str:
+        page = escape(self.html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:900px;border:0" title="steps"></iframe>'
+
+    def html(self) -> str:
+        """The whole page, a file that needs nothing else."""
+        plain = json.dumps(self.data, allow_nan=False).replace("<", "\\u003c")  # no text can end the script around it
+        scripts = "\n".join((HERE / "assets" / name).read_text(encoding="utf-8") for name in SCRIPTS)
+        page = (HERE / "steps_page.html").read_text(encoding="utf-8")
+        return page.replace("/*SCRIPTS*/", scripts).replace("/*DATA*/", plain)
+
+    def save(self, path: str | Path) -> None:
+        """Write the page to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        """
+        write_file(Path(path), self.html().encode())
+
+
+def step_through(
+    input: str, target: str, *, model: LanguageModel | None = None, cell: str = "rnn", shown: int | None = SHOWN
+) -> StepsPage:
+    """A page with every equation of a short text: step through it, edit weights, train.
+
+    Parameters
+    ----------
+    input, target : str
+        What the network reads, and what it should predict at each step: the same number of tokens.
+    model : LanguageModel, optional
+        A trained model. Without one the network has three units and weights drawn from a seed.
+    cell : str
+        The cell of the network without a model: "rnn", "gru" or "lstm".
+    shown : int, optional
+        The most entries of each axis that are listed; None for all.
+
+    Returns
+    -------
+    StepsPage
+        In a notebook it shows itself; ``save(path)`` writes it.
+
+    Examples
+    --------
+    >>> step_through("hell", "ello", cell="lstm")
+    <StepsPage: hell → ello, lstm, 72 steps>
+    """
+    return StepsPage(steps_data(input, target, model=model, cell=cell, shown=shown, parameters=True))
