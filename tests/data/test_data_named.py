@@ -14,7 +14,7 @@ from pathlib import Path
 import pooch
 import pytest
 
-from elman.data import default_source, fetch, find_source, list_corpora, named, open_corpus
+from elman.data import default_source, fetch, find_source, list_corpora, named, open_corpus, read_rows
 from elman.data.named import find_here, prose
 from elman.errors import DataError, DownloadError, UnknownNameError
 
@@ -106,7 +106,7 @@ def test_a_whole_download_is_kept_and_asked_for_once(
     ("path", "cause"),
     [
         ("/truncated", "the transfer broke off"),
-        ("/corrupted", "what came is another file, its sha256 is not the one expected"),
+        ("/corrupted", "the server sent another file: its SHA-256 differs"),
         ("/silent", "no answer for 0.2 seconds"),
         ("/stalling", "no answer for 0.2 seconds"),
         ("/missing", "the server said 404"),
@@ -159,6 +159,42 @@ def test_without_network_and_copy_the_default_is_python_docs(
     assert len(said) == 1
 
 
+def test_a_corpus_of_several_files_is_a_folder_to_classify(
+    server, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, asked = server
+    digest = hashlib.sha256(BODY).hexdigest()
+    files = {"English.txt": digest, "Irish.txt": digest}
+    monkeypatch.setitem(named.CORPORA, "names", dataclasses.replace(named.CORPORA["names"], url=url, files=files))
+    folder = find_here("names")
+    assert folder is not None
+    assert folder.is_relative_to(cache)
+    assert sorted(path.name for path in folder.iterdir()) == ["English.txt", "Irish.txt"]
+    assert asked == ["/English.txt", "/Irish.txt"]
+    assert fetch("names") == find_source("names") == folder
+    assert len(asked) == 2  # once each
+    assert {row.name: row.where for row in list_corpora()}["names"] == folder
+    assert set(read_rows(str(folder), "classify").right) == {"English", "Irish"}
+
+
+def test_of_several_files_one_that_differs_is_refused(server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"English.txt": hashlib.sha256(BODY).hexdigest(), "corrupted": hashlib.sha256(BODY).hexdigest()}
+    monkeypatch.setitem(named.CORPORA, "names", dataclasses.replace(named.CORPORA["names"], url=server[0], files=files))
+    with pytest.raises(DownloadError, match=r"SHA-256 differs.*put http.*/corrupted as names/corrupted in a folder"):
+        fetch("names")
+    assert {row.name: row.where for row in list_corpora()}["names"] is None
+
+
+def test_a_folder_of_your_own_comes_before_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names").mkdir()
+    assert find_here("names") == Path("names")
+    (tmp_path / "data" / "names").mkdir(parents=True)
+    (tmp_path / "names").rmdir()
+    monkeypatch.setenv("ELMAN_DATA", str(tmp_path / "data"))
+    assert find_here("names") == tmp_path / "data" / "names"
+
+
 def test_python_docs_is_prose_without_code(cache: Path) -> None:
     text = find_source("python-docs").read_text("utf-8")
     assert not re.search(r'[][{}<>=|\\_@#"]|::', text)
@@ -186,9 +222,7 @@ object.__add__(self, other)
 * A mapping object maps hashable values to arbitrary objects, and mappings are mutable objects.
 """
     mapping = "A mapping object maps hashable values to arbitrary objects, and mappings are mutable objects."
-    nothing = (
-        "The statement pass is a null operation: when it is executed, nothing happens. It is useful as a placeholder."
-    )
+    nothing = "The statement pass is a null operation: when it runs, nothing happens. It is useful as a placeholder."
     assert list(prose([text])) == [nothing, mapping]
 
 
@@ -257,7 +291,7 @@ def test_any_file_in_the_data_folder_has_a_name(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("name", ["pride-and-predjudice", "pride", "python_docs", "", "It is a truth " * 1000, "a\0b"])
 def test_an_unknown_name_is_refused(name: str) -> None:
-    with pytest.raises(DataError, match="Corpora are pride-and-prejudice, python-docs") as caught:
+    with pytest.raises(DataError, match="Corpora are pride-and-prejudice, names, python-docs") as caught:
         open_corpus(name)
     meant = {"pride-and-predjudice": NAME, "python_docs": "python-docs"}.get(name)
     assert (f"Did you mean {meant}?" in str(caught.value)) == (meant is not None)
@@ -266,10 +300,10 @@ def test_an_unknown_name_is_refused(name: str) -> None:
 
 
 def test_the_list_says_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [(row.name, row.where) for row in list_corpora()] == [(NAME, None), ("python-docs", None)]
+    assert [(row.name, row.where) for row in list_corpora()] == [(NAME, None), ("names", None), ("python-docs", None)]
     docs = fetch("python-docs")
     (tmp_path / f"{NAME}.txt").write_text("x")
     monkeypatch.setenv("ELMAN_DATA", str(tmp_path))
-    rows = list_corpora()
+    rows = list_corpora(texts=True)
     assert [row.where for row in rows] == [tmp_path / f"{NAME}.txt", docs]
     assert [row.size for row in rows] == [717_602, docs.stat().st_size]

@@ -1,13 +1,14 @@
-"""Corpora that have a name, and the search for one."""
+"""Named corpora: where they are, and how they are fetched."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import reprlib
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -20,15 +21,37 @@ from elman.files import cache_root
 
 @dataclass(frozen=True)
 class NamedCorpus:
-    """A text that Elman knows where to find."""
+    """A text, or a folder of examples, that Elman can fetch by name."""
 
     name: str
     description: str
     file_name: str
-    url: str = ""  # none: it is made here
+    url: str = ""  # of the file, or of the folder of several files; none: it is made from the installed Python
     sha256: str = ""
     size: int = 0  # bytes
+    files: Mapping[str, str] = field(default_factory=dict)  # the hash of each file of a folder
 
+
+NAMES = {  # of each file
+    "Arabic.txt": "6f424a8dbe51cbbbabab7a57d38b617210125e4e3991f3c657cb79b8f104bafc",
+    "Chinese.txt": "09ba8f1f7e38dbc99372d461b26ad4433b811fc6bfa6a3ecca6fe11a9a777465",
+    "Czech.txt": "e17ab0ec47616a72c39cb85c783f70c3663ab64488721e5d8378f146d2226be7",
+    "Dutch.txt": "924f32b635170eae561f84538632138fc07d4c8bbd70ba3fb980de1ecc4d2af3",
+    "English.txt": "9cca037066d3d5989e24bc01801416162de506b5e28e15b7c092a47905d29bf2",
+    "French.txt": "81e65b36c60ed5b89a17422f6edcadbb89546f38ad69e960e64e7ba682012a95",
+    "German.txt": "7449cd590b97a733e18d613a4155decd77ec35dc5f8aadd7a82204dce4f051db",
+    "Greek.txt": "3555b5186de7f401e6d991b088e9e644ca3099116477818c25ab5793801389e6",
+    "Irish.txt": "cf8c7013256252a88d2503127b87282a11f21b2ff6db1bded68834c19a1ec058",
+    "Italian.txt": "f88414c27d0606a11a678b4859277828c2565d6cc4d9ee932deef6e94f3b35e4",
+    "Japanese.txt": "e0e717e114fec3e7eade4d9dabe0067c475f43147e36a22b47902ee76ad9e67f",
+    "Korean.txt": "cd54221ccb362a6cba4c78828838cf3268a0e59744767a37cf6ec4b74036b136",
+    "Polish.txt": "45bab898af2f60ed3a728bbf6980e28821011a7caa53227553b5785903a40826",
+    "Portuguese.txt": "50a8735f41f4f73757c8ce5b16cb0275cd86b2b214bcbc8c9805f508cb131c53",
+    "Russian.txt": "0cfe53ac18041e8f63666aa77313e0a3ff378facb132abee052d8ebdc8c3d62c",
+    "Scottish.txt": "78d0252711d87d948ea86fe34826c51d2d794a8e52d15b5d6f7b6244d45d62dd",
+    "Spanish.txt": "1bcb462ed3316756a85781d68232bddae04498fdddd5d9219c53fd1fbdeba7a7",
+    "Vietnamese.txt": "f3f9e4164ab47601178a6e45b216464a64122f49d05541f24bf18a757253281d",
+}
 
 CORPORA = {
     corpus.name: corpus
@@ -41,6 +64,14 @@ CORPORA = {
             "/81db45c9c48c592f0b77f01fc59e677ad0a5634e/1342.txt",
             "441e778a4297bfc944dc254810e8ded3134cfb0e36d73eef6bb312b4ffd74d6a",
             717_602,
+        ),
+        NamedCorpus(
+            "names",
+            "Surnames of 18 languages, one file per language, from spro/practical-pytorch, MIT license: to classify",
+            "names",
+            "https://raw.githubusercontent.com/spro/practical-pytorch/master/data/names",
+            size=163_419,
+            files=NAMES,
         ),
         NamedCorpus(
             "python-docs",
@@ -57,38 +88,63 @@ class Row(NamedTuple):
     name: str
     description: str
     size: int  # bytes
-    where: Path | None  # where it is now; None if it is yet to be fetched
+    where: Path | None  # None if it has not been fetched
 
 
-def list_corpora() -> list[Row]:
-    """All named corpora."""
+def list_corpora(*, texts: bool = False) -> list[Row]:
+    """List the named corpora.
+
+    Parameters
+    ----------
+    texts : bool
+        Leave out folders of examples.
+
+    Returns
+    -------
+    list of Row
+        Name, description, size in bytes, and where each corpus is, or None if it has not been fetched.
+
+    Examples
+    --------
+    >>> from elman.data import list_corpora
+    >>> [row.name for row in list_corpora()]
+    ['pride-and-prejudice', 'names', 'python-docs']
+    """
     rows = []
     for corpus in CORPORA.values():
+        if texts and corpus.files:
+            continue
         kept = _kept(corpus)
-        where = _given(corpus.name) or (kept if kept.is_file() else None)
+        there = kept.is_file() or (kept.is_dir() and all((kept / name).is_file() for name in corpus.files))
+        where = _given(corpus.name) or (kept if there else None)
         rows.append(Row(corpus.name, corpus.description, corpus.size or len(_python_docs()), where))
     return rows
 
 
 def find_source(source: str) -> Path:
-    """What is here or in $ELMAN_DATA; else a named corpus, from the cache or the network."""
+    """Find a file here or in $ELMAN_DATA, or else a named corpus, in the cache or on the network."""
     if source == "-":
         return Path(source)
     if (here := find_here(source)) is not None:
         return here
     if source in CORPORA:
         return fetch(source)
-    if os.path.dirname(source):  # a path that opening will judge
+    if os.path.dirname(source):  # a path: opening it reports what is wrong
         return Path(source)
-    ways = f"{did_you_mean(source, CORPORA)} Corpora are {', '.join(CORPORA)}; files are also sought in $ELMAN_DATA."
-    raise DataError(f"there is no file and no corpus named {source!r}", do=ways.strip())
+    known = f"Corpora are {', '.join(CORPORA)}; files are also searched for in $ELMAN_DATA."
+    do = f"{did_you_mean(source, CORPORA)} {known}".strip()
+    raise DataError(f"there is no file and no corpus named {reprlib.repr(source)}", do=do)
 
 
 def find_here(source: str) -> Path | None:
-    """A file, folder or pipe as it is named; else one of that name in $ELMAN_DATA. A corpus is no folder."""
-    if os.path.exists(source) and not (source in CORPORA and os.path.isdir(source)):
+    """A file, folder or pipe of this name, here or in $ELMAN_DATA; a corpus of several files is fetched.
+
+    A folder with the name of a corpus of one file is not meant.
+    """
+    folder = source in CORPORA and bool(CORPORA[source].files)
+    if os.path.exists(source) and (source not in CORPORA or folder or not os.path.isdir(source)):
         return Path(source)
-    return _given(source)
+    return _given(source) or (fetch(source) if folder else None)
 
 
 def default_source(say: Callable[[str], None]) -> str:
@@ -103,14 +159,39 @@ def default_source(say: Callable[[str], None]) -> str:
 
 
 def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
-    """A named corpus, whole and checked, in the cache; it is downloaded only if it is not there."""
+    """Fetch a named corpus into the cache, unless it is there already, and check its SHA-256.
+
+    Parameters
+    ----------
+    name : str
+        One of the names that `list_corpora` gives.
+    url : str, optional
+        Another place to download it from.
+    timeout : float
+        Seconds without an answer after which DownloadError is raised.
+
+    Returns
+    -------
+    Path
+        The file, or the folder of a corpus of several files.
+
+    Examples
+    --------
+    >>> from elman.data import fetch
+    >>> fetch("python-docs").name
+    'python-docs.txt'
+    """
     corpus = CORPORA.get(name)
     if corpus is None:
         raise UnknownNameError(
             "corpus", expected=f"one of {', '.join(CORPORA)}", got=repr(name), do=did_you_mean(name, CORPORA) or None
         )
+    for file, sha256 in corpus.files.items():
+        _download(corpus, f"{url or corpus.url}/{file}", sha256, _kept(corpus) / file, timeout)
+    if corpus.files:
+        return _kept(corpus)
     if corpus.url:
-        return _downloaded(corpus, url or corpus.url, timeout)
+        return _download(corpus, url or corpus.url, corpus.sha256, _kept(corpus), timeout)
     path, text = _kept(corpus), _python_docs()
     try:
         if not path.is_file() or path.read_bytes() != text:
@@ -127,7 +208,7 @@ def _given(name: str) -> Path | None:
     """The user's own copy."""
     folder = os.environ.get("ELMAN_DATA")
     paths = [Path(folder, file) for file in (name, f"{name}.txt")] if folder and name else []
-    is_there = os.path.isfile if name in CORPORA else os.path.exists
+    is_there = os.path.isfile if name in CORPORA and not CORPORA[name].files else os.path.exists
     return next((path for path in paths if is_there(path)), None)
 
 
@@ -173,17 +254,17 @@ def _is_sentence(text: str) -> bool:
     return len(words) >= 5 and bool(complete) and not _CODE.search(text) and plain >= 0.9 * len(words)
 
 
-def _downloaded(corpus: NamedCorpus, url: str, timeout: float) -> Path:
-    import pooch  # here, so that importing this room is quick
+def _download(corpus: NamedCorpus, url: str, sha256: str, path: Path, timeout: float) -> Path:
+    import pooch  # here, so that importing this module is quick
 
-    path, log = _kept(corpus), pooch.get_logger()
+    log = pooch.get_logger()
     level = log.level
     log.setLevel("ERROR")  # it reports every download otherwise
     try:
         # To a temporary file beside it, which gets its name once the hash is right, and is deleted if it is not.
         pooch.retrieve(
             url,
-            known_hash=f"sha256:{corpus.sha256}",
+            known_hash=f"sha256:{sha256}",
             fname=path.name,
             path=path.parent,
             downloader=pooch.HTTPDownloader(progressbar=False, timeout=timeout),
@@ -191,7 +272,8 @@ def _downloaded(corpus: NamedCorpus, url: str, timeout: float) -> Path:
     except (OSError, ValueError) as error:
         raise DownloadError(
             f"{corpus.name} could not be fetched: {_cause(error, url, timeout)}",
-            do=f"Try again, or put {url} as {corpus.file_name} in a folder and set ELMAN_DATA to that folder.",
+            do=f"Try again, or put {url} as {path.relative_to(_kept(corpus).parent)} in a folder and set ELMAN_DATA to "
+            "that folder.",
         ) from error
     finally:
         log.setLevel(level)
@@ -211,4 +293,4 @@ def _cause(error: Exception, url: str, timeout: float) -> str:
         return "the transfer broke off"
     if isinstance(error, requests.RequestException | OSError):
         return str(error)
-    return "what came is another file, its sha256 is not the one expected"
+    return "the server sent another file: its SHA-256 differs"

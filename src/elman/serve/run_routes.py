@@ -62,7 +62,9 @@ class RunRoutes:
 
     async def corpora(self) -> Response:
         """The known corpora, on which a training can be started by name."""
-        rows = [{"name": row.name, "description": row.description, "bytes": row.size} for row in list_corpora()]
+        rows = [
+            {"name": row.name, "description": row.description, "bytes": row.size} for row in list_corpora(texts=True)
+        ]
         return JsonResponse({"object": "list", "data": rows})
 
 

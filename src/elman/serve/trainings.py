@@ -169,7 +169,7 @@ def _read(request: TrainingRequest) -> tuple[str | None, str | None, str, list[s
         raise ApiError(400, "text, corpus: expected one of them", code="missing_field", param="text")
     if text is not None and not text.strip():
         raise ApiError(400, "text: it is empty. Send a text to train on.", code="invalid_value", param="text")
-    if corpus is not None and corpus not in (known := [row.name for row in list_corpora()]):
+    if corpus is not None and corpus not in (known := [row.name for row in list_corpora(texts=True)]):
         raise invalid("corpus", f"one of {', '.join(known)}")
     return text, corpus, request.name or corpus or "pasted", _flags(request.options)
 
