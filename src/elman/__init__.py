@@ -1,10 +1,26 @@
-"""Elman: vanilla recurrent networks that you can see through.
+"""Elman: recurrent networks on a CPU, with every gradient derived by hand and visible.
 
 Importing is cheap: a public name loads its module when it is first used.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elman import errors as errors
+    from elman import lab as lab
+    from elman import look as look
+    from elman import maths as maths
+    from elman.errors import ElmanError as ElmanError
+    from elman.maths import gradcheck as gradcheck
+    from elman.models import LanguageModel as LanguageModel
+    from elman.models import Sampling as Sampling
+    from elman.models import Seq2Seq as Seq2Seq
+    from elman.models import SequenceClassifier as SequenceClassifier
+    from elman.models import SequenceGenerator as SequenceGenerator
+    from elman.models import SequenceRegressor as SequenceRegressor
+    from elman.models import SequenceTagger as SequenceTagger
+    from elman.models import load_model as load_model
 
 __version__ = "0.1.0"
 
@@ -28,13 +44,15 @@ _HOME = {
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'elman' has no attribute {name!r}")
-    module = import_module(_HOME[name])
-    value = module if module.__name__ == f"elman.{name}" else getattr(module, name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a type checker reports names that do not exist
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'elman' has no attribute {name!r}")
+        module = import_module(_HOME[name])
+        value = module if module.__name__ == f"elman.{name}" else getattr(module, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

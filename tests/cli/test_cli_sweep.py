@@ -46,7 +46,7 @@ def up_to(process, words):
 
 def ended(out):
     """Number and loss of the trials that were trained to their end, as the lines say."""
-    return dict(re.findall(r"^trial (\d+): (\d\.\d{4}) nats a token", out, re.MULTILINE))
+    return dict(re.findall(r"^trial (\d+): (\d\.\d{4}) nats per token", out, re.MULTILINE))
 
 
 def tried(folder):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cli_text import TEXT
 
-from elman.models import LanguageModel, Sampling
+from elman.models import LanguageModel
 
 # -- sample -----------------------------------------------------------------------------------------------------------
 
@@ -24,13 +24,13 @@ def test_it_writes_what_the_model_writes(elman, run):
 
 
 @pytest.mark.parametrize(("words", "how"), [
-    (["--temperature", "0"], Sampling(0)),
-    (["--temperature", "1.5", "--top-k", "3"], Sampling(1.5, 3)),
-    (["--top-p", "0.4"], Sampling(0.8, None, 0.4)),
-    (["--top_p=0.4", "--top_k=2"], Sampling(0.8, 2, 0.4)),
+    (["--temperature", "0"], {"temperature": 0}),
+    (["--temperature", "1.5", "--top-k", "3"], {"temperature": 1.5, "top_k": 3}),
+    (["--top-p", "0.4"], {"top_p": 0.4}),
+    (["--top_p=0.4", "--top_k=2"], {"top_p": 0.4, "top_k": 2}),
 ])  # fmt: skip
 def test_the_flags_reach_the_sampler(elman, run, words, how):
-    wanted = "".join(LanguageModel.load(run).stream("The", length=60, how=how))
+    wanted = "".join(LanguageModel.load(run).stream(60, prompt="The", **how))
     assert elman("sample", run, "--prompt", "The", "--length", 60, *words).out == f"The{wanted}\n"
 
 

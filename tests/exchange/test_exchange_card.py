@@ -114,7 +114,7 @@ def test_without_the_text_the_noted_loss_stands(run):
     write_card(run)
     head, body = read(run)
     assert head["model-index"][0]["results"][0]["metrics"] == [
-        {"type": "loss", "name": "nats a token", "value": round(noted, 4)}
+        {"type": "loss", "name": "nats per token", "value": round(noted, 4)}
     ]
     assert "How much of it is copied is unknown" in body
 
@@ -159,7 +159,7 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
     best = min(held, key=lambda row: row["validation_loss"])
     found = {metric["type"]: metric["value"] for metric in head["model-index"][0]["results"][0]["metrics"]}
     assert found == {"loss": round(best["validation_loss"], 4), "accuracy": round(best["validation_accuracy"], 4)}
-    assert "| part | nats an example | accuracy |\n|---|--:|--:|\n| validation |" in body
+    assert "| part | nats per example | accuracy |\n|---|--:|--:|\n| validation |" in body
     assert re.findall("^## (.*)$", body, re.MULTILINE) == ["Data", "Results", "Use", "Training"]
     monkeypatch.chdir(tmp_path)
     exec(blocks(body, "python")[0], {})

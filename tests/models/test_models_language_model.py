@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from elman.errors import (
     RangeError,
     RunError,
     UnknownNameError,
+    VocabularyError,
 )
-from elman.models import LanguageModel, Sampling
+from elman.models import LanguageModel
 
 TINY = {"hidden": 8, "steps": 2, "batch_size": 2, "window": 8}
 
@@ -101,7 +103,7 @@ def test_nonsense_is_refused_at_fit_not_before(options):
 
 @pytest.mark.parametrize("use", [
     lambda m, x: m.surprise(x), lambda m, x: m.next_distribution(x), lambda m, x: m.complete(x),
-    lambda m, x: m.sample(3, prompt=x), lambda m, x: m.sample(3, prompt=x, beam=2), lambda m, x: m.stream(x),
+    lambda m, x: m.sample(3, prompt=x), lambda m, x: m.sample(3, prompt=x, beam=2), lambda m, x: m.stream(prompt=x),
 ])  # fmt: skip
 @pytest.mark.parametrize("nothing", [None, 3, b"ab", ["a"]])
 def test_what_is_no_text_is_refused(model, use, nothing):
@@ -114,7 +116,7 @@ def test_what_is_no_text_is_refused(model, use, nothing):
 
 @pytest.mark.parametrize("use", [
     lambda m: m.sample(3), lambda m: m.complete("a"), lambda m: m.next_distribution("a"), lambda m: m.score("ab"),
-    lambda m: m.evaluate("ab"), lambda m: m.surprise("ab"), lambda m: m.stream("a"), lambda m: m.copies("a"),
+    lambda m: m.evaluate("ab"), lambda m: m.surprise("ab"), lambda m: m.stream(prompt="a"), lambda m: m.copies("a"),
     lambda m: m.save("nowhere"), lambda m: m.sample(3, beam=2),
 ])  # fmt: skip
 def test_before_fit_it_says_so(use, tmp_path, monkeypatch):
@@ -198,10 +200,46 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 def test_sample_and_stream_write_the_same(model):
-    how = Sampling(0.9, 9, 0.4)
-    options = {"seed": 4, "index": 2, "stop": "dog"}
-    text = model.sample(40, prompt="The", temperature=0.9, top_k=9, top_p=0.4, **options)
-    assert text == "The" + "".join(model.stream("The", length=40, how=how, **options))
+    options = {"temperature": 0.9, "top_k": 9, "top_p": 0.4, "seed": 4, "stop": "dog"}
+    text = model.sample(40, prompt="The", index=2, **options)
+    assert text == "The" + "".join(model.stream(40, prompt="The", index=2, **options))
+    assert text == model.sample_many(3, 40, prompt="The", **options)[2]
+
+
+def test_the_samplers_take_the_same_arguments():
+    sample, many, stream = (
+        set(inspect.signature(method).parameters)
+        for method in (LanguageModel.sample, LanguageModel.sample_many, LanguageModel.stream)
+    )
+    assert sample == stream | {"beam"}
+    assert many == stream - {"index"} | {"count"}
+
+
+def test_unknown_characters_are_skipped_where_that_is_asked_for(char_model):
+    text = "The @cat"
+    assert "@" not in char_model.vocabulary_.tokens
+    for use in (char_model.surprise, char_model.evaluate, char_model.next_distribution, char_model.complete):
+        with pytest.raises(VocabularyError):
+            use(text)
+        use(text, unknown="skip")
+    losses = char_model.surprise(text, unknown="skip")
+    assert np.isnan(losses[[0, 4]]).all()
+    assert np.array_equal(np.delete(losses, 4), char_model.surprise("The cat"), equal_nan=True)
+
+
+def test_a_model_keeps_the_history_of_its_training_and_sums_it_up(tmp_path):
+    model = LanguageModel(hidden=8, steps=12, window=8, batch_size=2, log_every=4, validate_every=6)
+    model.fit("hello world\n" * 40, out=tmp_path / "run", listeners=[])
+    assert [row["step"] for row in model.history_] == [4, 6, 8, 12]
+    best = min((row for row in model.history_ if row["validation_loss"]), key=lambda row: row["validation_loss"])
+    assert model.summary_.startswith("12 steps in ")
+    loss = f"validation loss {best['validation_loss']:.4f} nats per token (best, at step {best['step']})"
+    assert loss in model.summary_
+    model.save(tmp_path / "saved")
+    for folder in ("run", "saved"):
+        again = LanguageModel.load(tmp_path / folder)
+        assert again.history_ == model.history_
+        assert again.summary_ == model.summary_
 
 
 def test_complete_is_greedy_and_a_beam_is_a_beam(char_model):
@@ -262,7 +300,7 @@ def test_a_saved_model_is_never_seen_without_its_weights(char_model, tmp_path, m
 
     monkeypatch.setattr(Path, "rename", watched)
     char_model.save(tmp_path / "m")
-    assert seen == [["config.json", "model.safetensors", "vocabulary.json"]]
+    assert seen == [["config.json", "metrics.jsonl", "model.safetensors", "vocabulary.json"]]
 
 
 def damaged_config(change):

@@ -25,7 +25,15 @@ from elman import (
     SequenceTagger,
     load_model,
 )
-from elman.errors import CheckpointError, ElmanError, NotFiniteError, RunError, ShapeError, VocabularyError
+from elman.errors import (
+    ArgumentError,
+    CheckpointError,
+    ElmanError,
+    NotFiniteError,
+    RunError,
+    ShapeError,
+    VocabularyError,
+)
 from elman.kernels.threads import set_threads
 from elman.models import batches, evaluation, runs
 from elman.models.runs import RowSplit
@@ -1120,3 +1128,47 @@ def test_rows_of_a_run_that_was_interrupted_tell_the_same_accuracy(task, tmp_pat
     assert len(validated) > 3
     assert [row for row in run if row[1] is not None] == validated
     assert all((row[1] is None) == (row[2] is None) for row in run)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+class Table:
+    """As much of a DataFrame as counts."""
+
+    ndim = 2
+
+    def __init__(self, **columns: list[str]) -> None:
+        self.columns = list(columns)
+        self._rows = np.array(list(zip(*columns.values(), strict=True)), object)
+        self.shape = self._rows.shape
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __array__(self, dtype=None, copy=None):
+        return self._rows
+
+
+def test_a_table_with_one_column_of_texts_is_read_as_texts():
+    texts, y = ["ab cd", "cd ab", "ab ab", "cd cd"] * 4, ["x", "y"] * 8
+    options = {"hidden": 4, "epochs": 2, "random_state": 0}
+    model, plain = SequenceClassifier(**options).fit(Table(text=texts), y), SequenceClassifier(**options).fit(texts, y)
+    assert model.fitted_.spec.to_json() == plain.fitted_.spec.to_json()
+    assert model.predict_proba(Table(text=texts[:3])).tolist() == plain.predict_proba(texts[:3]).tolist()
+
+
+def test_a_table_with_several_columns_of_texts_is_refused_with_what_to_do():
+    table = Table(title=["a", "b"] * 4, text=["c", "d"] * 4)
+    with pytest.raises(ArgumentError, match=r"one column of texts.*\['title', 'text'\].*X\['title'\]"):
+        SequenceClassifier(hidden=4, epochs=1).fit(table, ["x", "y"] * 4)
+
+
+@tasks
+def test_every_model_has_a_history_and_a_summary(task, tmp_path):
+    model = made(task, validation_fraction=0.25)
+    assert model.history_[-1]["step"] == model.n_iter_
+    assert "validation loss" in model.summary_
+    model.save(tmp_path / "saved")
+    again = load_model(tmp_path / "saved")
+    assert (again.history_, again.summary_, again.n_iter_) == (model.history_, model.summary_, model.n_iter_)

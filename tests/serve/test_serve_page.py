@@ -202,7 +202,7 @@ def test_labels_depend_on_the_task(visit):
     page.wait_for_selector(".tile")
     assert page.is_hidden("#accuracy-card")
     assert "epochs" in page.inner_text("#tiles")
-    assert "loss, nats a token" in page.inner_text("#tiles")
+    assert "loss, nats per token" in page.inner_text("#tiles")
 
 
 def test_the_curves_show_the_metrics_in_light_and_dark(visit, runs):

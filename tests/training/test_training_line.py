@@ -9,6 +9,7 @@ import re
 import struct
 import sys
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -60,19 +61,19 @@ def left_standing(written: str) -> str:
     return "".join(line).rstrip()
 
 
-def test_a_language_model_shows_its_steps_and_leaves_nothing_behind(shown: Shown) -> None:
+def test_a_language_model_shows_its_steps_and_leaves_a_summary(shown: Shown) -> None:
     said = shown(lambda: LanguageModel(**SMALL).fit(TEXT))
     lines = [line.strip() for line in said.split("\r")]
     steps = [int(found[1]) for line in lines if (found := re.match(r"step (\d+) of 12", line))]
     assert steps == list(range(13))
     assert re.fullmatch(r"step 11 of 12  loss \d\.\d{4}  validation \d\.\d{4}  \d+ s left", lines[steps.index(11) + 1])
-    assert left_standing(said) == ""
+    assert left_standing(said).startswith("12 steps in ")
 
 
 def test_a_file_that_is_read_is_seen_as_well(shown: Shown, text: Path) -> None:
     said = shown(lambda: LanguageModel(**SMALL).fit(text))
     assert said.index("100%") < said.index("step 0 of 12")
-    assert left_standing(said) == ""
+    assert left_standing(said).startswith("12 steps in ")
 
 
 def test_whoever_listens_hears_alone(shown: Shown, text: Path) -> None:
@@ -178,8 +179,31 @@ def test_the_line_is_never_longer_than_the_terminal_is_wide(columns: int, monkey
 
 
 def test_a_notebook_sees_it_and_a_file_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = written(Notebook(), 200, monkeypatch)
-    assert "step 1 of 2,000,000  loss 2.5000  validation 2.0000  accuracy 0.2500" in said
+    cells: list[list[str]] = []  # the outputs of a cell: what each showed, the last of which an export keeps
+
+    class Handle:
+        def __init__(self) -> None:
+            self.shown = cells[-1]
+
+        def update(self, content: dict[str, str], raw: bool) -> None:
+            self.shown.append(content["text/plain"])
+
+    def display(content: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        cells.append([content["text/plain"]])
+        return Handle()
+
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    module = types.ModuleType("IPython.display")
+    module.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    stream = Notebook()
+    assert written(stream, 200, monkeypatch) == ""
+    assert len(cells) == 1
+    assert "step 1 of 2,000,000  loss 2.5000  validation 2.0000  accuracy 0.2500" in cells[0][-1]
+    monkeypatch.setattr("sys.stderr", stream)
+    model = LanguageModel(**SMALL).fit(TEXT)
+    assert len(cells) == 2
+    assert cells[1][-1] == model.summary_
     assert written(io.StringIO(), 200, monkeypatch) == ""
 
 

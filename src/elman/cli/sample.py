@@ -42,7 +42,8 @@ class Sample:
             raise RangeError("--count", expected="1 or more", got=self.count)
         if self.beam is not None and self.count > 1:
             raise ArgumentError("--beam finds one text, the likeliest", do="Leave --count out, or --beam.")
-        how = Sampling(self.temperature, self.top_k, self.top_p).check()
+        drawn: dict[str, Any] = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        Sampling(**drawn).check()
         stop = None if self.stop is None else unescaped(self.stop)
         check_request(self.length, stop, self.seed)
         model = LanguageModel.load(self.run_folder)
@@ -53,7 +54,7 @@ class Sample:
         options: dict[str, Any] = {"stop": stop, "seed": self.seed, "unknown": self.unknown}
         several = []
         if self.count > 1:
-            several = model.sample_many(self.count, self.length, prompt=prompt, how=how, **options)
+            several = model.sample_many(self.count, self.length, prompt=prompt, **drawn, **options)
         for index in range(self.count):
             if several:
                 console.rich.rule(f"{index + 1} of {self.count}")
@@ -63,7 +64,7 @@ class Sample:
                 text = model.sample(self.length, prompt=prompt, beam=self.beam, **options)
                 write(text)
             else:
-                pieces = model.stream(prompt, length=self.length, how=how, **options)  # refuses a prompt now
+                pieces = model.stream(self.length, prompt=prompt, **drawn, **options)  # refuses a prompt now
                 text = prompt
                 write(text)
                 for piece in pieces:

@@ -154,7 +154,7 @@ class TrialReport:
             self.bar.update(self.job, completed=event.step, figures=figures)
         elif isinstance(event, TrialEnded):
             ends = {
-                "done": f"{event.loss or 0:.4f} nats a token",
+                "done": f"{event.loss or 0:.4f} nats per token",
                 "pruned": "cut short, most did better",
                 "diverged": f"given up: {event.note}",
                 "impossible": f"not possible: {event.note}",
@@ -182,7 +182,7 @@ def farewell(sweep: Trials, out: Path, done: bool) -> int:
     first, last = sweep.study.with_defaults(), sweep.study.best()
     if first is not None and last is not None:
         better = first.value - last.value
-        said = f"{better:.4f} nats a token better than the defaults" if better > 0 else "no better than the defaults"
+        said = f"{better:.4f} nats per token better than the defaults" if better > 0 else "no better than the defaults"
         console.print(f"The best, trial {last.number}, is {said}, which are trial {first.number}.", markup=False)
     console.print("Write with the best one:", markup=False)
     console.print(f"elman sample {quote(str(best))}", markup=False)

@@ -141,7 +141,7 @@ def _front(name: str, run: Run, task: Task, unit: str, figures: list[Figures]) -
     kinds = {
         unit: "loss",
         "perplexity": "perplexity",
-        "bits a character": "bits_per_character",
+        "bits per character": "bits_per_character",
         "accuracy": "accuracy",
     }
     data = _record(run).get("name")
@@ -274,9 +274,9 @@ def _language_figures(run: Run) -> list[Figures]:
         characters = round(len(ids) * corpus.characters / len(corpus.ids))  # by the average of the whole text
         e = evaluate_text(fitted.head_network, fitted.parameters, ids, characters)
         values = {
-            "nats a token": e.nats_per_token,
-            "bits a token": e.bits_per_token,
-            "bits a character": e.bits_per_character,
+            "nats per token": e.nats_per_token,
+            "bits per token": e.bits_per_token,
+            "bits per character": e.bits_per_character,
             "perplexity": e.perplexity,
         }
         found.append(Figures(part, e.tokens, values))

@@ -97,6 +97,7 @@ def clipping(
     >>> look.clipping(model, "the cat", clip_norm=1e-6).scale < 1
     True
     """
+    network: Network
     if isinstance(model, LanguageModel) and not isinstance(text, Parameters):
         x, y = inputs_and_targets(model, text)
         network, p = model.writer.network, model.writer.parameters

@@ -33,20 +33,54 @@ class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
 
 
 class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPredictor):  # type: ignore[misc]
-    """Which class a sequence belongs to.
+    """Predict the class of a sequence.
 
-        model = SequenceClassifier(epochs=20).fit(["Rossi", "Schmidt", …], ["Italian", "German", …])
-        model.predict(["Bianchi"])
+    X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
+    of numbers of shape (n, T) or (n, T, F).
+    y has one class for each sequence: strings or numbers.
 
-    X: strings, lists of tokens, (T, F) arrays, or one (n, T) or (n, T, F) array of numbers. The arguments are
-    explained in `help(SequenceClassifier.__init__)` and docs/options.md.
+    The arguments are the options of this task: `help(SequenceClassifier.__init__)` and docs/options.md explain them.
+
+    Attributes
+    ----------
+    classes_ : array
+        The classes, sorted.
+    history_ : list of dict
+        Rows of metrics: step, epoch, loss, validation_loss and so on.
+    summary_ : str
+        One line about the training.
+    n_iter_ : int
+        The number of updates.
+
+    Examples
+    --------
+    >>> from elman import SequenceClassifier
+    >>> X, y = ["ab", "abab", "ba", "baba"] * 10, ["a first", "a first", "b first", "b first"] * 10
+    >>> model = SequenceClassifier(hidden=16, epochs=20, batch_size=4, random_state=0).fit(X, y)
+    >>> model.predict(["ababab", "bababa"]).tolist()
+    ['a first', 'b first']
     """
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One more pass, over these sequences; the first time `classes` names all classes that will ever come.
+        """Train for one more pass, over these examples.
 
-        What set_params changes counts from the next pass on, except what the network is made of. A pass is at the full
-        rate: schedule, warmup and validation are of fit. A loaded model begins without the optimizer's memory.
+        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
+        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+
+        Parameters
+        ----------
+        X : sequences
+            New sequences, as in fit.
+        y : targets
+            As in fit.
+        classes : array, optional
+            All classes that will ever come; needed in the first call if y does not have them all.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        The model itself.
         """
         return self._partial_fit(X, y, sample_weight, classes)
 
@@ -73,10 +107,50 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
 
 
 class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
-    """Which number, or numbers, a sequence stands for. X as in SequenceClassifier, y: (n,) or (n, Y)."""
+    """Predict a number, or numbers, from a sequence.
+
+    X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
+    of numbers of shape (n, T) or (n, T, F).
+    y has shape (n,) or (n, Y). Numbers are standardized for training, and predictions are not.
+
+    The arguments are the options of this task: `help(SequenceRegressor.__init__)` and docs/options.md explain them.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Rows of metrics: step, epoch, loss, validation_loss and so on.
+    summary_ : str
+        One line about the training.
+    n_iter_ : int
+        The number of updates.
+
+    Examples
+    --------
+    >>> from elman import SequenceRegressor
+    >>> model = SequenceRegressor(hidden=16, epochs=5, random_state=0).fit(["a", "aa", "aaa"] * 10, [1, 2, 3] * 10)
+    >>> model.predict(["aa"]).shape
+    (1,)
+    """
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One more pass, over these sequences, at the full rate; set_params as in SequenceClassifier."""
+        """Train for one more pass, over these examples.
+
+        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
+        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+
+        Parameters
+        ----------
+        X : sequences
+            New sequences, as in fit.
+        y : targets
+            As in fit.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        The model itself.
+        """
         return self._partial_fit(X, y, sample_weight)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:

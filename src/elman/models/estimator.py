@@ -73,7 +73,10 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y : see the class
+        X : sequences
+            As the class describes them.
+        y : targets
+            One for each sequence, as the class describes them.
         sample_weight : array of shape (n,), optional
             How much each example counts, 0 or more.
         out : path, optional
@@ -81,7 +84,11 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         force : bool
             Replace a run that exists at `out`.
         listeners : sequence of callables
-            Called with every event of the training, see elman.training.events.
+            Called with every event of the training (elman.training), for instance ProgressLine().
+
+        Returns
+        -------
+        The model itself.
         """
         setup = self.make_setup(X, y, sample_weight)
         with stop_on_interrupt() as stopping:
@@ -106,6 +113,20 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         """The examples, encoded and split: what fit trains on, with a config other than the arguments if one is given.
 
         The split is drawn first: vocabularies, scales and class weights come from the training rows alone.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in fit.
+        config : Config, optional
+            All options; those of the model unless given.
+        source : dict, optional
+            What config.json says about the origin of the data: name and source.
+
+        Returns
+        -------
+        ExampleSetup
+            For elman.models.runs.start.
         """
         config = config or self._config()
         X, y = self._checked(X, y)
@@ -198,6 +219,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         if reset:
             for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
                 self.__dict__.pop(name, None)
+        if _is_table_of_texts(X):
+            X = _text_column(X)
         if _is_text(X):
             X = np.asarray(X).tolist()
         if isinstance(X, str | bytes):
@@ -221,12 +244,35 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     # -- keeping ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
-        """Write a run folder: enough to load, use and export, without the optimizer's memory. Nothing is pickled."""
+        """Write a run folder without checkpoints: enough to load, predict and export. Nothing is pickled.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder.
+        force : bool
+            Replace a run that exists there.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
         return runs.save(self._is_fitted(), Path(path), force=force).path
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The best model of a run, or a saved one."""
+        """Load the best model of a run, or a saved model, as an estimator.
+
+        Parameters
+        ----------
+        path : str or Path
+            The run folder.
+
+        Returns
+        -------
+        The model, with its arguments.
+        """
         run, fitted = runs.load(Path(path), cls.task)
         known = {name: value for name, value in fitted.config.options().items() if name in cls.defaults()}
         params = {"random_state": fitted.config.seed} | fitted.estimator_params
@@ -244,6 +290,20 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         tags.non_deterministic = False
         return tags
+
+
+def _is_table_of_texts(X: Any) -> bool:
+    """Whether this is a DataFrame, of pandas or another library, with text in its first column."""
+    return hasattr(X, "columns") and hasattr(X, "__array__") and getattr(X, "ndim", 2) == 2 and _is_text(np.asarray(X))
+
+
+def _text_column(X: Any) -> list[Any]:
+    """The texts of a DataFrame with one column."""
+    names = [str(name) for name in X.columns]
+    if len(names) != 1:
+        do = f"Pass the column with the texts: X[{names[0]!r}], for instance."
+        raise ArgumentError("X", expected="one column of texts", got=f"columns {few(names)}", do=do)
+    return [row[0] for row in np.asarray(X)]
 
 
 def _is_text(X: Any) -> bool:

@@ -36,13 +36,27 @@ SAME = 256  # times the distance of two neighboring floats: what rounding leaves
 
 
 class Evaluation(NamedTuple):
-    """How well a language model predicts a text."""
+    """How well a language model predicts a text.
+
+    Parameters
+    ----------
+    nats_per_token : float
+        The mean negative log probability of a token.
+    bits_per_token : float
+        The same with the logarithm of base 2.
+    bits_per_character : float
+        The same per character.
+    perplexity : float
+        exp(nats_per_token).
+    tokens : int
+        The number of predicted tokens: all but the first.
+    """
 
     nats_per_token: float
     bits_per_token: float
     bits_per_character: float
     perplexity: float
-    tokens: int  # that were predicted
+    tokens: int
 
 
 def token_losses(network: HeadNetwork, p: Parameters, ids: Array) -> Iterator[Array]:

@@ -18,6 +18,7 @@ from elman.models.task_spec import TaskSpec
 from elman.network import EncoderDecoder, HeadNetwork, Network, Parameters, Stack
 from elman.network.network import Pooling
 from elman.training.events import Finished
+from elman.training.metrics import UNITS
 from elman.training.task import generator
 
 MAX_PARAMETERS = 1 << 31  # more are a typing error, or a damaged file
@@ -34,11 +35,26 @@ class FittedModel:
     finished: Finished | None = None
     steps_before: int = 0  # of earlier trainings
     estimator_params: dict[str, Any] = field(default_factory=dict)  # arguments that the config does not have
+    history: list[dict[str, Any]] = field(default_factory=list)  # rows of metrics
 
     @property
     def steps(self) -> int:
         """The number of updates so far."""
         return self.steps_before + (0 if self.finished is None else self.finished.step)
+
+    def summary(self) -> str:
+        """One line about the training, made from the rows of metrics."""
+        if not self.history:
+            return f"{self.steps:,} steps"
+        last, unit = self.history[-1], UNITS[self.spec.task]
+        text = f"{self.steps:,} steps in {last['seconds']:.1f} s"
+        validated = [row for row in self.history if row.get("validation_loss") is not None]
+        if not validated:
+            return f"{text}: training loss {last['loss']:.4f} {unit}"
+        best = min(validated, key=lambda row: float(row["validation_loss"]))
+        accuracy = best.get("validation_accuracy")
+        share = "" if accuracy is None else f", accuracy {accuracy:.4f}"
+        return f"{text}: validation loss {best['validation_loss']:.4f} {unit}{share} (best, at step {best['step']:,})"
 
     @property
     def head_network(self) -> HeadNetwork:

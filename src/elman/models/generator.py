@@ -18,16 +18,50 @@ from elman.models.task_spec import TaskSpec
 
 
 class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor):
-    """What belongs to a label, or to a vector.
+    """Write a sequence for a label or a vector.
 
-        model = SequenceGenerator().fit(["Italian", "German", …], ["Rossi", "Schmidt", …])
-        model.sample(["Italian"], temperature=0.7)
+    X has labels, shape (n,), or vectors of numbers, shape (n, F): they set the initial state of the network.
+    y has one sequence for each: strings or lists of tokens.
 
-    X: (n,) labels, or (n, F) numbers. y: strings or lists of tokens.
+    The arguments are the options of this task: `help(SequenceGenerator.__init__)` and docs/options.md explain them.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Rows of metrics: step, epoch, loss, validation_loss and so on.
+    summary_ : str
+        One line about the training.
+    n_iter_ : int
+        The number of updates.
+
+    Examples
+    --------
+    >>> from elman import SequenceGenerator
+    >>> model = SequenceGenerator(hidden=16, epochs=30, batch_size=4, random_state=0)
+    >>> model = model.fit(["up", "down"] * 10, ["abc", "cba"] * 10)
+    >>> model.predict(["up"])
+    ['abc']
     """
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One more pass, over these examples; labels and tokens are those of the first call."""
+        """Train for one more pass, over these examples.
+
+        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
+        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+
+        Parameters
+        ----------
+        X : sequences
+            New sequences, as in fit.
+        y : targets
+            As in fit.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        The model itself.
+        """
         return self._partial_fit(X, y, sample_weight)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Array, Any]:
@@ -45,7 +79,21 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         return belonging(spec, X, y, sample_weight)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of a token, the end included, in nats: higher is better."""
+        """The mean log-likelihood of sequences in nats per token, the end included: higher is better.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+        y : targets
+            As in fit.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        float
+        """
         return -self.nats(X, y, sample_weight)
 
 

@@ -11,7 +11,8 @@ from typing import Any, Self
 import numpy as np
 
 from elman.config import Config, resolve, suggestion
-from elman.data import BPEVocabulary, ByteVocabulary, Vocabulary
+from elman.data import BPEVocabulary, ByteVocabulary, Corpus, Vocabulary
+from elman.data.vocabulary import Unknown
 from elman.data.words import words_of
 from elman.errors import NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
@@ -32,13 +33,33 @@ from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 class LanguageModel(LanguageModelOptions):
     """A character, byte or word language model.
 
-        model = LanguageModel(hidden=256, epochs=15).fit(Path("novel.txt"))
-        print(model.sample(prompt="It is a truth", length=300))
+    The arguments are the options of a language model: `help(LanguageModel.__init__)` and docs/options.md explain them.
 
-    The arguments are explained in `help(LanguageModel.__init__)` and docs/options.md.
+    Attributes
+    ----------
+    history_ : list of dict
+        Rows of metrics: step, epoch, loss, validation_loss and so on; losses in nats per token.
+    summary_ : str
+        One line about the training.
+    vocabulary_ : Vocabulary
+        The tokens.
+    config_ : Config
+        All options, as the model was trained.
+
+    Examples
+    --------
+    >>> from elman import LanguageModel
+    >>> model = LanguageModel(hidden=16, steps=60, window=16, batch_size=4).fit("hello world\\n" * 60, listeners=[])
+    >>> text = model.sample(20, prompt="hello", seed=1)
+    >>> len(text)
+    25
+    >>> round(sum(model.next_distribution("hell").values()), 6)
+    1.0
     """
 
     run_: Run | None = None  # where it was loaded from
+    fitted_: FittedModel
+    corpus_: Corpus
 
     # -- scikit-learn's conventions -----------------------------------------------------------------------------------
 
@@ -48,11 +69,32 @@ class LanguageModel(LanguageModelOptions):
         return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The value of every option, by name."""
+        """The value of every option, by name.
+
+        Parameters
+        ----------
+        deep : bool
+            Ignored; scikit-learn passes it.
+
+        Returns
+        -------
+        dict
+        """
         return {name: getattr(self, name) for name in self._defaults()}
 
-    def set_params(self, **options: Any) -> LanguageModel:
-        """Change options; they count from the next fit on."""
+    def set_params(self, **options: Any) -> Self:
+        """Change options; they count from the next fit on.
+
+        Parameters
+        ----------
+        **options
+            Options by name.
+
+        Returns
+        -------
+        LanguageModel
+            The model itself.
+        """
         for name, value in options.items():
             if name not in self._defaults():
                 near = suggestion(name, self._defaults())
@@ -73,23 +115,51 @@ class LanguageModel(LanguageModelOptions):
         y: None = None,
         *,
         out: str | Path | None = None,
+        force: bool = False,
         listeners: Sequence[Listener] | None = None,
-    ) -> LanguageModel:
-        """Train from the beginning on a text (a str), or on a file (a Path); with `out`, into a run folder.
+    ) -> Self:
+        """Train from the beginning.
 
-        On a terminal or in a notebook a line shows how it gets on, unless there are listeners, or none: listeners=[].
-        Ctrl-C ends it after the step; the model is then the best so far.
+        On a terminal or in a notebook one line shows the progress and, at the end, a summary. Ctrl-C ends the training
+        after the current step and raises KeyboardInterrupt; the model is then the best so far.
+
+        Parameters
+        ----------
+        text : str or Path
+            The text itself (a str), or a file (a Path).
+        y : None
+            Ignored; scikit-learn passes it.
+        out : str or Path, optional
+            A run folder to write, which `elman train --resume` can continue.
+        force : bool
+            Replace a run that exists at `out`.
+        listeners : sequence of callables, optional
+            Called with every event of the training (elman.training) instead of showing progress; `[]` shows nothing.
+
+        Returns
+        -------
+        LanguageModel
+            The model itself.
+
+        Raises
+        ------
+        DataError
+            If the text is too short or cannot be read.
+        DivergenceError
+            If the loss diverges although the learning rate was lowered several times.
         """
         config = resolve("lm", self.get_params())
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
             corpus = runs.open_text(text, config, **reading)
             setup = runs.text_setup(corpus, config)
-            heard = [line] if listeners is None else listeners
             with stop_on_interrupt() as stopping:
                 where = Path(out) if out else None
-                fitted = runs.start(setup, out=where, listeners=heard, stopping=stopping)
-        self._take(fitted)
+                heard = [line] if listeners is None else listeners
+                fitted = runs.start(setup, out=where, force=force, listeners=heard, stopping=stopping)
+            self._take(fitted)
+            if listeners is None:
+                line.end(self.summary_)
         self.corpus_, self.run_ = corpus, None
         assert fitted.finished is not None
         raise_if_interrupted(fitted.finished)
@@ -113,6 +183,16 @@ class LanguageModel(LanguageModelOptions):
         return TextSampler(fitted.head_network, fitted.parameters, fitted.spec.vocabulary)
 
     @property
+    def history_(self) -> list[dict[str, Any]]:
+        """Rows of metrics, also of a model that was loaded."""
+        return self._fitted.history
+
+    @property
+    def summary_(self) -> str:
+        """One line about the training."""
+        return self._fitted.summary()
+
+    @property
     def network_(self) -> HeadNetwork:
         return self._fitted.head_network
 
@@ -131,9 +211,49 @@ class LanguageModel(LanguageModelOptions):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:
-        """Pieces of text as they are written: length, how (a Sampling), seed, index, stop, unknown."""
-        return self.writer.stream(prompt, **options)
+    def stream(
+        self,
+        length: int = 500,
+        *,
+        prompt: str = "",
+        temperature: float = 0.8,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: str | None = None,
+        seed: int = 0,
+        index: int = 0,
+        unknown: Unknown = "error",
+    ) -> Iterator[str]:
+        """Write a text piece by piece, as it is sampled.
+
+        Parameters
+        ----------
+        length : int
+            The number of tokens after the prompt.
+        prompt : str
+            What the text begins with.
+        temperature : float
+            Below 1 likely tokens become likelier, above 1 less likely; 0 takes the likeliest token each time.
+        top_k : int, optional
+            Sample among the k likeliest tokens only.
+        top_p : float, optional
+            Sample among the likeliest tokens that together have this probability.
+        stop : str, optional
+            End before this text.
+        seed : int
+            The same seed gives the same text.
+        index : int
+            The number of the sample among those of this seed.
+        unknown : {"error", "skip", "replace"}
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+
+        Returns
+        -------
+        iterator of str
+            The pieces that sample() joins, without the prompt.
+        """
+        how = Sampling(temperature, top_k, top_p)
+        return self.writer.stream(prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown)
 
     def sample(
         self,
@@ -143,34 +263,146 @@ class LanguageModel(LanguageModelOptions):
         temperature: float = 0.8,
         top_k: int | None = None,
         top_p: float | None = None,
-        beam: int | None = None,
         stop: str | None = None,
         seed: int = 0,
         index: int = 0,
-        unknown: str = "error",
+        unknown: Unknown = "error",
+        beam: int | None = None,
     ) -> str:
-        """The prompt and `length` tokens after it; sample number `index` of those that this seed gives."""
+        """Write a text.
+
+        Parameters
+        ----------
+        length : int
+            The number of tokens after the prompt.
+        prompt : str
+            What the text begins with.
+        temperature : float
+            Below 1 likely tokens become likelier, above 1 less likely; 0 takes the likeliest token each time.
+        top_k : int, optional
+            Sample among the k likeliest tokens only.
+        top_p : float, optional
+            Sample among the likeliest tokens that together have this probability.
+        stop : str, optional
+            End before this text.
+        seed : int
+            The same seed gives the same text.
+        index : int
+            The number of the sample among those of this seed: sample_many(n)[i] is sample(index=i).
+        unknown : {"error", "skip", "replace"}
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+        beam : int, optional
+            Search for the likeliest text with a beam of this width instead of sampling.
+
+        Returns
+        -------
+        str
+            The prompt and what follows it.
+        """
         if beam is not None:
             return self.writer.likeliest(prompt, width=beam, length=length, stop=stop, unknown=unknown, seed=seed)
         how = Sampling(temperature, top_k, top_p)
         return self.writer.write(prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown)
 
-    def sample_many(self, count: int, length: int = 500, *, prompt: str = "", **options: Any) -> list[str]:
-        """The samples with index 0 to count - 1, written side by side: how (a Sampling), seed, stop, unknown."""
-        return self.writer.write_many(prompt, count=count, length=length, **options)
+    def sample_many(
+        self,
+        count: int,
+        length: int = 500,
+        *,
+        prompt: str = "",
+        temperature: float = 0.8,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        stop: str | None = None,
+        seed: int = 0,
+        unknown: Unknown = "error",
+    ) -> list[str]:
+        """Write several texts at once; each is the same as alone.
 
-    def complete(self, prompt: str, length: int = 40, *, stop: str | None = None) -> str:
-        """The prompt and what most likely follows it, letter by letter."""
-        return self.sample(length, prompt=prompt, temperature=0, stop=stop)
+        Parameters
+        ----------
+        count : int
+            The number of texts.
+        length : int
+            The number of tokens after the prompt.
+        prompt : str
+            What the text begins with.
+        temperature : float
+            Below 1 likely tokens become likelier, above 1 less likely; 0 takes the likeliest token each time.
+        top_k : int, optional
+            Sample among the k likeliest tokens only.
+        top_p : float, optional
+            Sample among the likeliest tokens that together have this probability.
+        stop : str, optional
+            End before this text.
+        seed : int
+            The same seed gives the same text.
+        unknown : {"error", "skip", "replace"}
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
 
-    def next_distribution(self, prompt: str) -> dict[str, float]:
-        """The probability of each token after the prompt, the likeliest first."""
-        o, _ = self.writer.read(self.vocabulary_.encode(prompt))
+        Returns
+        -------
+        list of str
+            The samples with index 0 to count − 1.
+        """
+        how = Sampling(temperature, top_k, top_p)
+        return self.writer.write_many(
+            prompt, count=count, length=length, how=how, seed=seed, stop=stop, unknown=unknown
+        )
+
+    def complete(self, prompt: str, length: int = 40, *, stop: str | None = None, unknown: Unknown = "error") -> str:
+        """Continue a prompt with the likeliest token each time.
+
+        Parameters
+        ----------
+        prompt : str
+            What the text begins with.
+        length : int
+            The number of tokens after the prompt.
+        stop : str, optional
+            End before this text.
+        unknown : {"error", "skip", "replace"}
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+
+        Returns
+        -------
+        str
+            The prompt and what follows it.
+        """
+        return self.sample(length, prompt=prompt, temperature=0, stop=stop, unknown=unknown)
+
+    def next_distribution(self, prompt: str, *, unknown: Unknown = "error") -> dict[str, float]:
+        """The probability of each token after a prompt.
+
+        Parameters
+        ----------
+        prompt : str
+            What has been read.
+        unknown : {"error", "skip", "replace"}
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+
+        Returns
+        -------
+        dict of str to float
+            Token to probability, the likeliest first.
+        """
+        o, _ = self.writer.read(self.vocabulary_.encode(prompt, unknown=unknown))
         y_hat = softmax(o.astype(np.float64))
         return {self.vocabulary_.tokens[i]: float(y_hat[i]) for i in np.argsort(-y_hat, kind="stable")}
 
     def copies(self, sample: str) -> CopyReport:
-        """How much of a sample stands verbatim in the training text."""
+        """How much of a sample stands verbatim in the training text.
+
+        Parameters
+        ----------
+        sample : str
+            A text, usually one that this model has written.
+
+        Returns
+        -------
+        CopyReport
+            The longest copied stretch, and the share of all stretches of 12 characters that are copied.
+        """
         vocabulary, corpus = self.writer.vocabulary, getattr(self, "corpus_", None)
         if corpus is None and self.run_ is not None:
             corpus = self.corpus_ = runs.read_corpus(self.run_)
@@ -179,40 +411,97 @@ class LanguageModel(LanguageModelOptions):
         data = self.config_
         return copy_report(sample, vocabulary, corpus.split(data.validation_fraction, data.test_fraction).train)
 
-    # -- judging ------------------------------------------------------------------------------------------------------
+    # -- evaluation ---------------------------------------------------------------------------------------------------
 
     def score(self, text: str | Path, y: None = None) -> float:
-        """Mean log-likelihood of a token, in nats: higher is better."""
+        """The mean log-likelihood of a text in nats per token: higher is better.
+
+        Parameters
+        ----------
+        text : str or Path
+            The text itself (a str), or a file (a Path).
+        y : None
+            Ignored; scikit-learn passes it.
+
+        Returns
+        -------
+        float
+        """
         return -self.evaluate(text).nats_per_token
 
-    def evaluate(self, text: str | Path, *, unknown: str = "error") -> Evaluation:
-        """Nats and bits a token, bits a character, perplexity."""
+    def evaluate(self, text: str | Path, *, unknown: Unknown = "error") -> Evaluation:
+        """How well the model predicts a text, read from a zero state.
+
+        Parameters
+        ----------
+        text : str or Path
+            The text itself (a str), or a file (a Path).
+        unknown : {"error", "skip", "replace"}
+            What to do with tokens of the text that are not in the vocabulary; "replace" is for words, as <unk>.
+
+        Returns
+        -------
+        Evaluation
+            Nats and bits per token, bits per character, perplexity, and the number of predicted tokens.
+        """
         writer = self.writer
         options = {"vocabulary": self.vocabulary_, "unknown": unknown}
         corpus = runs.open_text(text, self.config_, **options)
         return evaluate_text(writer.network, writer.parameters, corpus.ids, corpus.characters)
 
-    def surprise(self, text: str) -> Array:
-        """-log probability of each character in nats; NaN for the first token, which nothing predicts.
+    def surprise(self, text: str, *, unknown: Unknown | None = None) -> Array:
+        """The negative log probability of each character, given those before it.
 
-        A byte model's character gets the sum of its bytes, a word or subword model's the even share of its token.
+        The bytes of a character are summed; the characters of a word or subword share the loss of their token evenly.
+
+        Parameters
+        ----------
+        text : str
+            The text.
+        unknown : {"error", "skip", "replace"}, optional
+            What to do with tokens that are not in the vocabulary: "replace" reads a word as <unk> (the default for
+            words), "skip" leaves the token out, and its characters get NaN. The default for characters is "error".
+
+        Returns
+        -------
+        array of shape (len(text),)
+            Nats; NaN for the first token, which nothing predicts.
         """
-        ids = self.writer.vocabulary.encode(text, unknown="replace" if self.vocabulary_.kind == "word" else "error")
+        vocabulary = self._fitted.spec.vocabulary
+        unknown = unknown or ("replace" if vocabulary.kind == "word" else "error")
+        ids = vocabulary.encode(text, unknown=unknown)
         losses = np.concatenate([[np.nan], *token_losses(self.network_, self.parameters_, ids)])[: len(ids)]
-        if self.vocabulary_.kind == "char":
-            return losses
-        if isinstance(self.vocabulary_, ByteVocabulary | BPEVocabulary):
-            widths = [len(self.vocabulary_.pieces[i]) for i in ids]  # bytes of each token
+        if isinstance(vocabulary, ByteVocabulary | BPEVocabulary):
+            widths = [len(vocabulary.pieces[i]) for i in ids]  # bytes of each token
             losses = np.repeat(losses / np.maximum(widths, 1), widths)  # of each byte
             sizes = [len(c.encode("utf-8", "surrogatepass")) for c in text]
             return np.add.reduceat(losses, np.cumsum([0, *sizes])[:-1]) if sizes else losses
-        lengths = [len(word) for words in words_of([text]) for word in words]
+        tokens = list(text) if vocabulary.kind == "char" else [word for words in words_of([text]) for word in words]
+        lengths = np.array([len(token) for token in tokens], np.int64)
+        if unknown == "skip":
+            known = set(vocabulary.tokens)
+            read = np.array([token in known for token in tokens], bool)
+            losses, found = np.full(len(tokens), np.nan), losses
+            losses[read] = found
         return np.repeat(losses / lengths, lengths)
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
+    # -- saving -------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, force: bool = False) -> Run:
-        """Write a run folder without its checkpoints: enough to load, sample, evaluate and export."""
+        """Write a run folder without checkpoints: enough to load, sample, evaluate and export.
+
+        Parameters
+        ----------
+        path : str or Path
+            The folder.
+        force : bool
+            Replace a run that exists there.
+
+        Returns
+        -------
+        Run
+            The run folder; its `path` is the path.
+        """
         corpus = getattr(self, "corpus_", None)
         data = None if self.run_ is None else self.run_.config.get("data")
         if corpus is not None:
@@ -220,8 +509,25 @@ class LanguageModel(LanguageModelOptions):
         return runs.save(self._fitted, Path(path), data, force=force)
 
     @classmethod
-    def load(cls, path: str | Path) -> LanguageModel:
-        """The best model of a run, or a saved one."""
+    def load(cls, path: str | Path) -> Self:
+        """Load the best model of a run, or a saved model.
+
+        Parameters
+        ----------
+        path : str or Path
+            The run folder.
+
+        Returns
+        -------
+        LanguageModel
+
+        Raises
+        ------
+        RunError
+            If there is no run, or one of another task.
+        CheckpointError
+            If a file of the run is damaged.
+        """
         run, fitted = runs.load(Path(path), "lm")
         known = cls._defaults()
         model = cls(**{name: value for name, value in fitted.config.options().items() if name in known})._take(fitted)

@@ -32,7 +32,25 @@ def model_class(task: str) -> Any:
 
 
 def load_model(path: str | Path) -> Any:
-    """The best model of a run, whatever its task."""
+    """Load the best model of a run, or a saved model, whatever its task.
+
+    Parameters
+    ----------
+    path : str or Path
+        The run folder.
+
+    Returns
+    -------
+    LanguageModel, SequenceClassifier, SequenceRegressor, SequenceTagger, SequenceGenerator or Seq2Seq
+
+    Examples
+    --------
+    >>> import elman
+    >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
+    >>> run = model.save("runs/hello")
+    >>> elman.load_model("runs/hello").sample(10) == model.sample(10)
+    True
+    """
     return model_class(_task(path)).load(path)
 
 

@@ -18,8 +18,20 @@ Places = dict[str, dict[str, list[int]]]  # where a window stands, by the charac
 
 
 class CopyReport(NamedTuple):
-    longest: str  # the longest stretch that stands in the text, if it has a window or more
-    share: float  # of the sample's windows that stand in the text
+    """How much of a sample stands verbatim in the training text.
+
+    Parameters
+    ----------
+    longest : str
+        The longest copied stretch of at least 12 characters.
+    share : float
+        The share of all stretches of 12 characters that are copied.
+    windows : int
+        The number of stretches of 12 characters.
+    """
+
+    longest: str
+    share: float
     windows: int
 
     def __str__(self) -> str:

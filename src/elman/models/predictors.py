@@ -36,13 +36,25 @@ LENGTH_PENALTY = 1.0  # of beams in translation: the mean log probability of a t
 
 
 class Predictor:
+    """A trained model of any task but language modeling, without scikit-learn."""
+
     task: ClassVar[str]
     fitted_: FittedModel
     run_: Run | None = None  # where it was loaded from
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The best model of a run, or a saved one."""
+        """Load the best model of a run, or a saved model.
+
+        Parameters
+        ----------
+        path : str or Path
+            The run folder.
+
+        Returns
+        -------
+        The model, ready to predict.
+        """
         run, fitted = runs.load(Path(path), cls.task)
         model = cls()._take(fitted)
         model.run_ = run
@@ -54,6 +66,16 @@ class Predictor:
 
     def _is_fitted(self) -> FittedModel:
         return self.fitted_
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        """Rows of metrics: step, epoch, loss, validation_loss, validation_accuracy and so on."""
+        return self._is_fitted().history
+
+    @property
+    def summary_(self) -> str:
+        """One line about the training."""
+        return self._is_fitted().summary()
 
     def _sequences(self, X: Any, *, reset: bool) -> Any:
         """The sequences as lists."""
@@ -90,7 +112,20 @@ class Predictor:
         return found
 
     def transform(self, X: Any, *, steps: bool = False) -> Any:
-        """The final state of every layer, (n, L·D·H); with `steps` those after every step, a (T_i, L·D·H) each."""
+        """The states of the network after reading sequences.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+        steps : bool
+            Return the states after every step instead of the final ones.
+
+        Returns
+        -------
+        array of shape (n, L·D·H), or list of arrays of shape (T_i, L·D·H)
+            L layers, D directions, H hidden units.
+        """
         fitted = self._is_fitted()
         network = fitted.network
         encoder: Stack | None = (
@@ -140,15 +175,49 @@ class ClassPredictor(OneAnswer, Labelled):
     task = "classify"
 
     def predict_proba(self, X: Any) -> Array:
-        """(n, classes), each row a distribution."""
+        """The probability of each class.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            In the order of classes_.
+        """
         return softmax(self._outputs(X))
 
     def predict_log_proba(self, X: Any) -> Array:
+        """The log probability of each class.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+
+        Returns
+        -------
+        array of shape (n, classes)
+            In the order of classes_.
+        """
         from scipy.special import log_softmax  # a third of a second that nothing else here takes
 
         return np.asarray(log_softmax(self._outputs(X), axis=1))  # which a probability of 0 does not make infinite
 
     def predict(self, X: Any) -> Array:
+        """The likeliest class of each sequence.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
         best = self._outputs(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
@@ -157,6 +226,17 @@ class NumberPredictor(OneAnswer):
     task = "regress"
 
     def predict(self, X: Any) -> Array:
+        """The number, or numbers, of each sequence.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+
+        Returns
+        -------
+        array of shape (n,) or (n, Y)
+        """
         targets = self._is_fitted().spec.targets
         assert isinstance(targets, Numbers)
         return targets.decode(self._outputs(X))
@@ -169,7 +249,18 @@ class TagPredictor(Labelled):
     task = "tag"
 
     def predict_proba(self, X: Any) -> list[Array]:
-        """For each sequence (T_i, tags), each row a distribution."""
+        """The probability of each tag at each step.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+
+        Returns
+        -------
+        list of arrays of shape (T_i, tags)
+            In the order of classes_.
+        """
         fitted = self._is_fitted()
         network = fitted.head_network
         packed = network.pack(fitted.parameters)
@@ -181,6 +272,17 @@ class TagPredictor(Labelled):
         return self._rows(self._encoded(X), judge)
 
     def predict(self, X: Any) -> list[list[Any]]:
+        """The likeliest tag of each step.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+
+        Returns
+        -------
+        list of lists
+        """
         return [self.classes_[y_hat.argmax(axis=1)].tolist() for y_hat in self.predict_proba(X)]
 
 
@@ -234,12 +336,42 @@ class GeneratingPredictor(Writing):
     task = "generate"
 
     def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
-        """The likeliest sequence for each, token by token, or by a beam of that width."""
+        """The likeliest sequence for each label or vector.
+
+        Parameters
+        ----------
+        X : array of shape (n,) or (n, F)
+            Labels or vectors.
+        beam : int
+            The width of the beam; 1 takes the likeliest token each time.
+        limit : int, optional
+            The largest number of tokens of a sequence; twice the longest training target and 10 more unless given.
+
+        Returns
+        -------
+        list of str, or of lists of tokens
+        """
         decoder = self._decoder()
         return [self.symbols_.decode(ids) for ids in self._likeliest(decoder, self._start(decoder, X), beam, limit)]
 
     def sample(self, X: Any, *, temperature: float = 0.8, seed: int = 0, limit: int | None = None) -> list[Any]:
-        """A sequence drawn at random for each; number i follows from the seed and from i alone."""
+        """A sampled sequence for each label or vector; number i depends on the seed and on i alone.
+
+        Parameters
+        ----------
+        X : array of shape (n,) or (n, F)
+            Labels or vectors.
+        temperature : float
+            Below 1 likely tokens become likelier, above 1 less likely; 0 takes the likeliest.
+        seed : int
+            The same seed gives the same sequences.
+        limit : int, optional
+            The largest number of tokens of a sequence; twice the longest training target and 10 more unless given.
+
+        Returns
+        -------
+        list of str, or of lists of tokens
+        """
         if not (np.isfinite(temperature) and temperature >= 0):
             raise ArgumentError("temperature", expected="0 or more", got=temperature)
         decoder = self._decoder()
@@ -251,7 +383,21 @@ class GeneratingPredictor(Writing):
         return [self.symbols_.decode(ids) for ids in told]
 
     def nats(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean loss of a token of these sequences, the end included."""
+        """The mean loss of these sequences in nats per token, the end included.
+
+        Parameters
+        ----------
+        X : array of shape (n,) or (n, F)
+            Labels or vectors.
+        y : sequences
+            Strings or lists of tokens.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        float
+        """
         fitted = self._is_fitted()
         examples = belonging(fitted.spec, conditions(X), y, sample_weight)
         return evaluate_examples(fitted.network, fitted.parameters, examples).loss
@@ -294,7 +440,23 @@ class TranslatingPredictor(Writing):
     def predict_ids(
         self, X: Any, *, beam: int = 1, limit: int | None = None, length_penalty: float = LENGTH_PENALTY
     ) -> list[Array]:
-        """The same as token ids."""
+        """The target of each source as token ids.
+
+        Parameters
+        ----------
+        X : list
+            Sources, as in fit.
+        beam : int
+            1: the likeliest token each time; more: the best sequence that a beam of this width finds.
+        limit : int, optional
+            The maximum number of tokens; by default twice the longest target in training and a few more.
+        length_penalty : float
+            Sequences of a beam are compared by Σ log probability / length^penalty; 0 favors short ones.
+
+        Returns
+        -------
+        list of arrays of shape (S_i,)
+        """
         decoder = self._decoder()
 
         def judge(x: Array, lengths: Array) -> list[Array]:

@@ -38,6 +38,7 @@ from elman.training.cost import Cost, allowed_share, check_cost, estimate, say_j
 from elman.training.distributed import world
 from elman.training.environment import environment, versions
 from elman.training.events import Listener
+from elman.training.metrics import History, kept_rows, to_line
 from elman.training.run import Run
 from elman.training.storage import as_json, read_json, write_file
 from elman.training.task import generator
@@ -364,7 +365,8 @@ def start(
         say_judged(setup.validation_size, whole, setup.unit)
     steps = step_budget(setup, task)
     # made before the folder: what does not fit into memory replaces no run
-    trainer = Trainer(task, task.paced, steps=steps, listeners=listeners, stopping=stopping)
+    heard: list[Listener] = [History(model.history), *listeners]
+    trainer = Trainer(task, task.paced, steps=steps, listeners=heard, stopping=stopping)
     if out is None or here.rank:
         model.finished = trainer.train()
         return model
@@ -408,6 +410,7 @@ def resume(
         task = setup.new_task(model)
         trainer = Trainer(task, task.paced, steps=steps, run=run, listeners=listeners, stopping=stopping)
         model.finished = trainer.train()
+    model.history = kept_rows(run.metrics())
     return model
 
 
@@ -476,16 +479,19 @@ def load(path: Path, task: str | None = None) -> tuple[Run, FittedModel]:
     parameters = Parameters(network.shapes, dtype)  # after the file was seen to hold as much
     for name, array in arrays.items():
         parameters[name][...] = array
-    rows = [row.get("step") for row in run.metrics() if "event" not in row]
-    taken = rows[-1] if rows else run.config.get("taken")
+    history, params = kept_rows(run.metrics()), _estimator_params(run)
+    taken = run.config.get("taken", history[-1]["step"] if history else 0)
     before = taken if isinstance(taken, int) else 0
-    params = _estimator_params(run)
-    return run, FittedModel(spec, config, network, parameters, steps_before=before, estimator_params=params)
+    return run, FittedModel(spec, config, network, parameters, None, before, params, history)
 
 
 def save(model: FittedModel, path: Path, data: Mapping[str, Any] | None = None, *, force: bool = False) -> Run:
     """A run folder without checkpoints: enough to load, use and export. Nothing is pickled."""
-    files = {"vocabulary.json": as_json(model.spec.to_json()), "model.safetensors": to_bytes(model.parameters)}
+    files = {
+        "vocabulary.json": as_json(model.spec.to_json()),
+        "model.safetensors": to_bytes(model.parameters),
+        "metrics.jsonl": b"".join(map(to_line, model.history)),
+    }
     return Run.create(path, _config_json(model, data) | {"taken": model.steps}, files, force=force)
 
 
@@ -494,12 +500,13 @@ def read_spec(run: Run, task: str | None = None) -> TaskSpec:
     known = run.config.get("task")
     if known not in list(ALL_TASKS) or task not in (None, known):
         do = "elman predict uses it." if task == "lm" and known in list(ALL_TASKS) else None
-        raise RunError(f"{run.path}", expected=_in_words(task or "|".join(ALL_TASKS)), got=_in_words(known), do=do)
+        expected = _in_words(task) if task else f"a run with one of the tasks {', '.join(ALL_TASKS)}"
+        raise RunError(f"{run.path}", expected=expected, got=_in_words(known), do=do)
     return TaskSpec.from_json(str(known), read_json(run.path / "vocabulary.json"))
 
 
 def _in_words(task: object) -> str:
-    return "a language model" if task == "lm" else f"a model to {task}" if isinstance(task, str) else repr(task)
+    return "a language model" if task == "lm" else f"a model to {task}" if task in list(ALL_TASKS) else repr(task)
 
 
 def read_config(run: Run) -> Config:

@@ -32,13 +32,30 @@ UNKNOWN = np.array([UNKNOWN_ID])  # which is never written
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen."""
+    """How the next token is chosen.
 
-    temperature: float = 0.8  # below 1 is safer, above 1 is wilder, 0 takes the likeliest
-    top_k: int | None = None  # choose among the k likeliest only
-    top_p: float | None = None  # choose among the likeliest that together have this probability
+    Parameters
+    ----------
+    temperature : float
+        Below 1 likely tokens become likelier, above 1 less likely; 0 takes the likeliest token.
+    top_k : int, optional
+        Sample among the k likeliest tokens only.
+    top_p : float, optional
+        Sample among the likeliest tokens that together have this probability.
+
+    Examples
+    --------
+    >>> from elman import Sampling
+    >>> Sampling(temperature=0.7, top_p=0.9).check()
+    Sampling(temperature=0.7, top_k=None, top_p=0.9)
+    """
+
+    temperature: float = 0.8
+    top_k: int | None = None
+    top_p: float | None = None
 
     def check(self) -> Sampling:
+        """The same, if its values make sense; RangeError otherwise."""
         if not (is_real(self.temperature) and math.isfinite(self.temperature) and self.temperature >= 0):
             raise RangeError("temperature", expected="a number, 0 or more", got=self.temperature)
         if self.top_k is not None and not (is_whole(self.top_k) and self.top_k >= 1):

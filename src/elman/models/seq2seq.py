@@ -20,17 +20,52 @@ from elman.models.task_spec import TaskSpec
 
 
 class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
-    """From one sequence to another.
+    """Translate one sequence into another.
 
-        model = Seq2Seq().fit(["go", "stop", …], ["va", "arrête", …])
-        model.predict(["go on"])
+    X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
+    of numbers of shape (n, T) or (n, T, F).
+    y has one target for each source: strings or lists of tokens. The final states of the encoder start the decoder. The
+    source is read from its end unless reverse_source=False, so that its beginning is close to what is written first.
 
-    X as in SequenceClassifier, y: strings or lists of tokens. The encoder's final states start the decoder. The source
-    is read from its end unless reverse_source=False: its beginning is then close to what is written first.
+    The arguments are the options of this task: `help(Seq2Seq.__init__)` and docs/options.md explain them.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Rows of metrics: step, epoch, loss, validation_loss and so on.
+    summary_ : str
+        One line about the training.
+    n_iter_ : int
+        The number of updates.
+
+    Examples
+    --------
+    >>> from elman import Seq2Seq
+    >>> model = Seq2Seq(hidden=32, epochs=20, batch_size=4, random_state=0)
+    >>> model = model.fit(["go", "stop"] * 20, ["va", "halt"] * 20)
+    >>> model.predict(["stop"])
+    ['halt']
     """
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One more pass, over these examples; tokens are those of the first call."""
+        """Train for one more pass, over these examples.
+
+        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
+        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+
+        Parameters
+        ----------
+        X : sequences
+            New sequences, as in fit.
+        y : targets
+            As in fit.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        The model itself.
+        """
         return self._partial_fit(X, y, sample_weight)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
@@ -49,7 +84,21 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
         return Examples(as_read(source, config), spec.encode_targets(y), as_weights(sample_weight, len(y)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of sources whose target is told exactly."""
+        """The share of sources whose target is predicted exactly.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+        y : targets
+            As in fit.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        float
+        """
         written = self.predict(X)
         same_number(written, y)
         right = [told == list(wanted) if isinstance(told, list) else told == wanted

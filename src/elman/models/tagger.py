@@ -22,18 +22,56 @@ from elman.models.task_spec import TaskSpec
 
 
 class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
-    """A tag for every step.
+    """Predict a tag for every step of a sequence.
 
-        model = SequenceTagger().fit([["the", "dog", "barks"], …], [["DET", "NOUN", "VERB"], …])
-        model.predict([["a", "cat", "sleeps"]])
+    X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
+    of numbers of shape (n, T) or (n, T, F).
+    y has, for each sequence, as many tags as it has steps; a string is one tag per character. A step counts by
+    class_weight of its tag, times the sample_weight of its sequence.
 
-    X: strings (a tag for each character, byte or word of it), lists of tokens, (T, F) arrays, or one (n, T) or
-    (n, T, F) array of numbers. y: for each sequence as many tags as it has steps; a string is a tag a character.
-    class_weight: None, "balanced" or {tag: weight}; a step counts by its tag, times the sample_weight of its sequence.
+    The arguments are the options of this task: `help(SequenceTagger.__init__)` and docs/options.md explain them.
+
+    Attributes
+    ----------
+    classes_ : array
+        The tags, sorted.
+    history_ : list of dict
+        Rows of metrics: step, epoch, loss, validation_loss and so on.
+    summary_ : str
+        One line about the training.
+    n_iter_ : int
+        The number of updates.
+
+    Examples
+    --------
+    >>> from elman import SequenceTagger
+    >>> X, y = [["the", "dog"], ["a", "cat"]] * 10, [["DET", "NOUN"]] * 20
+    >>> model = SequenceTagger(hidden=8, epochs=5, batch_size=4, random_state=0).fit(X, y)
+    >>> model.predict([["the", "cat"]])
+    [['DET', 'NOUN']]
     """
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One more pass, over these sequences; the first time `classes` names all tags that will ever come."""
+        """Train for one more pass, over these examples.
+
+        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
+        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+
+        Parameters
+        ----------
+        X : sequences
+            New sequences, as in fit.
+        y : targets
+            As in fit.
+        classes : array, optional
+            All classes that will ever come; needed in the first call if y does not have them all.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        The model itself.
+        """
         return self._partial_fit(X, y, sample_weight, classes)
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, list[list[Any]]]:
@@ -61,7 +99,21 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
         return Examples(x, tags, as_weights(sample_weight, len(tags)), each)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of all tags that are right."""
+        """The share of correct tags.
+
+        Parameters
+        ----------
+        X : sequences
+            As in fit.
+        y : targets
+            As in fit.
+        sample_weight : array of shape (n,), optional
+            How much each example counts, 0 or more.
+
+        Returns
+        -------
+        float
+        """
         told, y = self.predict(X), as_tags(y)
         same_number(told, y)
         weights = as_weights(sample_weight, len(told))

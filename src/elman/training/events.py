@@ -1,4 +1,15 @@
-"""What happens in a run, as plain data. Whatever a person sees is made from these by a listener."""
+"""The events of a training, as plain data. A listener is a function that is called with each of them.
+
+>>> from elman import LanguageModel
+>>> from elman.training import Stepped
+>>> losses = []
+>>> def listen(event):
+...     if isinstance(event, Stepped):
+...         losses.append(event.loss)
+>>> model = LanguageModel(hidden=8, steps=5, window=8, batch_size=2).fit("hello world\\n" * 20, listeners=[listen])
+>>> len(losses)
+5
+"""
 
 from __future__ import annotations
 
@@ -10,35 +21,95 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Started:
-    step: int  # 0, or where a resumed run goes on
+    """Training begins, or continues.
+
+    Parameters
+    ----------
+    step : int
+        0, or the step from which a resumed run continues.
+    steps : int
+        The number of steps of the whole training.
+    parameters : int
+        The number of parameters of the network.
+    run : Path or None
+        The run folder.
+    finished : str or None
+        Why a resumed run is already finished, if nothing is left to do: as in Finished.
+    """
+
+    step: int
     steps: int
     parameters: int
     run: Path | None
-    finished: str | None = None  # why a resumed run was over, if nothing makes it go on: as in Finished
+    finished: str | None = None
 
 
 @dataclass(frozen=True)
 class Stepped:
-    """One update; what was validated only where it was measured, sample only where one was drawn."""
+    """One update.
+
+    Parameters
+    ----------
+    step : int
+        The number of updates so far.
+    epoch : float
+        Passes over the data so far.
+    loss : float
+        The training loss of this update; of a logged one, the mean since the last logged one.
+    gradient_norm : float
+        Before clipping.
+    learning_rate : float
+        The rate of this update.
+    tokens_per_second : float
+        The speed since the last logged update.
+    seconds : float
+        Since the training began.
+    validation_loss : float or None
+        Where validation took place.
+    validation_accuracy : float or None
+        For classes and tags: the share of correct predictions.
+    best : bool
+        Whether this is the best validation loss so far.
+    sample : str or None
+        A text, where one was sampled.
+    gradient_norms : dict or None
+        The norm of the gradient of each parameter before clipping, of a logged update.
+    logged : bool
+        Whether this update is a row of metrics.jsonl.
+    """
 
     step: int
     epoch: float
     loss: float
-    gradient_norm: float  # before it was clipped
+    gradient_norm: float
     learning_rate: float
     tokens_per_second: float
     seconds: float
     validation_loss: float | None = None
-    validation_accuracy: float | None = None  # of classes and tags: the share that is right
-    best: bool = False  # the best validation so far
+    validation_accuracy: float | None = None
+    best: bool = False
     sample: str | None = None
-    gradient_norms: dict[str, float] | None = None  # of each parameter, before any clipping; only where it is logged
-    logged: bool = False  # a row of metrics.jsonl
+    gradient_norms: dict[str, float] | None = None
+    logged: bool = False
 
 
 @dataclass(frozen=True)
 class RolledBack:
-    """The loss diverged: back to an earlier step, with a lower rate."""
+    """The loss diverged: training returns to an earlier step and continues with half the learning rate.
+
+    Parameters
+    ----------
+    step : int
+        Where the loss diverged.
+    to : int
+        The step from which training continues.
+    loss : float
+        The loss that diverged.
+    learning_rate : float
+        The new learning rate.
+    retries_left : int
+        How often this may still happen.
+    """
 
     step: int
     to: int
@@ -49,14 +120,40 @@ class RolledBack:
 
 @dataclass(frozen=True)
 class Saved:
+    """A checkpoint was written.
+
+    Parameters
+    ----------
+    step : int
+        The step of the checkpoint.
+    path : Path
+        The run folder.
+    """
+
     step: int
     path: Path
 
 
 @dataclass(frozen=True)
 class Finished:
+    """Training is over.
+
+    Parameters
+    ----------
+    step : int
+        The number of updates.
+    why : {"budget", "patience", "interrupted"}
+        All steps were taken, validation stopped improving, or somebody stopped the training.
+    best_loss : float or None
+        The best validation loss.
+    best_step : int
+        The step of the best validation loss.
+    seconds : float
+        Of the whole training.
+    """
+
     step: int
-    why: str  # "budget", "patience", "interrupted"
+    why: str
     best_loss: float | None
     best_step: int
     seconds: float
@@ -64,8 +161,15 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """An exception ends the training, and whoever started it gets it: the last event, in place of Finished, or after
-    it where a listener failed there."""
+    """An exception ends the training: the last event, in place of Finished, or after it where a listener failed there.
+
+    Parameters
+    ----------
+    step : int
+        The number of updates so far.
+    error : BaseException
+        The exception, which is raised after this event.
+    """
 
     step: int
     error: BaseException

@@ -6,13 +6,13 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from elman.errors import StorageError
 from elman.files import open_regular
-from elman.training.events import Stepped
+from elman.training.events import Event, RolledBack, Stepped
 
 COLUMNS = (
     "step",
@@ -27,12 +27,12 @@ COLUMNS = (
 )
 SOMETIMES = ("validation_accuracy", "sample")  # columns of the rows that have them
 UNITS = {  # of the loss that a task is judged by
-    "lm": "nats a token",
-    "classify": "nats an example",
-    "regress": "mean squared error, in deviations",
-    "tag": "nats a tag",
-    "generate": "nats a token",
-    "translate": "nats a token",
+    "lm": "nats per token",
+    "classify": "nats per example",
+    "regress": "mean squared error (standardized)",
+    "tag": "nats per tag",
+    "generate": "nats per token",
+    "translate": "nats per token",
 }
 
 
@@ -47,6 +47,36 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _finite(entry) for name, entry in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_line(row: Mapping[str, Any]) -> bytes:
+    """A row as a line of metrics.jsonl."""
+    return json.dumps(_finite(dict(row)), allow_nan=False).encode() + b"\n"
+
+
+def kept_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of metrics.jsonl without events, and without the rows of steps that were rolled back."""
+    kept: list[dict[str, Any]] = []
+    for row in rows:
+        if "event" not in row:
+            if type(row.get("step")) is int:
+                kept.append(dict(row))
+        elif type(row.get("to")) is int:
+            kept = [one for one in kept if one["step"] <= row["to"]]
+    return kept
+
+
+class History:
+    """A listener that collects the rows of metrics in a list."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, Stepped) and event.logged:
+            self._rows.append(row(event))
+        elif isinstance(event, RolledBack):
+            self._rows[:] = [one for one in self._rows if one["step"] <= event.to]
 
 
 class MetricsFile:
@@ -64,7 +94,7 @@ class MetricsFile:
 
     def add(self, row: Mapping[str, Any]) -> None:
         try:
-            self._file.write(json.dumps(_finite(dict(row)), allow_nan=False).encode() + b"\n")
+            self._file.write(to_line(row))
             self._file.flush()
         except OSError as error:
             raise StorageError(f"{self.path} could not be written: {error.strerror}") from error

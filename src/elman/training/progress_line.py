@@ -1,9 +1,4 @@
-"""One line on stderr that shows how training gets on: written over and over, and gone in the end.
-
-    SequenceClassifier().fit(X, y, listeners=[ProgressLine()])
-
-It shows where somebody watches, on a terminal or in a notebook, and nowhere else.
-"""
+"""One line that shows the progress of a training: on stderr of a terminal, or as one output of a notebook cell."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
 
 from elman.training.events import Event, Failed, Finished, RolledBack, Started, Stepped
 
@@ -20,10 +15,27 @@ EVERY = 0.1  # seconds
 
 
 class ProgressLine:
-    """A listener."""
+    """A listener that shows the progress of a training in one line, which is overwritten.
+
+    On a terminal the line goes to stderr. In a notebook it is one output of the cell that is updated in place, so that
+    an exported notebook has one line. Nothing is shown where nobody can see it: in a file or a pipe.
+
+    Parameters
+    ----------
+    stream : text stream, optional
+        Where to write; stderr unless given.
+
+    Examples
+    --------
+    >>> from elman import SequenceClassifier
+    >>> from elman.training import ProgressLine
+    >>> model = SequenceClassifier(hidden=4, epochs=1)
+    >>> model = model.fit(["ab", "ba"] * 4, ["x", "y"] * 4, listeners=[ProgressLine()])
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
+        self._cell: Any = None  # the output of a notebook cell
         self._shown, self._written = 0, 0.0  # characters that stand there; since when
         self._loss = self._held = ""  # of the last row, and of the last validation
         self._first: int | None = None  # the step that started the clock: the one before it may have to compile
@@ -49,14 +61,36 @@ class ProgressLine:
             self.clear()
 
     def reading(self, what: str, done: int, total: int) -> None:
-        """Of a file, before training begins."""
+        """Show how much of a file has been read, before training begins.
+
+        Parameters
+        ----------
+        what : str
+            What is being done.
+        done : int
+            Bytes so far.
+        total : int
+            All bytes; 0 if unknown.
+        """
         if self._is_due():
             self._show(f"{what} {done / total:.0%}" if total else what)
 
     def clear(self) -> None:
-        if self._shown:
+        """Remove the line; a notebook keeps what it showed last."""
+        if self._shown and not self._in_notebook():
             self._show("")
             self._write("\r")
+
+    def end(self, summary: str) -> None:
+        """Replace the line by a summary that stays.
+
+        Parameters
+        ----------
+        summary : str
+            One line.
+        """
+        self.clear()
+        self._write(f"{summary}\n")
 
     def _stepped(self, event: Stepped) -> None:
         if self._first is None:
@@ -81,20 +115,37 @@ class ProgressLine:
         return time.perf_counter() - self._written >= EVERY
 
     def _show(self, text: str) -> None:
-        text = text[: _columns(self._stream) - 1]  # a line that is broken in two cannot be written over
-        self._write("\r" + text.ljust(self._shown))
+        if self._in_notebook():
+            self._update_cell(text)
+        else:
+            text = text[: _columns(self._stream) - 1]  # a line that is broken in two cannot be overwritten
+            self._write("\r" + text.ljust(self._shown))
         self._shown, self._written = len(text), time.perf_counter()
 
+    def _update_cell(self, text: str) -> None:
+        from IPython.display import display
+
+        if self._cell is None:
+            self._cell = display({"text/plain": text}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._cell.update({"text/plain": text}, raw=True)
+
+    def _in_notebook(self) -> bool:
+        return type(self._stream).__module__.startswith("ipykernel.")
+
     def _write(self, text: str) -> None:
-        if _is_watched(self._stream):
+        if self._in_notebook():
+            self._update_cell(text.strip())
+            self._cell = None  # a message stays: the next line is another output
+        elif _is_watched(self._stream):
             self._stream.write(text)
             self._stream.flush()
 
 
 def _is_watched(stream: TextIO | None) -> bool:
-    """A terminal, or a notebook, which is none but can write a line over."""
+    """Whether the stream is a terminal."""
     try:
-        return stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel."))
+        return stream is not None and stream.isatty()
     except (AttributeError, ValueError):  # of a writer that can no more than write, of a stream that is closed
         return False
 

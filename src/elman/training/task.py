@@ -11,10 +11,18 @@ from elman.network import Parameters
 
 
 class Validation(NamedTuple):
-    """What the held-out part says."""
+    """The result of a validation.
+
+    Parameters
+    ----------
+    loss : float
+        The mean loss.
+    accuracy : float or None
+        The share of correct classes or tags.
+    """
 
     loss: float
-    accuracy: float | None = None  # the share that is right, of a task that tells classes
+    accuracy: float | None = None
 
 
 class Task(Protocol):
@@ -42,5 +50,21 @@ class Task(Protocol):
 
 
 def generator(seed: int, purpose: str, step: int = 0) -> np.random.Generator:
-    """Random numbers that depend on nothing but these three: no generator's state has to be kept."""
+    """A random generator that depends on nothing but its arguments, so that a checkpoint keeps no generator state.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the training.
+    purpose : str
+        What the numbers are for.
+    step : int
+        The step or batch.
+
+    Examples
+    --------
+    >>> from elman.training import generator
+    >>> bool(generator(0, "order", 3).integers(10) == generator(0, "order", 3).integers(10))
+    True
+    """
     return np.random.default_rng([seed, *purpose.encode(), step])
