@@ -106,8 +106,8 @@ def test_a_given_vocabulary_is_used(file: Path) -> None:
     assert read.vocabulary == vocabulary
     assert read.vocabulary.decode(read.ids) == PLAIN.replace("—", "")
     assert (read.unknown, read.characters) == (2, len(PLAIN) - 2)
-    assert read.notes == (f"2 of {len(PLAIN)} characters were skipped: the vocabulary does not hold them.",)
-    with pytest.raises(DataError, match="nothing that the vocabulary"):
+    assert read.notes == (f"2 of {len(PLAIN)} characters were skipped: they are not in the vocabulary.",)
+    with pytest.raises(DataError, match="no token of the vocabulary"):
         open_corpus(file, vocabulary=CharVocabulary("Ω"), unknown="skip")
 
 

@@ -1,8 +1,8 @@
 """Encoded texts on disk, so that a text is encoded once.
 
 An entry is two files: KEY.ids, the token ids as they lie in memory, and KEY.json, which is written last and holds the
-facts about them, their hash among them. Both get other names until they are whole. Entries that nobody used for a month
-are deleted.
+facts about them, their hash among them. Both have temporary names until they are complete. Entries that were not used
+for a month are deleted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], Result]) -> Result:
-    """The file appears whole or not at all."""
+    """Write a file completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     name = temporary_name(path)
     try:
@@ -104,7 +104,7 @@ def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
         raise DataError(
             f"the encoded text can be written neither to {str(folder)!r} nor to {tempfile.gettempdir()!r}:"
             f" {error.strerror or error}",
-            do="Make room, or set ELMAN_CACHE to a folder that has some.",
+            do="Free some space, or set ELMAN_CACHE to a folder on a disk with space.",
         ) from None
 
 

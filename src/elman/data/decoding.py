@@ -1,7 +1,7 @@
-"""Bytes to text, chunk by chunk: the cuts never show.
+"""Bytes to text, chunk by chunk, independent of where the chunks are cut.
 
-Text is decoded strictly, a byte order mark dropped, and every line end made `\\n`. A byte that does not decode, and a
-NUL, which no text has, are errors that give its place in the file.
+Text is decoded strictly, a byte order mark is dropped, and every line end becomes `\\n`. A byte that does not decode
+or a NUL is an error that gives its position in the file.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def decoded(chunks: Iterable[bytes], encoding: str, shown: str) -> Iterator[str]
             decoder.setstate(state)
             raise EncodingError(
                 f"{shown} is no {encoding} text: there is a NUL at byte {_place_of_nul(decoder, begin, offset, raw)}",
-                do="Say --tokens byte to train on its bytes, or name its --encoding if it is text (utf-16, say).",
+                do="Use --tokens byte to train on its bytes, or name its --encoding if it is text (such as utf-16).",
             )
         if text and not begun:
             begun, text = True, text.removeprefix("\ufeff")  # the byte order mark
@@ -77,7 +77,7 @@ def _place_of_nul(decoder: codecs.IncrementalDecoder, begin: int, offset: int, r
 
 def _way_out(encoding: str) -> str:
     other = "utf-8" if encoding == "iso8859-1" else "latin-1"
-    return f"Name its encoding (--encoding {other}, say), or say --tokens byte to train on its bytes."
+    return f"Name its encoding (for example --encoding {other}), or use --tokens byte to train on its bytes."
 
 
 def read_text(source: str, encoding: str) -> str:

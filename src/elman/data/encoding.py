@@ -52,7 +52,7 @@ class Recipe:
         return replace(self, tokens=kind, encoding=codec_name(self.encoding), unknown=unknown)
 
     def key(self, sha256: str) -> str:
-        """Of the cache: whatever the ids depend on, the meaning of \\w in this Python included."""
+        """The cache key: a hash of everything that the ids depend on, including the meaning of \\w in this Python."""
         vocabulary = self.vocabulary and self.vocabulary.to_json()
         options = (
             self.tokens,
@@ -89,7 +89,7 @@ class Encoding:
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
     def write(self, out: BinaryIO) -> Facts:
-        """Writes the ids of the whole text; returns all else that there is to know."""
+        """Write the ids of the whole text; return everything else about it."""
         vocabulary, counts = self._vocabulary()
         numbers = range(len(self.sources))
         if counts is not None and len(self.sources) > 1 and hasattr(os, "pwrite"):
@@ -103,7 +103,7 @@ class Encoding:
         if count == 0:
             if unknown == 0:
                 raise self._no_text()
-            raise DataError(f"{self.shown} has nothing that the vocabulary of {len(vocabulary)} tokens holds")
+            raise DataError(f"{self.shown} has no token of the vocabulary of {len(vocabulary)}")
         notes = (removal_note([part.boilerplate for part in parts]), _unknown_note(self.recipe, count, unknown))
         return {
             "dtype": vocabulary.dtype.name,
@@ -134,7 +134,7 @@ class Encoding:
             return BPEVocabulary.learn(words, recipe.vocabulary_size, recipe.min_count), None
         vocabulary = WordVocabulary.most_frequent(words, recipe.vocabulary_size, recipe.min_count)
         if len(vocabulary) == 1:
-            raise DataError(f"no word of the text is seen {recipe.min_count} times", do="Take a lower --min-count.")
+            raise DataError(f"no word of the text is seen {recipe.min_count} times", do="Use a lower --min-count.")
         return vocabulary, None
 
     def _write(self, number: int, vocabulary: Vocabulary, write: Callable[[memoryview], object]) -> _Part:
@@ -199,5 +199,5 @@ def _unknown_note(recipe: Recipe, count: int, unknown: int) -> str | None:
         return None
     if recipe.unknown == "skip":
         what = "words" if recipe.tokens == "word" else "characters"
-        return f"{unknown:,} of {count + unknown:,} {what} were skipped: the vocabulary does not hold them."
+        return f"{unknown:,} of {count + unknown:,} {what} were skipped: they are not in the vocabulary."
     return f"{unknown:,} of {count:,} words ({unknown / count:.1%}) are not in the vocabulary and were read as <unk>."

@@ -33,7 +33,7 @@ NEARLY_ALL = 0.9  # if this share of the lines has a form, the others are mistak
 SHORT = 60  # characters: lines that are longer on average are text rather than examples
 ABOUT = ("readme", "license", "licence")  # files about a folder, unless they look like examples
 FEW = 0.05  # at most this share of the lines may be blank by mistake; between paragraphs there are more
-CLASSES = 20  # numbers as labels: whole numbers with at most so many different values are classes
+CLASSES = 20  # integers as labels are classes if they have at most this many different values
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a text is read from, as a stream: nothing here holds more than a chunk."""
+"""Sources of text, read as streams: never more than a chunk is in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from elman.data.unpacking import unpacked
 from elman.errors import DataError
 
 CHUNK = 1 << 20  # bytes, or characters
-Progress = Callable[[str, int, int], None]  # what is being done, bytes done, bytes in all; 0 of 0 where nobody knows
+Progress = Callable[[str, int, int], None]  # activity, bytes done, total bytes; 0 and 0 if unknown
 
 
 class Source(ABC):
@@ -66,7 +66,7 @@ class TextSource(Source):
 
 
 class Stopped(Exception):
-    """Raised in a thread whose work nobody wants any more."""
+    """Raised in a thread whose work is no longer needed."""
 
 
 class Meter:

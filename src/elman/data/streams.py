@@ -1,8 +1,8 @@
 """A long text as parallel lanes, for training with carried state.
 
-The text is cut into `batch` lanes of equal length, and each lane into windows. Row b of one window goes on in row b of
-the next, so the state after one is the state before the other; at the start of an epoch it is zero again. What is left
-over is not read: less than a window at the end of each lane, and fewer tokens than lanes at the end of the text.
+The text is cut into `batch` lanes of equal length, and each lane into windows. Row b of one window continues in
+row b of the next, so that the final state of one is the initial state of the other; an epoch starts with zeros.
+The remainder is not read: less than a window at the end of each lane, and fewer tokens than lanes at the end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def fitting_batch(n_ids: int, batch: int, window: int) -> int:
             "the text is shorter than a window",
             expected=f"more than {window} tokens",
             got=n_ids,
-            do="Take a longer text, or a shorter --window.",
+            do="Use a longer text or a shorter --window.",
         )
     return min(batch, (n_ids - 1) // window)
 
@@ -50,7 +50,7 @@ class LaneStream:
         if most < batch:
             raise DataError(
                 f"{len(ids)} tokens are too few for {batch} lanes of a window of {window}",
-                do=f"Take --batch-size {most} or less, a shorter --window, or a longer text.",
+                do=f"Use --batch-size {most} or less, a shorter --window, or a longer text.",
             )
         length = (len(ids) - 1) // batch
         used, ids = batch * length, np.asarray(ids)

@@ -1,7 +1,7 @@
 """Vocabularies: text to token ids and back, by character or byte (by word: words.py).
 
-Ids are arrays of the smallest of uint8, uint16 and uint32 that holds them. A vocabulary never guesses: a character that
-it does not hold is an error that names it, unless the caller says to skip it, or, for words, to replace it by `<unk>`.
+Ids are arrays of the smallest of uint8, uint16 and uint32 that fits. A vocabulary never guesses: an unknown character
+is an error that names it, unless the caller wants it skipped or, for words, replaced by `<unk>`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from elman.data.checks import few, one_of
 from elman.errors import DtypeError, RangeError, VocabularyError
 from elman.maths.arrays import Array
 
-Unknown = Literal["error", "skip", "replace"]  # what to do with a token that the vocabulary does not hold
+Unknown = Literal["error", "skip", "replace"]  # what to do with tokens that are not in the vocabulary
 UNKNOWN = ("error", "skip", "replace")
-MAX_TOKENS = 0x110000  # as many as there are characters; more are no vocabulary
+MAX_TOKENS = 0x110000  # the number of Unicode characters
 
 
 class Encoded(NamedTuple):
@@ -33,14 +33,14 @@ class Encoded(NamedTuple):
 
 
 class Decoder(Protocol):
-    """Ids to text, one at a time: what `feed` and `end` return, joined, is what `decode` gives for the same ids."""
+    """Ids to text, one at a time: the results of `feed` and `end`, joined, are the text that `decode` gives."""
 
     def feed(self, token: int) -> str: ...
     def end(self) -> str: ...
 
 
 class Vocabulary(ABC):
-    """What all three kinds have in common."""
+    """A set of tokens with ids from 0; the base class of all kinds of vocabularies."""
 
     kind: ClassVar[str]
     tokens: tuple[str, ...]
@@ -63,7 +63,7 @@ class Vocabulary(ABC):
         return np.min_scalar_type(len(self) - 1)
 
     def encode(self, text: str, *, unknown: Unknown = "error") -> Array:
-        """The ids of a text."""
+        """The ids (N,) of a text; `unknown` says what happens to tokens that are not in the vocabulary."""
         if not isinstance(text, str):
             raise DtypeError("text", expected="a str", got=type(text).__name__)
         return self._encode(text, unknown).ids
@@ -77,15 +77,15 @@ class Vocabulary(ABC):
     def _encode(self, text: str, unknown: Unknown) -> Encoded: ...
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """The text of ids."""
+        """The text that ids (N,) stand for."""
         return "".join(map(self.tokens.__getitem__, self._checked(ids).tolist()))
 
     def decoder(self) -> Decoder:
-        """For ids that come one at a time."""
+        """A decoder for ids that come one at a time."""
         return _TokenDecoder(self)
 
     def to_json(self) -> dict[str, object]:
-        """What `vocabulary_from_json` takes."""
+        """The vocabulary as JSON, for `vocabulary_from_json`."""
         return {"kind": self.kind, "tokens": list(self.tokens)}
 
     def _checked(self, ids: npt.ArrayLike) -> Array:
@@ -139,8 +139,8 @@ class CharVocabulary(Vocabulary):
     def _encode(self, text: str, unknown: Unknown) -> Encoded:
         if one_of("unknown", unknown, UNKNOWN) == "replace":
             raise VocabularyError(
-                "unknown='replace' is for words: characters have no <unk>",
-                do="Say --unknown skip (unknown='skip') to leave unknown characters out.",
+                "unknown='replace' is for words: there is no <unk> among characters",
+                do="Use --unknown skip (unknown='skip') to leave unknown characters out.",
             )
         if text.isascii():
             raw = text.encode()
@@ -160,9 +160,9 @@ class CharVocabulary(Vocabulary):
     def _allow(self, strange: Iterable[str], unknown: Unknown) -> None:
         if unknown == "error":
             raise VocabularyError(
-                f"the text has characters that the vocabulary of {len(self)} does not hold",
+                f"the text has characters that the vocabulary of {len(self)} does not contain",
                 got=few(dict.fromkeys(strange)),
-                do="Say --unknown skip (unknown='skip') to leave them out.",
+                do="Use --unknown skip (unknown='skip') to leave them out; --tokens byte and bpe know any text.",
             )
 
 
@@ -185,7 +185,7 @@ def _code_points(text: str) -> Array:
 
 
 class ByteVocabulary(Vocabulary):
-    """All 256 bytes, of UTF-8 where a text is given: nothing is unknown. The names of the tokens are for the eye."""
+    """All 256 bytes; a text is encoded as UTF-8, and nothing is unknown. The names of the tokens are for display."""
 
     kind = "byte"
     pieces = tuple(bytes([i]) for i in range(256))

@@ -1,4 +1,4 @@
-"""Word vocabularies. Cutting a text into words loses nothing: the tokens, joined, are the text."""
+"""Word vocabularies. Nothing is lost when a text is cut into words: the tokens, joined, are the text."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ class WordVocabulary(Vocabulary):
     def of(cls, chunks: Iterable[str], vocabulary_size: int = 20_000, min_count: int = 2) -> WordVocabulary:
         """The most frequent words of a text, the most frequent first, equally frequent ones by code point.
 
-        Past half a million different words the rarest are forgotten while counting, so that memory does not grow with
-        the text. A word of a large text may then be missing although it was seen min_count times; frequent ones stay.
+        Beyond half a million different words the rarest counts are dropped, so that memory does not grow with the text.
+        A rare word of a large text may then be missing although it occurs min_count times.
         """
         return cls.most_frequent(count_words(chunks), vocabulary_size, min_count)
 
     @classmethod
     def most_frequent(cls, counts: dict[str, int], vocabulary_size: int, min_count: int) -> WordVocabulary:
-        """The same from words that are counted already."""
+        """The most frequent of words that are counted already."""
         if at_least_one("vocabulary_size", vocabulary_size) >= MAX_TOKENS:
             raise RangeError("vocabulary_size", expected=f"less than {MAX_TOKENS}", got=vocabulary_size)
         at_least_one("min_count", min_count)
@@ -94,9 +94,9 @@ class WordVocabulary(Vocabulary):
         strange = [words[i] for i in np.flatnonzero(ids == 0)]
         if strange and unknown == "error":
             raise VocabularyError(
-                f"the text has words that the vocabulary of {len(self)} does not hold",
+                f"the text has words that the vocabulary of {len(self)} does not contain",
                 got=few(dict.fromkeys(strange)),
-                do=f"Say --unknown replace (unknown='replace') to read them as {UNK}, or --unknown skip.",
+                do=f"Use --unknown replace (unknown='replace') to read them as {UNK}, or --unknown skip.",
             )
         characters = sum(map(len, words))
         if unknown == "skip":

@@ -52,7 +52,7 @@ def import_onnx(
         For files of other projects: a vocabulary.json, a JSON list of characters in the order of their ids, a text with
         each character once, in that order, or the training text if the characters were sorted.
     force : bool
-        Replace the folder if it is a run that nobody trains.
+        Replace the folder if it is a run that is not being trained.
 
     Returns
     -------

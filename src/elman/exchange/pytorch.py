@@ -126,7 +126,7 @@ def import_torch(
     activation : {"tanh", "relu"}, optional
         For files of other projects: the nonlinearity of nn.RNN; tanh by default.
     force : bool
-        Replace the folder if it is a run that nobody trains.
+        Replace the folder if it is a run that is not being trained.
 
     Returns
     -------
