@@ -1,9 +1,9 @@
-"""Why clipping, and what it does not cure: one network that explodes, one that vanishes."""
+"""What clipping cures and what it does not: one network that explodes, one that vanishes."""
 
 from __future__ import annotations
 
 import numpy as np
-from lesson import GREEN, RED, Curve, Told, chart, tell
+from lesson import BLUE, ORANGE, Curve, Result, chart, run
 
 from elman import maths
 from elman.kernels import clip_by_norm
@@ -34,7 +34,7 @@ def train(gain: float, clip: float, steps: int) -> tuple[list[float], list[float
 
 
 def first_to_last(gain: float, clip: float) -> float:
-    """A loss at the last step only: what reaches the first letter against what reaches the last, after clipping."""
+    """A loss at the last step only: the gradient on the first letter over that on the last, after clipping."""
     W_xh, W_hh, b_h, W_hy, b_y = drawn(gain)[1].values()
     h = maths.rnn_forward(X_HOT, None, W_xh, W_hh, b_h)
     _, d_o = maths.cross_entropy(maths.output_forward(h[1:], W_hy, b_y), Y, weights=AT_THE_END)
@@ -48,22 +48,32 @@ def late(losses: list[float]) -> float:
     return float(np.mean(losses[-40:]))
 
 
-def lesson(quick: bool = False) -> Told:
+def lesson(quick: bool = False) -> Result:
     plain, norms = train(2.0, np.inf, 121)
     clipped, _ = train(2.0, CLIP, 121)
     lines = [
-        f"explodes (gain 2): the first gradient is {norms[0]:.1f} long, the limit is {CLIP:g}",
-        f"  loss at first          {plain[0]:.2f}",
+        f"explodes (gain 2): norm of the first gradient {norms[0]:.1f}, limit {CLIP:g}",
+        f"  loss before            {plain[0]:.2f}",
         f"  after one plain step   {plain[1]:.2f}",
         f"  after one clipped step {clipped[1]:.2f}",
-        f"  last 40 of 120 steps:  plain above 1: {late(plain) > 1}, clipped lower: {late(clipped) < late(plain)}",
-        "vanishes (gain 0.5): the first letter's gradient, as a share of the last one's",
-        f"  as it is               {first_to_last(0.5, np.inf):.1e}",
+        f"  last 40 of 120 steps:  plain above 1: {late(plain) > 1}, clipped below 1: {late(clipped) < 1}",
+        "vanishes (gain 0.5): gradient on the first letter / gradient on the last letter",
+        f"  not clipped            {first_to_last(0.5, np.inf):.1e}",
         f"  clipped to 0.01        {first_to_last(0.5, 0.01):.1e}",
     ]
-    curves = [Curve("plain", plain, RED), Curve("clipped", clipped, GREEN)]
-    return Told(lines, chart(curves, title="loss, W_hh = 2 · orthogonal", x="step", y="nats a letter", low=0, high=5))
+    curves = [Curve("plain", plain, ORANGE), Curve("clipped", clipped, BLUE, "7 4")]
+    return Result(
+        lines,
+        chart(
+            curves,
+            title="loss from a start that explodes: W_hh = 2 · orthogonal",
+            x="step",
+            y="nats per letter",
+            low=0,
+            high=5,
+        ),
+    )
 
 
 if __name__ == "__main__":
-    tell(__file__, lesson())
+    run(__file__, lesson())

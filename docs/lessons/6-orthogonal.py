@@ -1,16 +1,17 @@
-"""Orthogonal against Glorot: what W_hh at the start does to a gradient, and what that is worth in training."""
+"""Orthogonal against Glorot: how the initial W_hh affects gradients, and training."""
 
 from __future__ import annotations
 
 import numpy as np
-from lesson import BLUE, GREEN, GREY, RED, Curve, Told, chart, tell
+from lesson import BLUE, GRAY, GREEN, ORANGE, Curve, Result, chart, run
 
 from elman import LanguageModel, maths
 from elman.look import gradient_flow, memory_horizon
 from elman.network import language_network
 
 H, V, T, DELAY, SEEDS = 64, 8, 60, 12, 3
-STARTS = {"orthogonal 1.0": BLUE, "orthogonal 1.2": GREEN, "glorot 1.0": RED, "uniform 1.0": GREY}
+STARTS = {"orthogonal 1.0": BLUE, "orthogonal 1.2": GREEN, "glorot 1.0": ORANGE, "uniform 1.0": GRAY}
+DASHES = {"orthogonal 1.2": "9 3", "glorot 1.0": "6 4", "uniform 1.0": "2 3"}
 
 
 def lines_to_recall(count: int, seed: int) -> str:
@@ -19,7 +20,7 @@ def lines_to_recall(count: int, seed: int) -> str:
 
 
 def recalled(initial: str, gain: float, steps: int, seed: int) -> float:
-    """What the last letter of a line costs after so many steps of training: ln 4 = 1.39 is a guess."""
+    """The loss of the last letter of a line after training: ln 4 = 1.39 is a guess."""
     options = {
         "hidden": H,
         "window": 30,
@@ -34,7 +35,7 @@ def recalled(initial: str, gain: float, steps: int, seed: int) -> float:
     return float(np.mean(model.surprise(lines_to_recall(100, 1))[DELAY + 1 :: DELAY + 3]))
 
 
-def lesson(quick: bool = False) -> Told:
+def lesson(quick: bool = False) -> Result:
     lines, curves = [f"{'W_hh':16}largest, smallest singular value   directions left after 30 steps   horizon"], []
     for start, color in STARTS.items():
         initial, gain = start.split()[0], float(start.split()[1])
@@ -48,15 +49,17 @@ def lesson(quick: bool = False) -> Told:
         span = f"{values[0]:.2f}, {values[-1]:.3f}"
         horizon = memory_horizon(flow) or f"over {T}"
         lines.append(f"{start:16}{span:>32}   {left:>30}   {horizon} steps")
-        curves.append(Curve(start, flow.by_lag()[:51].tolist(), color))
+        curves.append(Curve(start, flow.by_lag()[:51].tolist(), color, DASHES.get(start, "")))
     for start in list(STARTS)[:1] if quick else STARTS:
         initial, gain = start.split()[0], float(start.split()[1])
         costs = [recalled(initial, gain, 5 if quick else 300, seed) for seed in range(1 if quick else SEEDS)]
         each = f"{np.mean(costs):.2f} nats ({', '.join(f'{cost:.2f}' for cost in costs)})"
         lines.append(f"trained from {start}: the letter {DELAY + 1} steps back costs {each}")
-    title = "tanh, before any training: how much of the gradient is left"
-    return Told(lines, chart(curves, title=title, x="steps back", y="share", low=-8, high=2, log=True))
+    title = "tanh, before training: mean norm of ∂L[t]/∂h[t−lag], relative to lag 0"
+    return Result(
+        lines, chart(curves, title=title, x="lag (steps back)", y="share of the gradient", low=-8, high=2, log=True)
+    )
 
 
 if __name__ == "__main__":
-    tell(__file__, lesson())
+    run(__file__, lesson())

@@ -1,4 +1,4 @@
-"""What all lessons share: a figure as SVG, and a page that quotes what its script printed.
+"""What all lessons share: charts as SVG, and pages that quote what their script printed.
 
 python docs/lessons/1-next-step.py            print
 python docs/lessons/1-next-step.py --write    and write what was printed, and the figure, into the page
@@ -10,17 +10,22 @@ import math
 import re
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-BLUE, GREEN, RED, OCHRE, VIOLET, GREY = COLORS = ("#1f5fa8", "#2e7d32", "#c0392b", "#a06a00", "#6a3fa0", "#666")
+# Okabe and Ito's colors, which color-blind readers tell apart; on dark paper each has a lighter version
+COLORS = {"blue": ("#0072b2", "#5cb8ee"), "orange": ("#c05a00", "#f2a65a"), "green": ("#00785a", "#4fd1ab"),
+          "purple": ("#a64d83", "#e3a3c8"), "gray": ("#666666", "#aaaaaa")}  # fmt: skip
+BLUE, ORANGE, GREEN, PURPLE, GRAY = COLORS
 LEFT, TOP, WIDTH, HEIGHT = 70, 44, 460, 300
 BLOCK = re.compile(r"(<!-- printed -->\n```\n).*?(```\n)", re.DOTALL)
+SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-class Told(NamedTuple):
-    """What a lesson has to say."""
+class Result(NamedTuple):
+    """What the script of a lesson prints, and its figure."""
 
     lines: list[str]
     figure: str  # SVG
@@ -34,59 +39,109 @@ class Curve(NamedTuple):
     x: Sequence[float] | None = None  # 0, 1, 2 … unless given
 
 
-def words(x: float, y: float, text: str, anchor: str = "middle", color: str = "#333") -> str:
-    text = text.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{color}">{text}</text>'
+def label(x: float, y: float, words: str, anchor: str = "middle", color: str = "") -> str:
+    words = words.replace("&", "&amp;").replace("<", "&lt;")
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" class="{color}">{words}</text>'
 
 
 def svg(parts: list[str], width: int = 690, height: int = 395) -> str:
+    """A drawing that is readable in light and dark."""
+    rules = [[f".{name} {{ fill: {pair[i]} }} .{name}-line {{ stroke: {pair[i]} }}" for name, pair in COLORS.items()]
+             for i in (0, 1)]  # fmt: skip
+    light = "text { fill: #222 } .paper { fill: #fff } .grid { stroke: #ddd } " + " ".join(rules[0])
+    dark = "text { fill: #e6e6e6 } .paper { fill: #14171c } .grid { stroke: #3a3f47 } " + " ".join(rules[1])
+    style = f"<style>{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}</style>"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     body = "\n".join(parts)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
-    paper = f'<rect width="{width}" height="{height}" fill="#fff"/>'
-    return f'{head} font-family="sans-serif" font-size="12">\n{paper}\n{body}\n</svg>\n'
+    paper = f'<rect class="paper" width="{width}" height="{height}"/>'
+    return f'{head} font-family="sans-serif" font-size="12">\n{style}\n{paper}\n{body}\n</svg>\n'
 
 
-def chart(curves: Sequence[Curve], *, title: str, x: str, y: str, low: float, high: float, log: bool = False) -> str:
-    """Curves with their names at their ends, between low and high; with log=True these are powers of ten."""
-    right = max((c.x or range(len(c.y)))[-1] for c in curves)
-    first = min((c.x or range(len(c.y)))[0] for c in curves)
+def stack(*drawings: str) -> str:
+    """Drawings one below the other."""
+    heights = [int(re.search(r'height="(\d+)"', drawing)[1]) for drawing in drawings]
+    parts = [d.strip().replace("<svg ", f'<svg y="{sum(heights[:i])}" ', 1) for i, d in enumerate(drawings)]
+    return svg(parts, height=sum(heights))
 
-    def place(at: float, value: float) -> tuple[float, float]:
-        value = (math.log10(value) if value > 0 else -math.inf) if log else value
-        value = min(max(value, low), high) if value == value else high  # what has left the frame runs along it
-        return LEFT + WIDTH * (at - first) / ((right - first) or 1), TOP + HEIGHT * (high - value) / (high - low)
 
-    parts = [words(LEFT + WIDTH / 2, 24, title), words(LEFT + WIDTH / 2, TOP + HEIGHT + 40, x)]
-    parts.append(f'<text transform="translate(16 {TOP + HEIGHT / 2:.0f}) rotate(-90)" text-anchor="middle">{y}</text>')
-    for i in range(6):
-        value = low + (high - low) * i / 5
-        level = TOP + HEIGHT * (1 - i / 5)
-        parts.append(f'<line x1="{LEFT}" y1="{level:.1f}" x2="{LEFT + WIDTH}" y2="{level:.1f}" stroke="#ddd"/>')
-        parts.append(words(LEFT - 8, level + 4, f"1e{value:.3g}" if log else f"{value:.3g}", "end"))
-    count = next((n for n in (5, 4, 6, 3) if (right - first) % n == 0), 1)  # marks at whole numbers
-    for i in range(count + 1):
-        mark = f"{first + (right - first) * i / count:g}"
-        parts.append(words(LEFT + WIDTH * i / count, TOP + HEIGHT + 20, mark))
+def power(exponent: int) -> str:
+    return "1" if exponent == 0 else f"10{str(exponent).translate(SUPERSCRIPT)}"
+
+
+def ticks(low: float, high: float, log: bool) -> list[float]:
+    """At most eight values at round distances."""
+    steps = (1, 2, 5, 10, 20) if log else (0.1, 0.2, 0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+    step = next(step for step in steps if (high - low) / step <= 7)
+    return [step * i for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def chart(
+    curves: Sequence[Curve],
+    *,
+    title: str,
+    x: str,
+    y: str,
+    low: float,
+    high: float,
+    log: bool = False,
+    mark: float | None = None,
+) -> str:
+    """Curves with their names at their ends; with log=True low and high are powers of ten.
+
+    What lies outside of the frame is not drawn. `mark` is a position on the x axis with a vertical line.
+    """
+    places = [list(curve.x or range(len(curve.y))) for curve in curves]
+    first, right = min(min(p) for p in places), max(max(p) for p in places)
+
+    def across(at: float) -> float:
+        return LEFT + WIDTH * (at - first) / ((right - first) or 1)
+
+    def down(value: float) -> float:
+        return TOP + HEIGHT * (high - value) / (high - low)
+
+    parts = [label(LEFT + WIDTH / 2, 24, title), label(LEFT + WIDTH / 2, TOP + HEIGHT + 40, x)]
+    parts.append(f'<text transform="translate(14 {TOP + HEIGHT / 2:.0f}) rotate(-90)" text-anchor="middle">{y}</text>')
+    parts.append(
+        f'<clipPath id="frame"><rect x="{LEFT}" y="{TOP - 2}" width="{WIDTH}" height="{HEIGHT + 4}"/></clipPath>'
+    )
+    for value in ticks(low, high, log):
+        level = down(value)
+        parts.append(f'<line class="grid" x1="{LEFT}" y1="{level:.1f}" x2="{LEFT + WIDTH}" y2="{level:.1f}"/>')
+        parts.append(label(LEFT - 8, level + 4, power(round(value)) if log else f"{value:g}", "end"))
+    for value in ticks(first, right, False):
+        parts.append(label(across(value), TOP + HEIGHT + 20, f"{value:,g}"))
+    if mark is not None:
+        at = across(mark)
+        ends = f'x1="{at:.1f}" y1="{TOP}" x2="{at:.1f}" y2="{TOP + HEIGHT}"'
+        parts.append(f'<line class="gray-line" {ends} stroke-dasharray="2 3"/>')
     ends = []
-    for curve in curves:
-        points = [place(a, v) for a, v in zip(curve.x or range(len(curve.y)), curve.y, strict=True)]
-        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    for curve, place in zip(curves, places, strict=True):
+        values = [(math.log10(v) if v > 0 else math.nan) if log else v for v in curve.y]
+        points = [(across(a), down(v)) for a, v in zip(place, values, strict=True)]
         dash = f' stroke-dasharray="{curve.dash}"' if curve.dash else ""
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{curve.color}" stroke-width="2"{dash}/>')
-        ends.append((points[-1][1], *points[-1], curve))
+        for drawn, group in groupby(points, key=lambda point: math.isfinite(point[1])):
+            if drawn:
+                path = " ".join(f"{a:.1f},{b:.1f}" for a, b in group)
+                line = f'fill="none" stroke-width="2" clip-path="url(#frame)"{dash}'
+                parts.append(f'<polyline class="{curve.color}-line" points="{path}" {line}/>')
+        inside = [point for point in points if TOP <= point[1] <= TOP + HEIGHT]
+        ends.append((inside[-1] if inside else (LEFT, TOP), curve))
+    leaving = [end for end in ends if end[0][0] < LEFT + WIDTH - 20]  # their names stand inside of the frame
+    for i, ((end, _), curve) in enumerate(sorted(leaving, key=lambda one: one[0][0])):
+        parts.append(label(end + 8, TOP + HEIGHT - 6 - 14 * i, curve.name, "start", curve.color))
     lowest = -math.inf
-    for wanted, end, _, curve in sorted(ends, key=lambda one: one[0]):  # names that would cover each other move down
-        lowest = max(wanted + 4, lowest + 14)
-        parts.append(words(end + 6, lowest, curve.name, "start", curve.color))
+    for (end, level), curve in sorted((e for e in ends if e not in leaving), key=lambda one: one[0][1]):
+        lowest = max(level + 4, lowest + 14)  # names that would cover each other move down
+        parts.append(label(end + 6, lowest, curve.name, "start", curve.color))
     return svg(parts)
 
 
-def tell(file: str, told: Told) -> None:
+def run(file: str, result: Result) -> None:
     """Print it; with --write put it into the page of the same name."""
-    print("\n".join(told.lines))
+    print("\n".join(result.lines))
     if "--write" in sys.argv:
         page = Path(file).with_suffix(".md")
-        printed = "\n".join(told.lines)
+        printed = "\n".join(result.lines)
         text = BLOCK.sub(lambda m: f"{m[1]}{printed}\n{m[2]}", page.read_text("utf-8"))
         page.write_text(text, encoding="utf-8")
-        (HERE / "figures" / page.with_suffix(".svg").name).write_text(told.figure, encoding="utf-8")
+        (HERE / "figures" / page.with_suffix(".svg").name).write_text(result.figure, encoding="utf-8")
