@@ -118,6 +118,17 @@ def test_what_the_table_claims(numbers: dict[str, float]) -> None:
     assert n["clip-vanishes-first-clipped"] == n["clip-vanishes-first"]
 
 
+def test_links_to_other_files_and_sections_lead_somewhere() -> None:
+    for document in sorted(DOCS.glob("*.md")):
+        text = document.read_text("utf-8")
+        anchors = {
+            re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.+)$", text, re.M)
+        }
+        for path, anchor in re.findall(r"\]\((?!https?:)([^)\s#]*)(?:#([\w-]+))?[^)]*\)", text):
+            assert not path or (document.parent / path).exists(), f"{document.name}: {path}"
+            assert path or anchor in anchors, f"{document.name}: {anchor}"
+
+
 def test_the_lab_s_mistakes_and_the_equations_have_their_place(maths_md: str) -> None:
     sections = {int(number) for number in re.findall(r"^## (\d+)\. ", maths_md, re.MULTILINE)}
     assert {mistake.section for mistake in MISTAKES} <= sections
