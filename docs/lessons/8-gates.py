@@ -94,12 +94,16 @@ def lesson(quick: bool = False) -> Result:
         lines.append(f"trained {name}: the letter {DELAY} steps back costs {each} nats")
         best = min(found, key=lambda one: one[0])
     if not quick:
-        i, f, _, _ = cell_forward(best[1], sequences(np.random.default_rng(5), 100, DELAY), None, best[2]).kept
-        lines.append(f"trained lstm, mean input gate {i[0].mean():.2f} at the letter, {i[1:].mean():.2f} at the noise")
-        forget = f[1:].mean(axis=(0, 1))  # (H,)
+        _, cell, p = best
+        x = sequences(np.random.default_rng(99), 500, DELAY)
+        forget = cell_forward(cell, x, None, p).kept[1][1:].mean(axis=(0, 1))  # (H,)
         lines.append(
-            f"trained lstm, mean forget gate {forget.mean():.3f} at the noise, highest unit {forget.max():.4f}"
+            f"trained lstm, mean forget gate at the noise {forget.mean():.3f}, highest unit {forget.max():.3f}"
         )
+        for lowered in (1, 2):
+            p["b_h"][H : 2 * H] -= 1
+            loss = loss_and_gradients(cell, p, x)[0]
+            lines.append(f"trained lstm, forget bias lowered by {lowered} afterwards: the letter costs {loss:.2f} nats")
     title = "before training: norm of the gradient on the state, relative to lag 0"
     figure = chart(curves, title=title, x="lag (steps back)", y="share of the gradient", low=-8, high=1, log=True)
     return Result(lines, figure)

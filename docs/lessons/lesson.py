@@ -126,9 +126,10 @@ def chart(
                 parts.append(f'<polyline class="{curve.color}-line" points="{path}" {line}/>')
         inside = [point for point in points if TOP <= point[1] <= TOP + HEIGHT]
         ends.append((inside[-1] if inside else (LEFT, TOP), curve))
-    leaving = [end for end in ends if end[0][0] < LEFT + WIDTH - 20]  # their names stand inside of the frame
-    for i, ((end, _), curve) in enumerate(sorted(leaving, key=lambda one: one[0][0])):
-        parts.append(label(end + 8, TOP + HEIGHT - 6 - 14 * i, curve.name, "start", curve.color))
+    leaving = [end for end in ends if end[0][0] < LEFT + WIDTH - 20]  # their names stand to the right of the last one
+    beside = max((end[0] for end, _ in leaving), default=0) + 10
+    for i, (_, curve) in enumerate(sorted(leaving, key=lambda one: one[0][0])):
+        parts.append(label(beside, TOP + HEIGHT - 6 - 14 * i, curve.name, "start", curve.color))
     lowest = -math.inf
     for (end, level), curve in sorted((e for e in ends if e not in leaving), key=lambda one: one[0][1]):
         lowest = max(level + 4, lowest + 14)  # names that would cover each other move down
