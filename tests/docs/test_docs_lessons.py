@@ -109,7 +109,6 @@ def test_the_index_names_every_lesson():
     assert len(PAGES) == 8
     for page in PAGES:
         assert f"({page.name})" in index
-        assert len((LESSONS / f"{page.stem}.py").read_text().splitlines()) <= 110
 
 
 if __name__ == "__main__" and "--fix" in sys.argv:
