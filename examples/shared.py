@@ -26,6 +26,7 @@ def arguments(doc: str, corpus: str | None = None) -> argparse.Namespace:
     args = parser.parse_args()
     if corpus and not os.path.exists(args.path):
         print(f"There is no {args.path}: {CORPORA[corpus]}.", file=sys.stderr)
-        print(f"Name its path, or set ELMAN_DATA to a folder with {corpus} in it.", file=sys.stderr)
+        fetch = " elman data fetch names downloads it and prints its path." if corpus == "names" else ""
+        print(f"Name its path, or set ELMAN_DATA to a folder with {corpus} in it.{fetch}", file=sys.stderr)
         sys.exit(2)
     return args

@@ -25,7 +25,7 @@ from elman.maths.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three stretches of a text, in its order; what is not wanted is empty."""
+    """Three contiguous parts of a text, in its order; parts may be empty."""
 
     train: Array
     validation: Array
@@ -47,7 +47,17 @@ class Corpus:
     files: tuple[str, ...] = ()  # absolute paths, in their order; none where it cannot be read again
 
     def split(self, validation: float = 0.1, test: float = 0.0) -> Split:
-        """The shares from the end of the text: training, then validation, then test, so that nothing leaks."""
+        """Split the text: training, then validation, then test, each contiguous.
+
+        Parameters
+        ----------
+        validation, test : float
+            Fractions of the text, taken from its end.
+
+        Returns
+        -------
+        Split
+        """
         for name, share in (("validation", validation), ("test", test)):
             if not 0 <= share < 1:
                 raise RangeError(f"the share of {name}", expected="0 or more and less than 1", got=share)
@@ -75,12 +85,41 @@ def open_corpus(
     unknown: str = "error",
     progress: Progress | None = None,
 ) -> Corpus:
-    """A file as token ids, or several as one text; memory does not grow with them.
+    r"""Encode a file, or several files as one text, as token ids. Memory does not grow with the text.
 
-    A source is a file, a folder of .txt files or a pattern such as "books/*.txt"; as a str also the name of a corpus,
-    or "-" for standard input. Files that end in .gz or .zst are unpacked. With a vocabulary, which then decides the
-    kind of tokens, the text is read with it; else with one of its own. Words that are not in the vocabulary become
-    <unk> unless unknown is "skip". The result is kept in the cache, and found there the next time.
+    Parameters
+    ----------
+    source : str, Path or sequence of these
+        A file, a folder of .txt files or a pattern such as "books/*.txt"; as a str also the name of a corpus, or "-"
+        for standard input. Files that end in .gz or .zst are unpacked.
+    tokens : {"char", "byte", "word", "bpe"}
+        What a token is; a given vocabulary decides it.
+    encoding : str
+        The text encoding of the files.
+    keep_boilerplate : bool
+        Keep the header and footer of Project Gutenberg.
+    vocabulary : Vocabulary, optional
+        Encode with this vocabulary instead of one made from the text.
+    vocabulary_size, min_count : int
+        Words and subwords: the maximum number of tokens, and how often a word or pair must occur to become one.
+    unknown : {"error", "skip", "replace"}
+        What to do with tokens that are not in the vocabulary. Unknown words are replaced by <unk> unless skipped.
+    progress : callable, optional
+        Called with the activity, the bytes done and the bytes in total.
+
+    Returns
+    -------
+    Corpus
+        Its ids lie in a file in the cache, where they are found the next time.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from elman.data import open_corpus
+    >>> size = Path("hello.txt").write_text("hello hello\n")
+    >>> corpus = open_corpus(Path("hello.txt"))
+    >>> corpus.ids.tolist(), corpus.vocabulary.tokens
+    ([3, 2, 4, 4, 5, 1, 3, 2, 4, 4, 5, 0], ('\n', ' ', 'e', 'h', 'l', 'o'))
     """
     recipe = Recipe(tokens, encoding, keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown).checked()
     paths, meter = find_sources(source), Meter(progress)
@@ -104,7 +143,33 @@ def corpus_from_text(
     min_count: int = 2,
     unknown: str = "error",
 ) -> Corpus:
-    """The same for a text in memory, whose bytes are UTF-8."""
+    """Encode a text in memory as token ids.
+
+    Parameters
+    ----------
+    text : str
+        The text; its bytes are UTF-8.
+    tokens : {"char", "byte", "word", "bpe"}
+        What a token is; a given vocabulary decides it.
+    keep_boilerplate : bool
+        Keep the header and footer of Project Gutenberg.
+    vocabulary : Vocabulary, optional
+        Encode with this vocabulary instead of one made from the text.
+    vocabulary_size, min_count : int
+        Words and subwords: the maximum number of tokens, and how often a word or pair must occur to become one.
+    unknown : {"error", "skip", "replace"}
+        What to do with tokens that are not in the vocabulary. Unknown words are replaced by <unk> unless skipped.
+
+    Returns
+    -------
+    Corpus
+
+    Examples
+    --------
+    >>> from elman.data import corpus_from_text
+    >>> corpus_from_text("the cat the dog the cat", tokens="word").vocabulary.tokens
+    ('<unk>', ' cat', ' the')
+    """
     recipe = Recipe(tokens, "utf-8", keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown).checked()
     work, out = Encoding([TextSource(text)], recipe, Meter()), io.BytesIO()
     facts = work.write(out)
