@@ -21,6 +21,7 @@ from elman.exchange import export_npz, export_torch
 from elman.exchange.model_file import save_run
 from elman.exchange.pytorch import from_torch, read_torch, to_torch
 from elman.models import LanguageModel
+from elman.models.task_spec import TaskSpec
 from elman.network import HeadNetwork, Parameters, Stack, language_network
 
 H, V, E = 4, 5, 3
@@ -125,9 +126,9 @@ def test_a_vocabulary_of_many_long_words_fits(tmp_path):
     p = {"layers.0.W_xh": np.ones((20_001, 1), np.float32), "head.W_hy": np.ones((1, 20_001), np.float32)}
     p |= {"layers.0.W_hh": np.ones((1, 1), np.float32), "layers.0.b_h": np.ones(1, np.float32)}
     p |= {"head.b_y": np.ones(20_001, np.float32)}
-    save_run(model._replace(parameters=p, terms=words), tmp_path / "run")
+    save_run(model._replace(parameters=p, spec=TaskSpec.language_model(words)), tmp_path / "run")
     export_torch(tmp_path / "run", tmp_path / "model.safetensors")
-    assert read_torch(tmp_path / "model.safetensors").spec == words
+    assert read_torch(tmp_path / "model.safetensors").spec.vocabulary == words
 
 
 # -- somebody else's --------------------------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ def test_a_vocabulary_of_a_run_is_taken(tmp_path):
     state["model.rnn.weight_ih_l0"] = np.ones((H, 6), np.float32)
     (tmp_path / "vocabulary.json").write_text(json.dumps(vocabulary.to_json()))
     model = read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=tmp_path / "vocabulary.json")
-    assert model.spec == vocabulary
+    assert model.spec.vocabulary == vocabulary
     assert model.config.tokens == "word"
 
 

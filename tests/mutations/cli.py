@@ -48,7 +48,12 @@ MUTANTS = [
         "if False:\n            pass",
         "said late",
     ),
-    ("train.py", "force=self.force, listeners", "listeners", "force does nothing"),
+    (
+        "train.py",
+        "runs.start(prepared, out=out, force=self.force,",
+        "runs.start(prepared, out=out,",
+        "force does nothing",
+    ),
     ("summary.py", "        number += 1\n", "        number += 2\n", "runs/NAME-3"),
     ("summary.py", 'f"{command} {where}", markup=False', 'f"{command} {where}"', "markup in a folder"),
     ("summary.py", "where = quote(str(path))", "where = str(path)", "not quoted"),
@@ -60,8 +65,8 @@ MUTANTS = [
     ("sample.py", "if self.beam is not None and self.count > 1:", "if False:", "the same beam thrice"),
     (
         "sample.py",
-        "Sampling(self.temperature, self.top_k, self.top_p)",
-        "Sampling(self.temperature, self.top_k)",
+        ', "top_p": self.top_p}',
+        "}",
         "top_p",
     ),
     (
@@ -74,7 +79,12 @@ MUTANTS = [
     ("sample.py", "if self.copies:", "if False:", "no copy report"),
     ("sample.py", "beam=self.beam,", "beam=1,", "the width does nothing"),
     ("evaluate.py", "value if isfinite(value) else None", "value", "no JSON"),
-    ("evaluate.py", "encoding=self.encoding or data.encoding", "encoding=data.encoding", "encoding ignored"),
+    (
+        "evaluate.py",
+        "encoding=self.encoding or model.config_.encoding",
+        "encoding=model.config_.encoding",
+        "encoding ignored",
+    ),
     ("evaluate.py", "unknown=self.unknown", "unknown='error'", "skip ignored"),
     ("evaluate.py", "console.print(note, markup=False)", "pass", "notes are lost"),
     (
