@@ -365,3 +365,17 @@ def test_a_large_vocabulary_makes_no_square_of_itself():
     one_hot, targets = recording.layers[0]["x[t]"].array, recording.output["y[t]"].array
     assert (one_hot.argmax(axis=-1)[:, 0] == x).all()
     assert one_hot.sum() == targets.sum() == 3
+
+
+@pytest.mark.parametrize("cell", list(CELLS))
+def test_a_network_with_an_embedding_shows_its_vectors(cell):
+    network = language_network(4, 5, embedding=3, cell=cell)
+    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, dtype=np.dtype(np.float64))
+    x, y = np.array([0, 1, 2]), np.array([1, 2, 3])
+    told = steps(network, p, x, y)
+    assert told[0].here == "x[0] = row of the embedding for the token"
+    np.testing.assert_allclose(np.concatenate(found(told, "x")), p["embedding.W"][x])
+    gradients = p.zeros()
+    network.loss_and_gradients(p, Batch(x[:, np.newaxis], y[:, np.newaxis]), gradients, normalizer=3)
+    np.testing.assert_allclose(found(told, "d_W_xh")[0], gradients["layers.0.W_xh"], atol=1e-12)
+    check_operands(told, 3)

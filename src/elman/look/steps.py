@@ -79,6 +79,7 @@ class _Steps:
     def __init__(self, recording: Recording) -> None:
         self.recording, self.equations = recording, equations(recording.cell)
         self.top = len(recording.layers) - 1
+        self.embedded = recording.layers[0]["x[t]"].axes[-1] == "E"
 
     def all(self) -> Iterator[Step]:
         T, output = self.recording.T, ("o", "y_hat", "d_o", "d_W_hy", "d_b_y")
@@ -100,6 +101,14 @@ class _Steps:
 
     def _step(self, name: str, t: int | None, layer: int = 0) -> Step:
         equation, last = self.equations[name], t == self.recording.T - 1
+        if not layer and self.embedded:
+            if name == "x":
+                equation = replace(equation, formula="x[t] = row of the embedding for the token", says=_EMBEDDED)
+            elif name == "d_W_xh":
+                equation = replace(equation, lines=(STACKED[name],), says=_EMBEDDED)
+            else:
+                lines = tuple(STACKED["x"] if line == TOKEN else line for line in equation.lines)
+                equation = replace(equation, lines=lines)
         if layer and TOKEN in equation.lines:
             lines = tuple(STACKED["x"] if line == TOKEN else line for line in equation.lines)
             equation = replace(equation, lines=lines, says=f"{equation.says} {_FROM_BELOW}")
@@ -138,6 +147,7 @@ class _Steps:
         return self.recording.layers[layer].get(key) or self.recording.output.get(key)
 
 
+_EMBEDDED = "x[t] is the vector of the token, a row of the embedding, which is trained too."
 _FROM_BELOW = "x[t] is the state h[t+1] of the layer below."
 
 
