@@ -32,7 +32,7 @@ def write(page: Page) -> None:
     page.fill("#prompt", PROMPT)
     page.click("#go")
     page.wait_for_timeout(300)
-    page.wait_for_function("document.getElementById('write-said').textContent.includes('a second')")
+    page.wait_for_function("document.getElementById('write-said').textContent.includes('per second')")
 
 
 def flow(page: Page) -> None:

@@ -19,7 +19,15 @@ LONG = "document.documentElement.scrollWidth"
 @pytest.fixture(scope="module")
 def open_server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Without a key."""
-    paths = [runs / name for name in ("char", "byte", "word", "names", "gru", "lstm", "tags")]
+    paths = [runs / name for name in ("char", "byte", "word", "names")]
+    with in_thread(*paths, runs=tmp_path_factory.mktemp("page")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def more_server(runs: Path, more_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """With gated cells and a tagger."""
+    paths = [runs / "char", *(more_runs / name for name in ("gru", "lstm", "tags"))]
     with in_thread(*paths, runs=tmp_path_factory.mktemp("page")) as found:
         yield found
 
@@ -29,9 +37,9 @@ def visit(open_page, open_server):
     """visit("#flow/char", **options of the browser): a page; it logs no error and loads nothing from elsewhere."""
     opened = []
 
-    def visit_(address: str, **options: Any):
+    def visit_(address: str, server: Client = open_server, **options: Any):
         options = {"reduced_motion": "reduce", **options}  # without the animation of the letters
-        opened.append(open_page(f"{open_server.url}/{address}", home=open_server.url, **options))
+        opened.append(open_page(f"{server.url}/{address}", home=server.url, **options))
         return opened[-1].page
 
     yield visit_
@@ -179,8 +187,8 @@ def test_the_tokens_that_decided_a_class_are_shaded(visit, open_server):
     assert page.evaluate(signs) == ["plus" if value >= 0 else "minus" for value in result["gradient"][0]]
 
 
-def test_the_tokens_that_decided_a_tag_are_shown_for_the_chosen_tag(visit):
-    page = visit("#write/tags")
+def test_the_tokens_that_decided_a_tag_are_shown_for_the_chosen_tag(visit, more_server):
+    page = visit("#write/tags", more_server)
     page.fill("#predict-inputs", "the cat ran")
     page.click("#predict-go")
     page.wait_for_selector(".decided .text span")
@@ -285,12 +293,12 @@ def test_flow_draws_the_analysis_and_follows_the_text(visit, open_server):
     until(page, "b => JSON.stringify(document.getElementById('map-figure').data[0].z) !== b", before)
 
 
-def test_flow_shows_the_gates_of_a_gated_cell(visit, open_server):
-    page = visit("#flow/lstm")
+def test_flow_shows_the_gates_of_a_gated_cell(visit, more_server):
+    page = visit("#flow/lstm", more_server)
     page.wait_for_selector("#gates-figure.drawn", timeout=20_000)
     assert page.locator("#gate-choice label").all_inner_texts() == ["i", "f", "g", "o"]
     text = page.input_value("#flow-text")
-    result = open_server.post("/v1/elman/look/spectra", model="lstm", text=text).json()["layers"][0]
+    result = more_server.post("/v1/elman/look/spectra", model="lstm", text=text).json()["layers"][0]
     drawn_units = "document.getElementById('gates-figure').data[0].z"
     assert page.evaluate(drawn_units) == result["gates"]["f"]["units"]
     page.check("#gate-choice [value=i]", force=True)
@@ -348,7 +356,7 @@ def test_every_cell_is_stepped_through(visit, open_server, cell):
 
 def test_steps_of_a_run_and_of_words(visit):
     page = visit("#steps")
-    for run, word, tokens in (("char", "The", 2), ("lstm", "The", 2), ("word", "The cat sat", 2), ("byte", "abc", 2)):
+    for run, word, tokens in (("char", "The", 2), ("word", "The cat sat", 2), ("byte", "abc", 2)):
         page.select_option("#step-network", run)
         page.fill("#word", word)
         until(page, f"document.getElementById('steps-said').textContent.includes({word[:2]!r})")

@@ -56,7 +56,7 @@ def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(open_page, server):
     page.click("#banner button")
     page.fill("#key", "open barley")
     page.keyboard.press("Enter")
-    until(page, f"{SHOWN.format('key-said')}.startsWith('That key is not right')")
+    until(page, f"{SHOWN.format('key-said')}.startsWith('That key is wrong')")
     page.fill("#key", "open sesame")
     page.keyboard.press("Enter")
     page.wait_for_selector("#text span")  # which is streamed

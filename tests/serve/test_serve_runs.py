@@ -261,12 +261,13 @@ def test_attributions_equal_elman_look(server, runs):
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input")
 
 
-def test_gated_cells_are_served_beside_vanilla_ones(runs):
+def test_gated_cells_are_served_beside_vanilla_ones(runs, more_runs):
     from elman.serve.app import new_service
     from elman.serve.guard import AccessPolicy
     from elman.serve.server import listen, serving
 
-    paths = [runs / name for name in ("char", "gru", "lstm")]
+    paths = [runs / "char", more_runs / "gru", more_runs / "lstm"]
+    where = {path.name: path for path in paths}
     with serving(new_service(paths, AccessPolicy("127.0.0.1")), listen("127.0.0.1", 0)) as url:
         client = Client(url)
         with ThreadPoolExecutor(9) as pool:
@@ -274,10 +275,10 @@ def test_gated_cells_are_served_beside_vanilla_ones(runs):
             bodies = [{"model": name, "prompt": "The", "seed": i, "max_tokens": 50} for i, name in enumerate(names)]
             texts = list(pool.map(lambda body: client.complete(temperature=0.8, **body), bodies))
         for body, text in zip(bodies, texts, strict=True):
-            model = LanguageModel.load(runs / body["model"])
+            model = LanguageModel.load(where[body["model"]])
             assert "The" + text == model.sample(50, prompt="The", seed=body["seed"], temperature=0.8)
         read = client.post("/v1/elman/look/read", model="lstm", text="The cat", unit=3, layer=1, state="c").json()
-        wanted = read_text(LanguageModel.load(runs / "lstm"), "The cat").s[1, 1, :, 3]
+        wanted = read_text(LanguageModel.load(where["lstm"]), "The cat").s[1, 1, :, 3]
         np.testing.assert_allclose(read["activation"], wanted, rtol=1e-4)
         scored = client.post("/v1/completions", model="lstm", prompt="The cat", max_tokens=0, echo=True, logprobs=0,
                            unit=3, layer=1, state="c").json()  # fmt: skip

@@ -1,4 +1,4 @@
-// The service: JSON and server-sent events by fetch, with the key where one is needed.
+// Requests to the service: JSON and server-sent events by fetch, with the key if one is required.
 
 const KEPT = "elman-key";
 
@@ -15,10 +15,10 @@ export class GoneError extends Error {
   }
 }
 
-/** Tells "gone" and "back"; `ask` is who asks a person for the key. */
+/** Fires "gone" and "back"; `ask` is the function that asks the user for the key. */
 export const service = Object.assign(new EventTarget(), { gone: false, ask: null });
 
-let asking = null; // several requests may find out at once that a key is needed
+let asking = null; // several requests may be refused at the same time
 
 async function raw(path, options) {
   const key = sessionStorage.getItem(KEPT);
@@ -36,10 +36,10 @@ async function request(path, options = {}) {
   for (;;) {
     const [answer, key] = await raw(path, options);
     if (answer.ok) return answer;
-    const told = await answer.json().catch(() => ({}));
-    const error = new ApiError(answer.status, told.error ?? { message: `The service said ${answer.status}.` });
+    const reply = await answer.json().catch(() => ({}));
+    const error = new ApiError(answer.status, reply.error ?? { message: `The service answered with status ${answer.status}.` });
     if (answer.status !== 401 || !service.ask) throw error;
-    if (key !== sessionStorage.getItem(KEPT)) continue; // another request has got a new one meanwhile
+    if (key !== sessionStorage.getItem(KEPT)) continue; // another request has a new key by now
     asking ??= service.ask(key !== null).finally(() => { asking = null; });
     const given = await asking;
     if (given === null) throw error;

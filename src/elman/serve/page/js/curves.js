@@ -10,7 +10,7 @@ const line = (rows, name, color, more = {}) => ({
   line: { color: color, width: 2, ...more.line }, hovertemplate: "step %{x}: %{y:.4~g}<extra></extra>", ...more.trace,
 });
 
-/** A curve's mean over the rows around: noise hides the trend. Near its ends fewer are around. */
+/** The moving average of a curve, over fewer rows near its ends. */
 function smooth(rows, name) {
   const most = Math.round(rows.length / 60);
   return rows.map((row, i) => {

@@ -1,4 +1,4 @@
-// Small helpers: elements, numbers, tokens that can be seen.
+// Small helpers: elements, numbers, visible tokens.
 
 export const at = (id) => document.getElementById(id);
 
@@ -17,7 +17,7 @@ export const make = (tag, attributes = {}, ...children) => filled(document.creat
 export const draw = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-/** A token that can be seen: marks for what is white. */
+/** A token with marks for white space. */
 export const visible = (token) =>
   token.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll("\r", "«") || "∅";
 
@@ -33,7 +33,7 @@ export const count = (value) => Math.round(value).toLocaleString("en");
 export const percent = (share, digits = 0) =>
   share >= 0.0995 ? `${(100 * share).toFixed(digits)} %` : share >= 0.0005 ? `${(100 * share).toFixed(1)} %` : "< 0.1 %";
 
-/** Calls that come in quick succession become one, after the last. */
+/** Debounces: several calls in quick succession become one, after the last. */
 export function settled(call, milliseconds) {
   let timer = 0;
   return (...words) => {
@@ -44,7 +44,7 @@ export function settled(call, milliseconds) {
 
 export const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** One small box of words that follows the pointer over anything with data-tip. */
+/** One tooltip that follows the pointer over elements with data-tip. */
 export function tips(root) {
   const tip = at("tip");
   const hide = () => { tip.hidden = true; };

@@ -1,4 +1,4 @@
-// Flow: how gradients travel back through a text, and why they fade or grow.
+// Flow: how gradients flow back through a text, and why they vanish or explode.
 
 import { post } from "./api.js";
 import { at, make, number, percent, settled, visible } from "./dom.js";
@@ -20,8 +20,8 @@ const say = (words, wrong = false) => {
 /** A text to start with: a sample, which has no unknown tokens. */
 async function ownWords(signal) {
   const length = run.config.tokens === "word" ? 30 : STEPS;
-  const told = await post("/v1/completions", { model: run.name, max_tokens: length, temperature: 0.6, seed: 2 }, signal);
-  return told.choices[0].text.trim();
+  const sample = await post("/v1/completions", { model: run.name, max_tokens: length, temperature: 0.6, seed: 2 }, signal);
+  return sample.choices[0].text.trim();
 }
 
 async function look({ own = false } = {}) {

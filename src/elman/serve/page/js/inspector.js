@@ -1,8 +1,8 @@
-// What else might have stood in a character's place, and a way to go on with it.
+// The alternatives of a character, and a way to continue the text with one of them.
 
 import { at, make, number, percent, visible } from "./dom.js";
 
-export function openInspector(text, i, goOn) {
+export function openInspector(text, i, continueWith) {
   const cell = text.cells[i], box = at("inspector");
   const others = Object.entries(cell.top ?? {});
   const rows = others.map(([name, logprob]) => {
@@ -10,17 +10,17 @@ export function openInspector(text, i, goOn) {
     const bar = make("i", { "aria-hidden": "true" });
     bar.style.setProperty("--share", share.toFixed(4));
     return make("li", {}, make("button", {
-      type: "button", class: own ? "own" : "", disabled: !whole, "aria-label": `${visible(name)}, ${percent(share)}: go on with it`,
-      onclick: () => { closeInspector(); goOn(text.before(i) + name); },
+      type: "button", class: own ? "own" : "", disabled: !whole, "aria-label": `${visible(name)}, ${percent(share)}: continue with it`,
+      onclick: () => { closeInspector(); continueWith(text.before(i) + name); },
     }, make("b", { class: "mono" }, visible(name)), bar, make("span", {}, percent(share))));
   });
   const before = visible(text.before(i).slice(-18));
   box.replaceChildren(...[
     make("p", {}, "after ", make("span", { class: "mono" }, `…${before}`)),
-    make("h3", {}, make("b", { class: "mono" }, visible(cell.piece)), cell.surprise === null ? " the first character" :
+    make("h3", {}, make("b", { class: "mono" }, visible(cell.piece)), cell.surprise === null ? " the first token" :
       ` ${percent(Math.exp(-cell.surprise))}, ${number(cell.surprise, 2)} nats`),
-    rows.length ? make("ul", {}, rows) : make("p", {}, "Nothing predicts the first one."),
-    rows.length ? make("p", { class: "hint" }, "Choose one, and the text goes on from there.") : ""]);
+    rows.length ? make("ul", {}, rows) : make("p", {}, "Nothing predicts the first token."),
+    rows.length ? make("p", { class: "hint" }, "Choose one, and the text continues from there.") : ""]);
   box.hidden = false;
   place(box, cell.node);
   (box.querySelector("button:not(:disabled)") ?? box).focus({ preventScroll: true });

@@ -1,11 +1,11 @@
-// Asks a person for the key.
+// Asks the user for the key.
 
 import { at } from "./dom.js";
 
-/** The key that was given, or null if none was. */
+/** The key, or null if the user gives none. */
 export function askForKey(wasWrong) {
   const dialog = at("key-dialog"), field = at("key");
-  if (wasWrong) at("key-said").textContent = "That key is not right. It is the ELMAN_API_KEY with which the service was started.";
+  if (wasWrong) at("key-said").textContent = "That key is wrong. It is the ELMAN_API_KEY with which the service was started.";
   field.value = "";
   field.setAttribute("aria-invalid", wasWrong);
   dialog.returnValue = "";

@@ -1,4 +1,4 @@
-// Learn: a run as it trains or as it went.
+// Learn: the metrics of a run, during training or after it.
 
 import { get, remove, stream } from "./api.js";
 import { drawCurves } from "./curves.js";
@@ -11,7 +11,7 @@ let run = null, rows = [], training = false, control = null, drawing = null, min
 
 const tile = (value, what, more = "") => make("div", { class: "tile" }, make("b", {}, value, more && make("small", {}, more)), make("span", {}, what));
 
-/** The median: the last row may have waited for a validation, a checkpoint or the end. */
+/** The median: single rows include the time of a validation or a checkpoint. */
 const usual = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
 const rested = () => (!rows.length || !run.steps ? "at rest" : rows.at(-1).step >= run.steps ? "finished" : "stopped");
@@ -72,7 +72,7 @@ const drawSoon = () => { drawing ??= setTimeout(drawAll, EVERY); };
 
 /** Follows the rows of a run for as long as it is shown. */
 async function follow(name, signal) {
-  let fresh = true; // all rows come again on a new connection
+  let fresh = true; // a new connection sends all rows again
   for await (const { event, data } of stream(`/v1/elman/runs/${encodeURIComponent(name)}/events`, { signal })) {
     const value = JSON.parse(data);
     if (event === "reset" || fresh) rows = [];
@@ -86,7 +86,7 @@ async function follow(name, signal) {
     }
     if (rows.length && !at("curves").hidden) drawSoon(); else { clearTimeout(drawing); drawAll(); }
   }
-  await refresh(); // the stream ends with the service, which this finds out
+  await refresh(); // the stream ends with the service
   throw new Error("The service has ended the stream of metrics.");
 }
 
@@ -135,7 +135,7 @@ export const learn = {
     drawAll();
     follow(found.name, control.signal).catch((error) => {
       if (error.name === "AbortError") return;
-      control = null; // show() follows anew when the service is back
+      control = null; // show() follows again when the service is back
       training = false;
       drawHead();
       drawTiles();

@@ -1,4 +1,4 @@
-// The page: what is shown, and what is said when there is nothing to show.
+// The page: which view is shown, and messages when there is nothing to show.
 
 import { ApiError, GoneError, service } from "./api.js";
 import { at, make, tips } from "./dom.js";

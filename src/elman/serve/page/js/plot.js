@@ -1,4 +1,4 @@
-// Figures: Plotly, loaded when the first one is drawn; drawn anew when light and dark change.
+// Figures: Plotly is loaded when the first one is drawn; all are redrawn when the theme changes.
 
 import { calm } from "./dom.js";
 import { color, isDark, theme } from "./theme.js";
@@ -27,7 +27,7 @@ function plotly() {
   return loading;
 }
 
-/** The colors of traces: forward, backward and so on, as the rest of the page has them. */
+/** The colors of traces, from the style sheet. */
 export const ink = () => Object.fromEntries(["accent", "warm", "green", "gold", "violet", "soft", "ink", "line", "card"].map((name) => [name, color(name)]));
 
 export const scale = () => SCALE[isDark() ? "dark" : "light"].map((c, i, all) => [i / (all.length - 1), c]);
@@ -51,7 +51,7 @@ function whole(layout) {
   };
 }
 
-/** Draw what `describe` gives, {traces, layout}, now and whenever the colors change. */
+/** Draws the {traces, layout} that `describe` returns, now and whenever the theme changes. */
 export async function plot(place, describe) {
   figures.set(place, describe);
   const Plotly = await plotly();
@@ -61,7 +61,7 @@ export async function plot(place, describe) {
   place.classList.add("drawn");
 }
 
-/** A dotted line that guides the eye, with words on it. */
+/** A dotted horizontal line with a label. */
 export function level(y, text = "", { log = false } = {}) {
   const c = ink();
   const height = log ? Math.log10(y) : y;

@@ -1,17 +1,17 @@
-// A text as the service writes it: tokens with what they cost, what else was likely, and a unit's activation.
+// A streamed completion: tokens with their log-probabilities, alternatives and the activation of a unit.
 
 import { stream } from "./api.js";
 
 export const TOP = 8; // alternatives
 
-/** How many tokens a text is. */
+/** The number of tokens of a text. */
 const COUNTS = {
   char: (text) => [...text].length,
   byte: (text) => new TextEncoder().encode(text).length,
   word: (text) => (text.match(/ ?[\p{L}\p{M}\p{N}_]{1,64}| ?[^\p{L}\p{M}\p{N}_\s]|\s/gu) ?? []).length,
 };
 
-/** From the name of a token to its piece of text; a byte model's character comes with its last byte. */
+/** From the name of a token to its text; a character of a byte model comes with its last byte. */
 export function spelling(kind) {
   if (kind !== "byte" && kind !== "bpe") return (name) => name;
   const decoder = new TextDecoder(), encoder = new TextEncoder();
@@ -32,9 +32,9 @@ export async function* written(run, { prompt, unit, ...how }, signal) {
   let left = kind === "bpe" ? prompt.length : COUNTS[kind](prompt); // of the prompt: tokens, or characters of subwords
   for await (const { data } of stream("/v1/completions", { value, signal })) {
     if (data === "[DONE]") return;
-    const told = JSON.parse(data);
-    if (told.error) throw new Error(told.error.message);
-    const found = told.choices[0]?.logprobs;
+    const chunk = JSON.parse(data);
+    if (chunk.error) throw new Error(chunk.error.message);
+    const found = chunk.choices[0]?.logprobs;
     if (!found) continue;
     yield found.tokens.map((name, i) => {
       const given = left > 0, piece = spell(name);

@@ -1,10 +1,10 @@
-// Which runs there are, which one is looked at, and in which view: the address says it, as #view/run.
+// The runs, the current run and the current view; the address is #view/run.
 
 import { get } from "./api.js";
 
 export const VIEWS = ["write", "learn", "flow", "steps"];
 
-/** Tells "change" when the view or the run has changed, or what is known of the run. */
+/** Fires "change" when the view, the run or the description of a run changes. */
 export const state = Object.assign(new EventTarget(), { runs: null, view: "write", name: null });
 
 export const run = () => state.runs?.find((found) => found.name === state.name) ?? state.runs?.[0] ?? null;
@@ -25,10 +25,10 @@ export async function refresh() {
   const { data } = await get("/v1/elman/runs");
   const same = JSON.stringify(data) === JSON.stringify(state.runs);
   state.runs = data;
-  if (!same) tell();
+  if (!same) fire();
 }
 
-const tell = () => state.dispatchEvent(new Event("change"));
+const fire = () => state.dispatchEvent(new Event("change"));
 
-addEventListener("hashchange", () => { if (readAddress()) tell(); });
+addEventListener("hashchange", () => { if (readAddress()) fire(); });
 readAddress();

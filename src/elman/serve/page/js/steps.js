@@ -45,7 +45,7 @@ async function load() {
   }
 }
 
-/** The numbers of a symbol as they are known at this step. */
+/** The values of a symbol that are known at this step. */
 function numbersOf(symbol) {
   const bare = symbol.replace(/\.T$/, "");
   const seen = data.steps.slice(0, now + 1), found = seen.flatMap((s) => [...s.operands, s.result]).filter((v) => v.name === bare).at(-1);

@@ -1,4 +1,4 @@
-// A text whose every character is shaded, and can be chosen by pointer or arrow keys.
+// A text with shaded characters, which can be selected by pointer or arrow keys.
 
 import { make, number, percent, visible } from "./dom.js";
 
@@ -53,7 +53,7 @@ export class ShadedText {
     cell.node.style.setProperty("--s", strength.toFixed(3));
   }
 
-  /** All that stands before cell i. */
+  /** The text before cell i. */
   before(i) {
     return this.cells.slice(0, i).map((cell) => cell.piece).join("");
   }
@@ -86,7 +86,7 @@ export class ShadedText {
   }
 }
 
-/** What can be said of a character in a line. */
+/** One line about a character. */
 export function saying(cell, mode) {
   if (!cell) return "";
   const name = `“${visible(cell.piece)}”`;

@@ -1,4 +1,4 @@
-// Light or dark: what the reader's system says, until the button says otherwise.
+// Light or dark: the setting of the system, until the button changes it.
 
 import { at } from "./dom.js";
 
@@ -6,12 +6,12 @@ const KEPT = "elman-theme";
 const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
 
-/** Tells "change". */
+/** Fires "change". */
 export const theme = new EventTarget();
 
 export const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
-/** A color of the style sheet, as it is now. */
+/** The current value of a color of the style sheet. */
 export function color(name) {
   const probe = document.createElement("i");
   probe.style.color = `var(--${name})`;

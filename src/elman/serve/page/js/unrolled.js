@@ -1,4 +1,4 @@
-// The unrolled network as a drawing: it fills with numbers as the equations run.
+// A drawing of the unrolled network, which fills with values as the equations run.
 
 import { draw, number, visible } from "./dom.js";
 import { largest, named, tint } from "./values.js";
@@ -12,7 +12,7 @@ export class Unrolled {
     Object.assign(this, { data, choose, T: data.tokens.length, layers: data.network.layers });
     this.lstm = data.network.cell === "lstm"; // it has a cell state c besides h
     this.below = 62 + (this.lstm ? CELL + 26 : 0);
-    this.nodes = new Map(); // key: {box, cells or bars, caption, told: [[step, entry], …]}
+    this.nodes = new Map(); // key: {box, cells or bars, caption, entries: [[step, entry], …]}
     this.edges = []; // {path, kind, t, layer}
     this.pitch = this.T < 5 ? 184 : 148;
     this.top = 70 + BARS; // the foot of the bars
@@ -28,7 +28,7 @@ export class Unrolled {
     this.#collect();
   }
 
-  x(t) { return LEFT + 54 + (t + 1) * this.pitch; } // the centre of a column; t = -1 is h[0]'s
+  x(t) { return LEFT + 54 + (t + 1) * this.pitch; } // the center of a column; t = -1 is h[0]'s
 
   y(layer) { return this.top + 50 + (this.layers - 1 - layer) * (STATE + this.below); } // the top of a state
 
@@ -68,7 +68,7 @@ export class Unrolled {
     const group = draw("g", { class: "node", "data-key": key });
     if (step) group.addEventListener("click", () => this.choose(step));
     this.svg.append(group);
-    this.nodes.set(key, { group, told: [] });
+    this.nodes.set(key, { group, entries: [] });
     return group;
   }
 
@@ -141,7 +141,7 @@ export class Unrolled {
     this.nodes.get("L").words = words;
   }
 
-  /** What each node is told, and at which step. */
+  /** The values of each node, and the step that computes them. */
   #collect() {
     const most = new Map();
     for (const { name, result } of this.data.steps) most.set(name, Math.max(most.get(name) ?? 0, largest([result.values])));
@@ -150,18 +150,18 @@ export class Unrolled {
       if (!key) return;
       const values = step.result.axes.startsWith("B") ? step.result.values[0] : step.result.values;
       const full = BOUNDED.includes(step.name) ? 1 : most.get(step.name);
-      this.nodes.get(key)?.told.push([i, { symbol: step.symbol, values, full }]);
+      this.nodes.get(key)?.entries.push([i, { symbol: step.symbol, values, full }]);
     });
     const zeros = Array(this.data.axes.H.indices.length).fill(0);
-    for (let layer = 0; layer < this.layers; layer += 1) this.nodes.get(`h:${layer}:0`).told.unshift([-1, { symbol: "h[0]", values: zeros, full: 1 }]);
-    if (this.lstm) for (let layer = 0; layer < this.layers; layer += 1) this.nodes.get(`c:${layer}:0`).told.unshift([-1, { symbol: "c[0]", values: zeros, full: 1 }]);
+    for (let layer = 0; layer < this.layers; layer += 1) this.nodes.get(`h:${layer}:0`).entries.unshift([-1, { symbol: "h[0]", values: zeros, full: 1 }]);
+    if (this.lstm) for (let layer = 0; layer < this.layers; layer += 1) this.nodes.get(`c:${layer}:0`).entries.unshift([-1, { symbol: "c[0]", values: zeros, full: 1 }]);
   }
 
   show(now) {
     const step = this.data.steps[now], back = BACK.includes(step.phase), lit = litBy(step, this.T, this.layers);
     this.svg.classList.toggle("back", back);
     for (const [key, node] of this.nodes) {
-      const entry = node.told.filter(([i]) => i <= now).at(-1)?.[1];
+      const entry = node.entries.filter(([i]) => i <= now).at(-1)?.[1];
       node.group.classList.toggle("known", Boolean(entry));
       node.group.classList.toggle("now", key === keyOf(step) || lit.nodes.includes(key));
       if (node.words) node.words.textContent = entry ? `L = ${number(entry.values, 2)}` : "L";
@@ -200,7 +200,7 @@ function keyOf({ name, t, layer }) {
   return t === null ? null : `h:${layer}:${t + 1}`; // a, h, gates and their gradients
 }
 
-/** Which edges, weights and nodes beside its own a step uses. */
+/** Which edges, weights and other nodes a step uses. */
 function litBy({ name, t, layer }, T, layers) {
   const all = (kind) => (k, _, l) => k === kind && l === layer;
   const none = { edges: () => false, weights: [], nodes: [] };

@@ -1,10 +1,10 @@
-// Numbers of a step as tables, and its formula, in plain HTML.
+// The values of a step as tables, and its formula.
 
 import { make, number, visible } from "./dom.js";
 
 const SYMBOL = /(?<![A-Za-z_])(?:d_)?(?:W_[a-z]{2}|b_[a-z]{1,2}|a_[a-z]|y_hat|o_gate|[axhoyLcifgrzqn])(?:\[[^\]]*\])?(?:\.T)?(?![a-z])/g;
 
-/** The strength and sign of a number among others, for a color. */
+/** Sets the color of a number: its sign, and its size relative to the largest. */
 export function tint(node, value, most) {
   node.style.setProperty("--s", value === null ? 0 : Math.min(1, Math.abs(value) / (most || 1)).toFixed(3));
   node.dataset.sign = value >= 0 ? "plus" : "minus";
@@ -12,7 +12,7 @@ export function tint(node, value, most) {
 
 export const largest = (values) => values.flat(2).reduce((most, v) => Math.max(most, Math.abs(v ?? 0)), 0);
 
-/** What an entry of an axis is called: a token may be white. */
+/** The label of an entry of an axis; white space is made visible. */
 export const named = (axis, label) => ("XY".includes(axis) ? visible(label) : label);
 
 export function table(value, axes) {
@@ -35,7 +35,7 @@ export function table(value, axes) {
   return make("figure", { class: "value", "data-name": value.name }, make("figcaption", {}, make("b", {}, value.name), ` ${shape}`), make("div", { class: "scroll" }, body));
 }
 
-/** A formula whose symbols tell their numbers; the first is what it computes. */
+/** A formula whose symbols show their values on hover; the first is the result. */
 export function formula(words, numbers) {
   const [left, ...right] = words.split(" = "), box = make("p", { class: "formula" });
   const add = (part, main) => {

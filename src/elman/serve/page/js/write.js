@@ -1,4 +1,4 @@
-// Write: a prompt, sliders, and the text as it comes.
+// Write: a prompt, sliders, and the text as it is generated.
 
 import { post } from "./api.js";
 import { at, calm, count, make, number, settled } from "./dom.js";
@@ -102,8 +102,8 @@ async function findUnits() {
   button.textContent = "Reading …";
   const kept = last ?? asked();
   try {
-    const told = await post("/v1/completions", { model: run.name, prompt: "", max_tokens: RANKED, temperature: 0.8, seed: kept.seed });
-    const { features } = await post("/v1/elman/look/units", { model: run.name, text: told.choices[0].text, count: 1 });
+    const sample = await post("/v1/completions", { model: run.name, prompt: "", max_tokens: RANKED, temperature: 0.8, seed: kept.seed });
+    const { features } = await post("/v1/elman/look/units", { model: run.name, text: sample.choices[0].text, count: 1 });
     at("found-units").replaceChildren(...features.slice(0, 8).map(({ feature, measure, units: [best] }) =>
       make("li", {}, make("button", { type: "button", onclick: () => chooseUnit(best) },
         make("b", {}, feature), make("span", {}, `${best.state === "c" ? "c of " : ""}unit ${best.unit}${run.config.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))),
@@ -169,6 +169,6 @@ export const write = {
     at("text").hidden = true;
     at("found-units").replaceChildren();
     at("readout").textContent = "";
-    begin(); // so that there is something to see
+    begin(); // so that a text is shown at once
   },
 };
