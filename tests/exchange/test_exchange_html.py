@@ -286,7 +286,7 @@ def test_a_hostile_name_is_only_a_name(tmp_path, open_page):
     run = untrained(tmp_path / "run", hidden=8)
     name = "</title></script><script>window.hit = 1</script><img src=x onerror=hit()>{{weights}}"
     config = json.loads((run / "config.json").read_text())
-    (run / "config.json").write_text(json.dumps({**config, "corpus": {"name": name}}))
+    (run / "config.json").write_text(json.dumps({**config, "data": {"name": name}}))
     watched = open_page(export_html(run, tmp_path / "page.html").paths[0].as_uri())
     assert len(write_on(watched.page)) == 200
     assert watched.page.title() == watched.page.text_content("h1") == name
