@@ -32,9 +32,11 @@ class Client:
         self.url = url
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self.http = httpx.Client(base_url=url, headers=headers, timeout=60)
-        until = time.monotonic() + 60
+        until = time.monotonic() + 240  # kernels that are not in the cache yet are compiled first
         while self.http.get("/health").status_code == 503:
-            assert time.monotonic() < until
+            if time.monotonic() > until:
+                self.http.close()
+                raise AssertionError("the models are not loaded")
             time.sleep(0.05)
 
     def post(self, path: str, **body: Any) -> httpx.Response:
