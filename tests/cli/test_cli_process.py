@@ -58,7 +58,7 @@ def test_a_full_disk_behind_a_pipe_is_said(run):
     with open("/dev/full", "w") as full:
         done = call("sample", run, "--length", "20", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
-    assert done.stderr == "elman: what it has to say cannot be written: No space left on device\n"
+    assert done.stderr == "elman: the output cannot be written: No space left on device\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")

@@ -362,7 +362,7 @@ def test_a_smaller_budget_than_was_spent_changes_nothing(elman, runs):
         status, out, _ = elman("train", "--resume", run, *words)
         assert status == 0
         assert f"more than {asked}" in out
-        assert "A larger --steps or --epochs goes on." in out
+        assert "A larger --steps or --epochs continues it." in out
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
@@ -414,5 +414,5 @@ def test_an_interrupted_run_goes_on_to_the_same_model(folder, told):
         training.send_signal(signal.SIGINT)
         training.communicate(timeout=60)
     assert training.returncode == 130 or sys.platform != "linux"  # elsewhere a pipe may hold it all
-    assert "Going on from step" in told("train", "--resume", "parts")
+    assert "Continuing from step" in told("train", "--resume", "parts")
     assert (folder / "parts/model.safetensors").read_bytes() == (folder / "whole/model.safetensors").read_bytes()

@@ -135,7 +135,7 @@ def test_a_killed_sweep_goes_on_to_the_total(text, elman):
     assert elman("sweep", text, *SMALL, *words, "--out", "whole").status == 0
     status, out, err = elman("sweep", text, *SMALL, *words)
     assert (status, err) == (0, "")
-    assert f"Going on after trial {killed['COMPLETE'] + killed['PRUNED']} " in out
+    assert f"Continuing after trial {killed['COMPLETE'] + killed['PRUNED']} " in out
     states, trials = tried("sweeps/cat")
     assert states["FAIL"] == killed["RUNNING"] <= 1  # none, if it was killed between two trials
     assert trials == tried("whole")[1]  # the same choices, the same losses
@@ -166,7 +166,7 @@ def test_ctrl_c_stops_and_says_how_to_go_on(text):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "The same command goes on" in out
+    assert "The same command continues" in out
     assert "Traceback" not in err
     assert not list(Path("sweeps/cat").glob("*trial-*"))
 
@@ -210,5 +210,5 @@ def test_no_trial_at_its_end_is_said(elman, text):
     words = ["--optimizer", "sgd", "--clip-norm", 0, "--retries", 0, "--search", "lr=1e5..1e6"]
     status, out, _ = elman("sweep", text, *SMALL[:-2], *words, "--steps", 20, "--trials", 2)
     assert status == 1
-    assert "given up: The loss diverged" in out
+    assert "diverged: The loss diverged" in out
     assert "No trial was trained to its end" in out

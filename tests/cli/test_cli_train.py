@@ -118,7 +118,7 @@ def test_a_dash_is_standard_input_and_such_a_run_goes_on(elman):
     status, out, _ = elman("train", "-", *QUICK, stdin=TEXT.encode())
     assert status == 0
     assert out.splitlines()[-1] == "elman sample runs/stdin"
-    assert "Going on from step 2" in elman("train", "--resume", "runs/stdin", "--steps", 4).out
+    assert "Continuing from step 2" in elman("train", "--resume", "runs/stdin", "--steps", 4).out
     assert "100%" in elman("sample", "runs/stdin", "--prompt", TEXT[:52], "--length", 0, "--copies").out
     status, out, _ = elman("eval", "runs/stdin", "-", "--json", stdin=b"the cat")
     assert json.loads(out)["tokens"] == 6
@@ -189,15 +189,15 @@ def test_tensorboard_files_are_written_into_the_run(elman, text):
 def test_resume_goes_on_with_a_larger_budget(elman, run):
     status, out, _ = elman("train", "--resume", run, "--steps", 50)
     assert status == 0
-    assert "Going on from step 40" in out
+    assert "Continuing from step 40" in out
     assert "after 50 steps" in out
     assert out.splitlines()[-1] == "elman sample run"
 
 
 @pytest.mark.parametrize(("words", "says"), [
-    (["--steps", "7"], "it has already taken 40 steps, more than 7 steps. A larger --steps or --epochs goes on."),
+    (["--steps", "7"], "it has already taken 40 steps, more than 7 steps. A larger --steps or --epochs continues it."),
     (["--epochs", "0.1"], "it has already taken 40 steps, more than 0.1 epochs ("),
-    (["--steps", "40"], "all 40 steps are taken. A larger --steps or --epochs goes on."),
+    (["--steps", "40"], "all 40 steps are taken. A larger --steps or --epochs continues it."),
 ])  # fmt: skip
 def test_a_budget_that_is_spent_already_is_said_and_changes_nothing(elman, run, words, says):
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -212,10 +212,13 @@ def test_a_run_that_patience_ended_says_so_and_goes_on_with_a_larger_budget(elma
     assert "Stopped early" in elman("train", text, *quick, "--steps", 200, "--out", "r").out
     ended = (kept := Path("r/config.json")).read_bytes()
     out = elman("train", "--resume", "r", "--steps", 200).out
-    assert "Nothing is left to do: patience has ended it. A larger --steps or --epochs goes on." in out
-    assert "Stopped early, validation got no better after" in out
+    assert (
+        "Nothing is left to do: validation stopped improving (--patience). A larger --steps or --epochs continues it."
+        in out
+    )
+    assert "Stopped early, validation stopped improving after" in out
     assert kept.read_bytes() == ended
-    assert "Going on from step" in elman("train", "--resume", "r", "--steps", 201).out
+    assert "Continuing from step" in elman("train", "--resume", "r", "--steps", 201).out
     assert kept.read_bytes() != ended
 
 

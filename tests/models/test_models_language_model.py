@@ -348,3 +348,11 @@ def test_what_is_no_run_is_refused(tmp_path):
     for path in (tmp_path / "missing", tmp_path, tmp_path / "file"):
         with pytest.raises(RunError, match=str(path)):
             LanguageModel.load(path)
+
+
+def test_the_name_of_a_file_as_a_str_is_noticed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("novel.txt").write_text("hello " * 100)
+    with pytest.raises(DataError, match=r"'novel.txt' is the name of a file.*fit\(Path\('novel.txt'\)\)"):
+        LanguageModel(**TINY).fit("novel.txt")
+    LanguageModel(**TINY).fit(Path("novel.txt"), listeners=[])

@@ -50,8 +50,8 @@ MUTANTS = [
     ),
     (
         "train.py",
-        "runs.start(prepared, out=out, force=self.force,",
-        "runs.start(prepared, out=out,",
+        "prepared, out=out, force=self.force, listeners",
+        "prepared, out=out, listeners",
         "force does nothing",
     ),
     ("summary.py", "        number += 1\n", "        number += 2\n", "runs/NAME-3"),
@@ -79,12 +79,7 @@ MUTANTS = [
     ("sample.py", "if self.copies:", "if False:", "no copy report"),
     ("sample.py", "beam=self.beam,", "beam=1,", "the width does nothing"),
     ("evaluate.py", "value if isfinite(value) else None", "value", "no JSON"),
-    (
-        "evaluate.py",
-        "encoding=self.encoding or model.config_.encoding",
-        "encoding=model.config_.encoding",
-        "encoding ignored",
-    ),
+    ("evaluate.py", "encoding=self.encoding or model.config_.encoding", "encoding=model.config_.encoding", "encoding"),
     ("evaluate.py", "unknown=self.unknown", "unknown='error'", "skip ignored"),
     ("evaluate.py", "console.print(note, markup=False)", "pass", "notes are lost"),
     (

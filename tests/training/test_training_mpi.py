@@ -163,7 +163,7 @@ def test_many_ranks_follow_one_process(size: int, alone: Path) -> None:
     shutil.copytree(alone / "begun", many / "resumed")
     done = mpirun((size, worker("equal", alone)), cache=alone / "the-cache")
     assert (done.returncode, said(done)) == (0, [])
-    assert done.stdout.count("Going on from step 12") == 1  # one voice
+    assert done.stdout.count("Continuing from step 12") == 1  # one voice
     assert f"{size} ranks" in done.stdout
     for name in [*DOUBLE, "single", "resumed"]:
         same_language_runs(one / name, many / name)
@@ -181,7 +181,7 @@ def test_a_run_goes_on_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> 
     for size, steps in ((2, 20), (3, 30)):
         done = mpirun((size, command("train", "--resume", tmp_path / "run", f"--steps={steps}")), cache=cache)
         assert (done.returncode, said(done)) == (0, [])
-        assert done.stdout.count("Going on from step") == 1  # one voice
+        assert done.stdout.count("Continuing from step") == 1  # one voice
         assert f"{size} ranks" in done.stdout
     assert resume(tmp_path / "run", steps=40).finished.step == 40
     same_arrays(tmp_path / "whole", tmp_path / "run", rtol=1e-10, atol=1e-10)

@@ -23,7 +23,7 @@ class Card:
     seed: int = flag(0, "of the sample")
     length: int = flag(500, "of the sample, in tokens")
     temperature: float = flag(0.8, "of the sample")
-    force: bool = flag(False, "replace a README.md or curve.svg that elman card has not made")
+    force: bool = flag(False, "replace a README.md or curve.svg that elman card did not write")
 
     def run(self) -> int:
         from elman.exchange.card import write_card
@@ -33,7 +33,7 @@ class Card:
             written = write_card(self.run_folder, **options, force=self.force)  # type: ignore[arg-type]
         console.print(f"Written: {' and '.join(map(str, written))}.", markup=False)
         if (self.run_folder / "checkpoints").is_dir():
-            console.print("Before you give the folder away: checkpoints/ is needed only to train on.")
+            console.print("Before you share the folder: checkpoints/ is needed only to continue training.")
         if (self.run_folder / "data.safetensors").exists():
-            console.print("data.safetensors is what it learned from: leave it out unless you may share it.")
+            console.print("data.safetensors has the training data: leave it out unless you may share it.")
         return 0

@@ -1,4 +1,4 @@
-"""The first run on a machine compiles the kernels: that takes a while, and says so."""
+"""A notice before the kernels are compiled, which takes a while on the first run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see: one console for words, one for errors, progress where there is a terminal.
+"""The consoles for output and for errors, and progress bars on a terminal.
 
 Importing rich takes a tenth of a second, which a command that only writes text need not wait for.
 """
@@ -78,7 +78,7 @@ def reason(error: Exception) -> str:
     """What an error that is no bug says to a person."""
     if isinstance(error, OSError) and not isinstance(error, ElmanError):
         if error.errno == errno.ENOSPC and not error.filename:  # nothing that we opened: what we were given to write to
-            return f"what it has to say cannot be written: {error.strerror}"
+            return f"the output cannot be written: {error.strerror}"
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     if isinstance(error, MemoryError):
         return f"not enough memory: {error}. Take a smaller --hidden, --batch-size or --window."

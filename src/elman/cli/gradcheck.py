@@ -12,7 +12,7 @@ from elman.cli.flags import flag
 
 @dataclass(frozen=True)
 class Gradcheck:
-    """Check every gradient against numbers.
+    """Check every gradient against central differences.
 
     Runs each cell and activation, T = 1 and T > 1, equal and ragged lengths, both directions, truncated and full,
     token ids and numbers, with and without a recurrent mask, in float64. Exits with 1 if any disagrees.

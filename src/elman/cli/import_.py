@@ -32,7 +32,7 @@ class Import:
     from_: Literal["torch", "onnx"] | None = flag(None, "what wrote it (default: as its name ends)", name="from")
     vocabulary: Path | None = flag(None, "what its tokens are, where the file does not say so")
     activation: Literal["tanh", "relu"] | None = flag(None, "of nn.RNN, where the file does not say so (default: tanh)")
-    force: bool = flag(False, "replace the folder if it is a run that nobody trains")
+    force: bool = flag(False, "replace the run folder, unless it is being trained")
 
     def run(self) -> int:
         from elman.exchange.cells import unit_kind

@@ -22,16 +22,16 @@ COMMANDS = {
     "eval": ("elman.cli.evaluate:Evaluate", "evaluate a model on its held-out data, on a text or on examples"),
     "surprise": ("elman.cli.surprise:Surprise", "how unexpected each line or token of a file is"),
     "runs": ("elman.cli.runs:Runs", "list and compare run folders"),
-    "show": ("elman.cli.show:Show", "what a run is and how it went"),
-    "look": ("elman.cli.look:Look", "see how a model reads a text: gradient flow, spectra, units"),
-    "serve": ("elman.cli.serve:Serve", "trained models over HTTP, and a page to see them on"),
-    "data": ("elman.cli.data:Data", "the texts that Elman knows by name"),
+    "show": ("elman.cli.show:Show", "a run: its data, network, progress and loss curve"),
+    "look": ("elman.cli.look:Look", "analyze how a model reads: gradient flow, spectra, units"),
+    "serve": ("elman.cli.serve:Serve", "serve models over HTTP, with a page"),
+    "data": ("elman.cli.data:Data", "list and fetch the texts that are known by name"),
     "export": ("elman.cli.export:Export", "a trained model as a file for other tools"),
-    "import": ("elman.cli.import_:Import", "a model from elsewhere as a run"),
-    "steps": ("elman.cli.steps:Steps", "every equation with its numbers, and the line of code that is it"),
-    "lab": ("elman.cli.lab:Lab", "write backpropagation yourself, and be told what is wrong with it"),
+    "import": ("elman.cli.import_:Import", "import a model from PyTorch or ONNX as a run"),
+    "steps": ("elman.cli.steps:Steps", "every equation with its numbers and the code that computes it"),
+    "lab": ("elman.cli.lab:Lab", "write backpropagation yourself, with a checker that names mistakes"),
     "card": ("elman.cli.card:Card", "a model card for a run, ready to be uploaded"),
-    "gradcheck": ("elman.cli.gradcheck:Gradcheck", "every gradient against numbers"),
+    "gradcheck": ("elman.cli.gradcheck:Gradcheck", "check every gradient against finite differences"),
 }
 
 
@@ -113,11 +113,11 @@ def run(words: list[str]) -> int:
 def overview() -> str:
     width = max(map(len, COMMANDS))
     lines = "\n".join(f"  elman {name:{width}}   {what}" for name, (_, what) in COMMANDS.items())
-    return f"""Elman: vanilla recurrent networks that you can see through.
+    return f"""Elman: recurrent networks with hand-derived backpropagation.
 
 {lines}
 
-  elman COMMAND --help tells more about each; elman --version.
+  elman COMMAND --help explains each command; elman --version.
 
 Begin with:
   elman train --seconds 30

@@ -51,12 +51,12 @@ class TrainingReport:
         if isinstance(event, Started):
             self.steps = event.steps
             self.bar.update(self.job, description="training", total=event.steps, **self._at(event.step))
-            if event.step >= event.steps:
-                console.print(f"Nothing is left to do: {self._taken(event)}. A larger --steps or --epochs goes on.")
-            elif event.finished == "patience":
-                console.print("Nothing is left to do: patience has ended it. A larger --steps or --epochs goes on.")
+            patient = event.finished == "patience"
+            if event.step >= event.steps or patient:
+                why = self._taken(event) if event.step >= event.steps else "validation stopped improving (--patience)"
+                console.print(f"Nothing is left to do: {why}. A larger --steps or --epochs continues it.")
             else:
-                begin = f"Going on from step {event.step}" if event.step else "Training"
+                begin = f"Continuing from step {event.step}" if event.step else "Training"
                 console.print(f"{begin}: {event.parameters:,} parameters, {event.steps:,} steps.")
         elif isinstance(event, Stepped):
             self._stepped(event)

@@ -25,9 +25,9 @@ class Serve:
     """
 
     run_folders: tuple[Path, ...] = argument("RUN", "runs made by elman train; no others can be read", ())
-    host: str = flag("127.0.0.1", "the address to listen on; another lets other machines in")
-    port: int = flag(8765, "0 takes a free one")
-    allow_host: tuple[str, ...] = flag((), "other names by which clients reach it")
+    host: str = flag("127.0.0.1", "address to listen on; 0.0.0.0 admits other machines")
+    port: int = flag(8765, "port; 0 takes a free one")
+    allow_host: tuple[str, ...] = flag((), "other host names by which clients reach it")
     allow_origin: tuple[str, ...] = flag((), "other sites whose pages may use it, such as https://example.org")
     runs: Path = flag(Path("runs"), "where trainings that are started on the page are kept")
     limits: Limits = field(default_factory=Limits)

@@ -59,7 +59,7 @@ def _of_a_language_model(run: Run) -> dict[str, str]:
         "text": f"{read} {config.tokens} tokens, {len(vocabulary)} different",
         "network": _network(config),
         "training": f"{_optimizer(training)}, batch {run.config.get('batch_size', training.batch_size)} × window "
-        f"{training.window}, reach {training.k2}, seed {training.seed}",
+        f"{training.window}, bptt steps {training.k2}, seed {training.seed}",
     }
 
 
@@ -69,7 +69,7 @@ def _of_sequences(run: Run) -> dict[str, str]:
     spec, config, data = read_spec(run), read_config(run), run.config.get("data")
     name, examples = (data.get(fact) if isinstance(data, dict) else None for fact in ("name", "examples"))
     read = f"{name}, {examples:,}" if is_number(examples) else "unknown,"
-    ways = ", both ways" if config.bidirectional else ""
+    ways = ", bidirectional" if config.bidirectional else ""
     return {
         "task": f"{spec.task}: {spec.n_inputs} inputs, {spec.n_outputs} outputs",
         "data": f"{read} examples",

@@ -1,4 +1,4 @@
-"""How a training begins and ends for whoever typed the command: its folder, its last words."""
+"""How a training ends for whoever typed the command, and the folder of a new run."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def free_folder(parent: Path, name: str) -> Path:
     return path
 
 
-def farewell(path: Path, finished: Finished, *, task: str = "lm") -> int:
+def report_end(path: Path, finished: Finished, *, task: str = "lm") -> int:
     """How it ended, and last the next command to type."""
     use, command = ("Write with it", "elman sample") if task == "lm" else ("Use it", "elman predict")
     where = quote(str(path))
     if finished.why == "interrupted":
-        console.print(f"Stopped after step {finished.step}, everything is saved. To go on:", markup=False)
+        console.print(f"Stopped after step {finished.step}, everything is saved. To continue:", markup=False)
         console.print(f"elman train --resume {where}", markup=False)
         return 130
-    why = {"budget": "Done", "patience": "Stopped early, validation got no better"}[finished.why]
+    why = {"budget": "Done", "patience": "Stopped early, validation stopped improving"}[finished.why]
     loss, step = finished.best_loss, finished.best_step
     best = "" if loss is None else f": {loss:.4f} {UNITS[task]} at step {step}"
     console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. {use}:", markup=False)

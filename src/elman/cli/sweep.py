@@ -78,14 +78,14 @@ class Sweep:
         before = len(sweep.study.finished())
         console.print(f"{corpus.name}: {len(corpus.ids):,} tokens, {len(corpus.vocabulary)} different.", markup=False)
         console.print(f"Searching {'; '.join(map(str, dimensions))}.", markup=False)
-        begin = f"Going on after trial {before}" if before else f"{self.trials} trials"
-        console.print(f"{begin} in {out}. Each can be repeated with the command that is shown.", markup=False)
+        begin = f"Continuing after trial {before}" if before else f"{self.trials} trials"
+        console.print(f"{begin} in {out}. Each can be repeated with the command shown.", markup=False)
         with stop_on_signals(errors.print) as stopping, TrialReport(self._source(), self.trials) as report:
             try:
                 done = sweep.run(self.trials, report, stopping)
             except KeyboardInterrupt:  # before the first step
                 done = False
-        return farewell(sweep, out, done)
+        return report_end(sweep, out, done)
 
     def _refuse_examples(self) -> None:
         task = "lm"
@@ -155,15 +155,15 @@ class TrialReport:
         elif isinstance(event, TrialEnded):
             ends = {
                 "done": f"{event.loss or 0:.4f} nats per token",
-                "pruned": "cut short, most did better",
-                "diverged": f"given up: {event.note}",
-                "impossible": f"not possible: {event.note}",
+                "pruned": "stopped early: most trials were better",
+                "diverged": f"diverged: {event.note}",
+                "impossible": f"impossible: {event.note}",
             }
             best = ", the best so far" * event.best
             console.print(f"trial {event.number}: {ends[event.why]}{best} ({event.seconds:.0f} s)", markup=False)
 
 
-def farewell(sweep: Trials, out: Path, done: bool) -> int:
+def report_end(sweep: Trials, out: Path, done: bool) -> int:
     """The table and the page; last, the next command to type."""
     finished = sweep.study.finished()
     if finished:
@@ -171,13 +171,13 @@ def farewell(sweep: Trials, out: Path, done: bool) -> int:
         page = write_report(sweep, out)
         console.print(f"Figures: {page}", markup=False)
     if not done:
-        console.print("Stopped. The same command goes on; the trial that was interrupted begins again.", markup=False)
+        console.print("Stopped. The same command continues; the interrupted trial starts again.", markup=False)
         return 130
     if running := sweep.study.running():
-        console.print(f"{len(running)} of the trials are still at work in other processes.", markup=False)
+        console.print(f"{len(running)} trials are still running in other processes.", markup=False)
     best = sweep.best_run()
     if best is None:
-        console.print("No trial was trained to its end: give them a larger budget, or search something else.")
+        console.print("No trial was trained to its end: give a larger budget, or search other options.")
         return 1
     first, last = sweep.study.with_defaults(), sweep.study.best()
     if first is not None and last is not None:

@@ -189,7 +189,7 @@ class Train:
         """Train with progress, a page and signals, and say how it ended."""
         from elman.cli.console import errors
         from elman.cli.progress import TrainingReport
-        from elman.cli.summary import farewell
+        from elman.cli.summary import report_end
         from elman.cli.watch import watched
         from elman.training.signals import stop_on_signals
 
@@ -201,7 +201,7 @@ class Train:
         ):
             trained = train([report, page, *self._listeners(out)], stopping)
         assert trained.finished is not None
-        return farewell(out, trained.finished, task=task)
+        return report_end(out, trained.finished, task=task)
 
     def _listeners(self, out: Path) -> list[Listener]:
         from elman.cli.mpi import LastWords

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from elman.config import Config, resolve, suggestion
 from elman.data import BPEVocabulary, ByteVocabulary, Corpus, Vocabulary
 from elman.data.vocabulary import Unknown
 from elman.data.words import words_of
-from elman.errors import NotFittedError, RunError, UnknownNameError
+from elman.errors import DataError, NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import runs
@@ -28,6 +29,8 @@ from elman.training.events import Listener
 from elman.training.progress_line import ProgressLine
 from elman.training.run import Run
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
+
+MAX_PATH = 255  # characters: a longer text is no name of a file
 
 
 class LanguageModel(LanguageModelOptions):
@@ -152,7 +155,13 @@ class LanguageModel(LanguageModelOptions):
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
             corpus = runs.open_text(text, config, **reading)
-            setup = runs.text_setup(corpus, config)
+            try:
+                setup = runs.text_setup(corpus, config)
+            except DataError:
+                if isinstance(text, str) and len(text) <= MAX_PATH and "\0" not in text and os.path.isfile(text):
+                    what, do = f"{text!r} is the name of a file, and a str is read as a text", "Give a Path"
+                    raise DataError(what, do=f"{do}: fit(Path({text!r})).") from None
+                raise
             with stop_on_interrupt() as stopping:
                 where = Path(out) if out else None
                 heard = [line] if listeners is None else listeners

@@ -159,7 +159,7 @@ def text_setup(corpus: Corpus, config: Config) -> TextSetup:
             "the part to train on is shorter than a window",
             expected=f"more than {config.window} tokens",
             got=f"{len(split.train)} of {len(corpus.ids)}",
-            do="Take a longer text (a str is a text, a Path a file), a shorter --window or less validation.",
+            do="Take a longer text, a shorter --window or a smaller --validation-fraction.",
         )
     if len(split.validation) == 1:
         raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")
