@@ -105,7 +105,7 @@ def lesson(quick: bool = False) -> Result:
             loss = loss_and_gradients(cell, p, x)[0]
             lines.append(f"trained lstm, forget bias lowered by {lowered} afterwards: the letter costs {loss:.2f} nats")
     title = "before training: norm of the gradient on the state, relative to lag 0"
-    figure = chart(curves, title=title, x="lag (steps back)", y="share of the gradient", low=-8, high=1, log=True)
+    figure = chart(curves, title=title, x="lag (steps back)", y="share of the gradient", low=-10, high=1, log=True)
     return Result(lines, figure)
 
 

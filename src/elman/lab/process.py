@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import io
 import json
 import os
@@ -81,6 +82,7 @@ def _child(reading: int, writing: int, gaps: Sequence[Gap], load: Callable[[], F
     code = 1
     try:
         os.close(reading)
+        faulthandler.disable()  # a crash is reported as a verdict
         _limit_memory(memory)
         with os.fdopen(writing, "wb", buffering=0) as stream:
             for verdict in _run(gaps, load, seed):
