@@ -255,7 +255,9 @@ TASKS: dict[str, dict[str, Any]] = {  # defaults of the tasks that read examples
     "tag": {**_SEQUENCES, "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
             "recurrent_dropout": 0.2, "unk_dropout": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
-    "translate": {**_SEQUENCES, "hidden": 256, "dropout": 0.2, "batch_size": 64, "epochs": 10},
+    "translate": {**_SEQUENCES, "hidden": 256, "cell": "gru", "bidirectional": True, "attention": "dot",
+                  "reverse_source": False, "embedding": 128, "dropout": 0.2, "batch_size": 64, "learning_rate": 3e-3,
+                  "epochs": 10},
 }  # fmt: skip
 DEFAULT_EPOCHS = 15.0  # of a language model
 PRESETS: dict[str, dict[str, Any]] = {  # of a language model

@@ -36,6 +36,7 @@ WORDS, OTHERS = texts("abcdef"), texts("uvwxyz")
 FIRST = [word[0] for word in WORDS]
 TAGS = [[letter.upper() for letter in word] for word in WORDS]
 SUMS = np.array([x.sum(axis=0)[:2] for x in numbers()])
+FIXED_STATE = {"attention": "none", "bidirectional": False, "cell": "rnn"}
 CASES = {
     "classify": (SequenceClassifier, WORDS, FIRST, {}),
     "classify, mean": (SequenceClassifier, WORDS, FIRST, {"pooling": "mean", "bidirectional": True, "layers": 2}),
@@ -48,12 +49,17 @@ CASES = {
     "tag, lstm": (SequenceTagger, WORDS, TAGS, {"cell": "lstm", "bidirectional": True, "embedding": 5, "layers": 2}),
     "tag, gru": (SequenceTagger, WORDS, TAGS, {"cell": "gru", "bidirectional": False, "embedding": 0}),
     "generate, lstm": (SequenceGenerator, FIRST, WORDS, {"cell": "lstm", "layers": 2}),
-    "translate, gru": (Seq2Seq, WORDS, OTHERS, {"cell": "gru", "embedding": 5, "layers": 2}),
-    "translate, lstm": (Seq2Seq, numbers(), OTHERS, {"cell": "lstm", "bidirectional": True, "embedding": 0}),
+    "translate, gru": (Seq2Seq, WORDS, OTHERS, {**FIXED_STATE, "cell": "gru", "embedding": 5, "layers": 2}),
+    "translate, lstm": (
+        Seq2Seq,
+        numbers(),
+        OTHERS,
+        {**FIXED_STATE, "cell": "lstm", "bidirectional": True, "embedding": 0},
+    ),
     "generate": (SequenceGenerator, FIRST, WORDS, {"layers": 2}),
     "generate, numbers": (SequenceGenerator, SUMS, WORDS, {"embedding": 5}),
-    "translate": (Seq2Seq, WORDS, OTHERS, {"embedding": 5, "layers": 2}),
-    "translate, both ways": (Seq2Seq, numbers(), OTHERS, {"bidirectional": True, "embedding": 0}),
+    "translate": (Seq2Seq, WORDS, OTHERS, {**FIXED_STATE, "embedding": 5, "layers": 2}),
+    "translate, both ways": (Seq2Seq, numbers(), OTHERS, {**FIXED_STATE, "bidirectional": True, "embedding": 0}),
 }
 
 

@@ -23,6 +23,7 @@ from elman.models.tagger import SequenceTagger
 NAMES = ["Rossi", "Bianchi", "Conti", "Schmidt", "Schulz", "Bauer"]
 KINDS = ["Italian"] * 3 + ["German"] * 3
 SMALL = {"hidden": 7, "steps": 4, "batch_size": 3, "random_state": 0}
+PLAIN = {**SMALL, "attention": "none", "embedding": 0, "cell": "rnn"}
 rng = np.random.default_rng(0)
 SERIES = [5e8 + 30 * rng.standard_normal((T, 2)) for T in (3, 6, 1, 5, 4, 2)]
 
@@ -35,16 +36,16 @@ MODELS = {
     "tag": lambda: SequenceTagger(**SMALL, dropout=0.3).fit(NAMES, [["vc"[c in "nt"] for c in n] for n in NAMES]),
     "generate": lambda: SequenceGenerator(**SMALL, layers=2).fit(KINDS, NAMES),
     "generate numbers": lambda: SequenceGenerator(**SMALL, embedding=2).fit(np.arange(12.0).reshape(6, 2) ** 3, NAMES),
-    "translate": lambda: Seq2Seq(**SMALL, layers=2, bidirectional=False).fit(NAMES, KINDS),
-    "translate both ways": lambda: Seq2Seq(**SMALL, bidirectional=True, learned_state=True).fit(NAMES, KINDS),
+    "translate": lambda: Seq2Seq(**PLAIN, layers=2, bidirectional=False, reverse_source=True).fit(NAMES, KINDS),
+    "translate both ways": lambda: Seq2Seq(**PLAIN, learned_state=True).fit(NAMES, KINDS),
     "classify lstm": lambda: SequenceClassifier(**SMALL, cell="lstm", bidirectional=True, layers=2).fit(NAMES, KINDS),
     "regress gru": lambda: SequenceRegressor(**SMALL, cell="gru", learned_state=True).fit(SERIES, list(range(6))),
-    "translate gru": lambda: Seq2Seq(**SMALL, cell="gru", bidirectional=True, layers=2).fit(NAMES, KINDS),
+    "translate gru": lambda: Seq2Seq(**PLAIN | {"cell": "gru"}, layers=2, reverse_source=True).fit(NAMES, KINDS),
     "generate lstm": lambda: SequenceGenerator(**SMALL, cell="lstm", layers=2).fit(KINDS, NAMES),
-    "translate dot": lambda: Seq2Seq(**SMALL, attention="dot", cell="gru", layers=2).fit(NAMES, KINDS),
-    "translate additive": lambda: Seq2Seq(**SMALL, attention="additive", cell="lstm", bidirectional=True,
-                                          embedding=3).fit(NAMES, KINDS),
-    "translate forwards": lambda: Seq2Seq(**SMALL, reverse_source=False, activation="relu").fit(NAMES, KINDS),
+    "translate dot": lambda: Seq2Seq(**SMALL, attention="dot", bidirectional=False, embedding=0, layers=2,
+                                     reverse_source=True).fit(NAMES, KINDS),
+    "translate additive": lambda: Seq2Seq(**SMALL, attention="additive", cell="lstm", embedding=3).fit(NAMES, KINDS),
+    "translate forwards": lambda: Seq2Seq(**PLAIN, bidirectional=False, activation="relu").fit(NAMES, KINDS),
 }  # fmt: skip
 
 

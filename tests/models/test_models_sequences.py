@@ -38,7 +38,6 @@ from elman.kernels.threads import set_threads
 from elman.models import batches, evaluation, runs
 from elman.models.runs import RowSplit
 from elman.models.sampling import UNKNOWN, Decoder, beam_search
-from elman.network import DecoderState
 from elman.training.arrays import read_arrays, to_bytes
 from elman.training.events import Stepped
 from elman.training.run import Run
@@ -164,7 +163,7 @@ def test_a_beam_finds_nothing_less_likely_than_greed():
     decoder = Decoder(fitted.network, fitted.parameters, UNKNOWN)
     edge = fitted.network.edge
     for source in WORDS[:10]:
-        start = DecoderState(fitted.network.start(decoder.packed, *_encoded(model, source)).state)
+        start = fitted.network.begin(decoder.packed, *_encoded(model, source))
         greedy = decoder.until(edge, start, limit=12)[0]
         o, state = decoder.step(np.array([edge]), start)
         (found,) = beam_search(decoder, o, state, width=8, limit=12, edge=edge)
@@ -551,7 +550,7 @@ def test_a_class_weight_set_between_two_passes_counts():
         ("regress", {"standardize": False}),
         ("tag", {"bidirectional": False}),
         ("generate", {"embedding": 3}),
-        ("translate", {"reverse_source": False}),
+        ("translate", {"attention": "additive"}),
     ],
 )
 def test_what_a_model_is_made_of_cannot_be_set_between_two_passes(task, changes):

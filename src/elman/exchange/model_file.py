@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elman.config import Config, from_json, to_json
-from elman.errors import ArgumentError, CheckpointError, RunError
+from elman.errors import CheckpointError, RunError
 from elman.maths.arrays import Array
 from elman.models import runs
 from elman.models.fitted import FittedModel, build_network
@@ -71,16 +71,6 @@ def load_run(path: Path) -> PortableModel:
     """The best model of a run, whatever its task."""
     _, fitted = runs.load(path)
     return PortableModel(fitted.parameters, fitted.config, fitted.spec)
-
-
-def without_attention(model: PortableModel) -> PortableModel:
-    """The model itself; ArgumentError for one with attention, which the formats here cannot express yet."""
-    if model.spec.task == "translate" and model.config.attention != "none":
-        raise ArgumentError(
-            "attention", expected="none: other models cannot be exported to this format yet",
-            got=model.config.attention, do="Train with --attention none, or export to .npz.",
-        )  # fmt: skip
-    return model
 
 
 def save_run(model: PortableModel, path: Path, *, force: bool = False) -> Run:

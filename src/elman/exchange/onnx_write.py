@@ -18,7 +18,7 @@ from elman.data.inputs import NumberInputs
 from elman.data.targets import Labels, Numbers
 from elman.errors import ArgumentError
 from elman.exchange.cells import format_of, unknown_activation
-from elman.exchange.model_file import KEY, ExportResult, PortableModel, load_run, refuse_existing, without_attention
+from elman.exchange.model_file import KEY, ExportResult, PortableModel, load_run, refuse_existing
 from elman.exchange.onnx_graph import Graph
 from elman.maths.arrays import Array
 from elman.maths.cells import Cell
@@ -56,7 +56,7 @@ def export_onnx(run: str | Path, out: str | Path, *, force: bool = False) -> Exp
     >>> export_onnx("runs/hello", "hello.onnx").paths[0].name
     'hello.onnx'
     """
-    model, out = without_attention(load_run(Path(run))).to_float32(), Path(out)
+    model, out = load_run(Path(run)).to_float32(), Path(out)
     files = {}
     signatures = []
     for part, graph in graphs(model).items():

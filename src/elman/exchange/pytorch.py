@@ -34,7 +34,6 @@ from elman.exchange.model_file import (
     load_run,
     read_metadata,
     save_run,
-    without_attention,
     write_new,
 )
 from elman.maths.arrays import Array
@@ -90,7 +89,7 @@ def export_torch(run: str | Path, out: str | Path, *, force: bool = False) -> Ex
     >>> export_torch("runs/hello", "hello.safetensors").paths[0].name
     'hello.safetensors'
     """
-    model = without_attention(load_run(Path(run)))
+    model = load_run(Path(run))
     state = to_torch(model.network, model.parameters)
     # one entry of metadata: safetensors writes several in a random order
     data = save({name: np.ascontiguousarray(array) for name, array in state.items()}, {KEY: model.metadata()})

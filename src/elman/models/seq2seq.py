@@ -24,8 +24,9 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
 
     X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
     of numbers of shape (n, T) or (n, T, F).
-    y has one target for each source: strings or lists of tokens. The final states of the encoder start the decoder. The
-    source is read from its end unless reverse_source=False, so that its beginning is close to what is written first.
+    y has one target for each source: strings or lists of tokens. The final states of the encoder start the decoder,
+    which looks at all outputs of the encoder at each step (attention="dot" or "additive"). Without attention
+    reverse_source=True helps: the beginning of the source is then close to what is written first.
 
     The arguments are the options of this task: `help(Seq2Seq.__init__)` and docs/options.md explain them.
 

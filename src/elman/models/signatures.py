@@ -1007,13 +1007,13 @@ class Seq2SeqOptions:
         test_fraction: float = 0.0,
         hidden: int = 256,
         layers: int = 1,
-        cell: CellName = "rnn",
+        cell: CellName = "gru",
         activation: Activation = "tanh",
-        bidirectional: bool = False,
-        embedding: int = 0,
+        bidirectional: bool = True,
+        embedding: int = 128,
         learned_state: bool = False,
-        reverse_source: bool = True,
-        attention: Attention = "none",
+        reverse_source: bool = False,
+        attention: Attention = "dot",
         dropout: float = 0.2,
         input_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
@@ -1032,7 +1032,7 @@ class Seq2SeqOptions:
         patience: int | None = None,
         retries: int = 5,
         optimizer: Optimizer = "adam",
-        learning_rate: float = 0.002,
+        learning_rate: float = 0.003,
         schedule: Schedule = "cosine",
         warmup_steps: int = 50,
         final_rate_fraction: float = 0.01,
@@ -1071,19 +1071,19 @@ class Seq2SeqOptions:
             Units of each recurrent layer and direction. Above 0.
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
-        cell : {"rnn", "gru", "lstm"}, default="rnn"
+        cell : {"rnn", "gru", "lstm"}, default="gru"
             Kind of recurrent cell.
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the cell. For cell rnn.
-        bidirectional : bool, default=False
+        bidirectional : bool, default=True
             Read in both directions.
-        embedding : int, default=0
+        embedding : int, default=128
             Size of token embeddings; 0: one-hot tokens. At least 0.
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
-        reverse_source : bool, default=True
+        reverse_source : bool, default=False
             Read the source from its end.
-        attention : {"none", "dot", "additive"}, default="none"
+        attention : {"none", "dot", "additive"}, default="dot"
             How the decoder looks at the source at each step.
         dropout : float, default=0.2
             Dropout on the output of each layer. At least 0 and below 1.
@@ -1121,7 +1121,7 @@ class Seq2SeqOptions:
             Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
-        learning_rate : float, default=0.002
+        learning_rate : float, default=0.003
             Highest learning rate, reached after the warm-up. Above 0.
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
