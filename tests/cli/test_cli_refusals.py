@@ -202,10 +202,10 @@ def changed(**facts):
 @pytest.mark.parametrize("command", ["sample", "eval", "show", "resume"])
 @pytest.mark.parametrize(("spoil", "message"), [
     (lambda run: (run / "config.json").write_text("{"), "config.json is damaged: it is not JSON"),
-    (lambda run: (run / "config.json").write_text("[]"), "config.json: expected a run of format 1"),
+    (lambda run: (run / "config.json").write_text("[]"), "config.json: expected a run of format 2"),
     (lambda run: (run / "config.json").write_bytes(b"\xff"), "config.json is damaged"),
     (lambda run: (run / "config.json").unlink(), "not a run: it has no config.json"),
-    (changed(format=2), "expected a run of format 1, got 2"),
+    (changed(format=1), "expected a run of format 2, got 1"),
     (changed(task="poetry"), "expected a .*, got 'poetry'"),
     (changed(config={}), "config"),
     (changed(config={"data": 3}), "config"),

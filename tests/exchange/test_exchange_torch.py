@@ -311,9 +311,9 @@ def test_what_a_file_says_itself_is_not_said_otherwise(tmp_path, options, why):
 
 
 @pytest.mark.parametrize(("facts", "why"), [
-    ("{", "not JSON"), ("[]", "format 1, got list"), ('{"format": 9}', "got 9"),
-    ('{"format": 1, "task": "tag"}', "config: expected an object"),
-    ('{"format": 1, "task": "lm"}', "config: expected an object"),
+    ("{", "not JSON"), ("[]", "format 2, got list"), ('{"format": 9}', "got 9"),
+    ('{"format": 2, "task": "tag"}', "config: expected an object"),
+    ('{"format": 2, "task": "lm"}', "config: expected an object"),
 ])  # fmt: skip
 def test_damaged_facts_are_refused(tmp_path, facts, why):
     with pytest.raises(CheckpointError, match=why):

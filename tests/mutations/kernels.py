@@ -73,7 +73,7 @@ MUTANTS = [
     ("elementwise.py", "f4(9.02) if abs(x) > f4(9.02)", "f4(7.9) if abs(x) > f4(7.9)", "tanh stops short of 1"),
     ("elementwise.py", "range(13, 0, -1)", "range(11, 0, -1)", "two terms of e^r forgotten"),
     # the output layer and dropout
-    ("layers.py", "    d_b_y[:] = 0\n    column_sums", "    column_sums", "d_b_y of the step before"),
+    ("layers.py", "    d_b_y[:] = 0\n", "", "d_b_y of the step before"),
     ("dropout.py", "mix(u4(t) ^ low)", "mix(low)", "the same mask at all steps"),
     # optimizers
     ("optimizers.py", "n(1 - r.momentum), n(r.decay), n(1 - r.decay)",

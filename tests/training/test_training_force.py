@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("config", [
-    '{"name": "web app"}', '{"format": 1}', '{"format": 1, "task": "build"}', '{"format": 1, "task": []}',
+    '{"name": "web app"}', '{"format": 2}', '{"format": 2, "task": "build"}', '{"format": 2, "task": []}',
     '{"format": 2, "task": "lm"}', "[]", "not JSON",
 ])  # fmt: skip
 def test_force_keeps_a_folder_that_is_not_a_run_of_ours(

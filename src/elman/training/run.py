@@ -30,7 +30,7 @@ from elman.training.storage import as_json, check_folder, read_json, sync_folder
 if sys.platform != "win32":
     import fcntl
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 2  # checkpoints
 MOMENT = 0.2  # seconds
 MOST_LINE = 1 << 20  # bytes of a row of metrics
