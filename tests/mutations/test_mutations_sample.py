@@ -18,7 +18,7 @@ def mutate(*arguments: object) -> tuple[int, str]:
 def table(folder: Path, *mutants: tuple[str, ...]) -> Path:
     path = folder / "table.py"
     judge = ["tests/maths/test_maths_rtrl.py::test_forward_mode_equals_backward_mode"]
-    tests = dict.fromkeys(("rtrl.py", "recurrence.py", "none.py"), judge)
+    tests = dict.fromkeys(("real_time_learning.py", "recurrence.py", "none.py"), judge)
     path.write_text(f"FOLDER = 'elman/maths'\nTESTS = {tests!r}\nMUTANTS = {list(mutants)!r}\n", encoding="utf-8")
     return path
 
@@ -31,7 +31,7 @@ def test_every_line_of_the_tables_stands_in_the_code():
 def test_a_mistake_is_killed_what_changes_nothing_survives_and_what_cannot_run_is_not_called_killed(tmp_path):
     line = "X = len(W_xh)"
     changed = {"X = len(W_xh) + 1": "a mistake", "X = W_xh.shape[0]": "no difference", "X = = 3": "no Python"}
-    mutants = [("rtrl.py", line, new, why) for new, why in changed.items()]
+    mutants = [("real_time_learning.py", line, new, why) for new, why in changed.items()]
     mutants.append(("recurrence.py", "cell_backward d_h_next", "W_hh.T", "W_hh", "a mistake in a marked line"))
     code, output = mutate(table(tmp_path, *mutants))
     assert code == 1, output
@@ -43,8 +43,8 @@ def test_a_mistake_is_killed_what_changes_nothing_survives_and_what_cannot_run_i
 
 def test_a_table_that_the_code_has_left_behind_is_refused(tmp_path):
     rotten = [
-        ("rtrl.py", "no such line", "", "gone"),
-        ("rtrl.py", "W_hh", "W_xh", "too often"),
+        ("real_time_learning.py", "no such line", "", "gone"),
+        ("real_time_learning.py", "W_hh", "W_xh", "too often"),
         ("recurrence.py", "cell_backward nothing", "W_hh", "W_xh", "no marker"),
         ("recurrence.py", "cell_backward d_h_next", "d_h_direct", "0", "in another line"),
         ("none.py", "W_hh", "W_xh", "no file"),

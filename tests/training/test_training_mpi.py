@@ -304,7 +304,7 @@ def test_ranks_that_cannot_train_together_are_refused_with_one_message(text: Pat
         ([good, good, new(tmp_path / "nowhere.txt")], "rank 2: .*nowhere.txt"),
         ([new(batch_size=2)] * 3, "lanes of the batch: .* one for each of the 3 ranks"),
         ([new(color="red")] * 3, "elman train has no flag --color"),
-        ([new(Path("-"))] * 3, "Standard input reaches rank 0 alone"),
+        ([new(Path("-"))] * 3, "Only rank 0 can read standard input"),
         ([["train", "--resume", str(live), "--steps=8"]] * 3, ".*is being trained by another process"),
     ]
     (tmp_path / "refused.json").write_text(json.dumps([words for words, _ in refused]))

@@ -117,8 +117,8 @@ class CompiledLayer:
         (T, B, _), N = d_h.shape, self.N
         work = Workspace(self.dtype) if work is None else work
         v: _Passes = work.once((self, T, B), lambda: self._views(work, T, B))
-        s = trace.s
-        a = d_h if self.kernels.in_place else trace.kept[0]  # what was kept is overwritten by gradients
+        s = np.ascontiguousarray(trace.s)  # truncation takes blocks of it
+        a = d_h if self.kernels.in_place else np.ascontiguousarray(trace.kept[0])  # overwritten by gradients
         v.d_s[...] = 0 if d_s_last is None else d_s_last
         d_bias = gradients["b_h"] if self.extra is None else v.d_bias
         self.kernels.backward(
