@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def measure(texts: Path, used: int, steps: int) -> dict[str, float]:
-    """A child that may use so many cores, watched from outside."""
+    """A child process limited to `cores` cores, measured from outside."""
     cache, anonymous = texts.parent / "cache", 0.0
     command = [sys.executable, __file__, "--steps", str(steps), "--child", str(texts), str(used)]
     env = os.environ | {"ELMAN_CACHE": str(cache)}

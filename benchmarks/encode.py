@@ -27,7 +27,7 @@ def measure(megabytes: int = 1000, tokens: str = "char") -> dict[str, float]:
 
 
 def encode(path: Path, tokens: str) -> dict[str, float]:
-    """In the fresh process. Pages of mapped files are the operating system's to drop, so they are told apart."""
+    """In the fresh process. Pages of mapped files are the operating system's to drop, so they count apart."""
     from elman.data import open_corpus
 
     start = time.perf_counter()

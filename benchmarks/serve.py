@@ -85,7 +85,7 @@ async def stream(host: str, port: int, seed: int) -> tuple[float, int]:
 
 
 async def clients(host: str, port: int, count: int, requests: int) -> tuple[float, list[float]]:
-    """So many at a time, each with so many requests one after another: characters a second, and the waits."""
+    """Concurrent clients, each with several requests one after another: characters per second, and the latencies."""
 
     async def client(number: int) -> list[tuple[float, int]]:
         return [await stream(host, port, number * requests + i) for i in range(requests)]

@@ -23,7 +23,7 @@ class Took(NamedTuple):
 
 
 def start_up(rounds: int) -> dict[str, float]:
-    """Seconds; each the best of so many, but the compilation, which happens once."""
+    """Seconds, each the best of several runs; the compilation is measured once."""
     with tempfile.TemporaryDirectory(prefix="elman-bench-") as name:
         folder = Path(name)
         env = os.environ | {"ELMAN_KERNELS": "compiled", "ELMAN_CACHE": str(folder / "cache")}

@@ -29,6 +29,6 @@ model = elman.Seq2Seq(random_state=0, epochs=30 if args.quick else 12, hidden=12
 model.fit([str(n) for n in learned], [words(n) for n in learned], listeners=[progress])
 
 right = model.score([str(n) for n in others], [words(n) for n in others])
-print(f"{len(learned):,} numbers learned; of {len(others):,} others {right:.1%} are told without a mistake.\n")
+print(f"{len(learned):,} numbers learned; of {len(others):,} others {right:.1%} are written without a mistake.\n")
 for n in others[:8]:
     print(f"{n:>6}  {model.predict([str(n)])[0]}")

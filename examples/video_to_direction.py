@@ -32,7 +32,9 @@ held = n // 10
 model = elman.SequenceClassifier(random_state=0, epochs=10)
 model.fit(X[held:], y[held:], listeners=[progress])
 
-print(f"{n - held:,} videos learned; of {held} others {model.score(X[:held], y[:held]):.1%} are told rightly.\n")
+print(
+    f"{n - held:,} videos learned; of {held} others {model.score(X[:held], y[:held]):.1%} are classified correctly.\n"
+)
 for row in X[0].reshape(FRAMES, SIZE, SIZE).transpose(1, 0, 2):  # (SIZE, FRAMES, SIZE): row by row
     print("│".join("".join(" ·░▒▓█"[min(int(shade * 6), 5)] for shade in frame) for frame in row))
 print(f"\nIt goes {y[0]}; the network says {model.predict(X[:1])[0]}.")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# blue and orange are told apart by color-blind readers; backward arrows are dashed as well
+# color-blind readers can distinguish blue and orange; backward arrows are dashed as well
 STYLE = """<style>
 text { font: 14px system-ui, sans-serif; fill: #222; text-anchor: middle; dominant-baseline: central }
 .small { font-size: 12px } .left { text-anchor: start } .name { font: 14px ui-monospace, monospace }

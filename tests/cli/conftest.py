@@ -47,7 +47,7 @@ def elman(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
             main([str(word) for word in words])
         assert isinstance(caught.value.code, int)
         out, err = capsys.readouterr()
-        # on a machine where no kernel was compiled yet, the first test is told so
+        # on a machine without compiled kernels, the first test sees the notice
         lines = [line for line in err.splitlines(keepends=True) if not line.startswith("Compiling")]
         return Result(caught.value.code, out, "".join(lines))
 

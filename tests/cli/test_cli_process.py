@@ -106,7 +106,7 @@ def test_ctrl_c_saves_and_names_the_command_that_goes_on(elman, text):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err == "Stopping after this step; once more leaves at once.\n"
+    assert err == "Stopping after this step; press Ctrl-C again to quit at once.\n"
     assert out.splitlines()[-1] == "elman train --resume runs/cat"
     status, written, _ = elman("sample", "runs/cat", "--length", 5)
     assert (status, len(written)) == (0, 6)

@@ -179,7 +179,7 @@ def test_the_history_is_that_of_the_steps_that_counted():
 def test_clipped_steps_are_counted():
     done = clipped_steps(ROWS, clip_norm=1.0)
     assert (done.steps, done.clipped, done.scale) == (3, 2, (1 / 4 + 1 / 2) / 2)
-    assert clipped_steps(ROWS, clip_norm=0.0).clipped == 0  # lets all pass
+    assert clipped_steps(ROWS, clip_norm=0.0).clipped == 0  # clipping is disabled
     assert clipped_steps(ROWS, clip_norm=50).scale == 1
 
 
@@ -199,7 +199,7 @@ def test_the_clipped_gradient_is_that_of_the_mean_loss():
     assert found.norm**2 == pytest.approx((loss(up) - loss(down)) / 2e-5, rel=1e-6)
     assert set(found.norms) == set(p)
     assert sum(norm**2 for norm in found.norms.values()) == pytest.approx(found.norm**2)
-    assert found.scale == 1  # 0 lets all pass
+    assert found.scale == 1  # 0 disables clipping
     assert clipping(network, p, x, y, clip_norm=found.norm / 4).scale == pytest.approx(0.25)
     assert clipping(network, p, x, y, clip_norm=found.norm * 4).scale == 1
 

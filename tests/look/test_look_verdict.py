@@ -1,4 +1,4 @@
-"""Networks with a planted fate are told of it: what happens, after how many steps, through which factor, and where."""
+"""Networks with a planted problem: the verdict names it, the number of steps, the factor and the place."""
 
 from __future__ import annotations
 

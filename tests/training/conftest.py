@@ -43,7 +43,7 @@ def elman_here(capsys: pytest.CaptureFixture[str]) -> Here:
             main([*map(str, words)])
         assert isinstance(caught.value.code, int)
         out, err = capsys.readouterr()
-        # on a machine where no kernel was compiled yet, the first test is told so
+        # on a machine without compiled kernels, the first test sees the notice
         lines = [line for line in err.splitlines(keepends=True) if not line.startswith("Compiling")]
         return subprocess.CompletedProcess(words, caught.value.code, out, "".join(lines))
 

@@ -137,10 +137,10 @@ def _fits(o: Array, other: Array | None = None) -> bool:
 
 def _room(o: Array, out: Array | None) -> Array:
     """A copy of o that a kernel may write into: `out` itself, if that is laid out row by row."""
-    room = out if out is not None and out.flags.c_contiguous and out.dtype == o.dtype else np.empty(o.shape, o.dtype)
-    if room is not o:
-        room[...] = o
-    return room
+    result = out if out is not None and out.flags.c_contiguous and out.dtype == o.dtype else np.empty(o.shape, o.dtype)
+    if result is not o:
+        result[...] = o
+    return result
 
 
 def _given(result: Array, out: Array | None) -> Array:

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 
 from elman.kernels.compile import VECTOR_BYTES
 
-# rows × vectors of accumulators must leave room for the vectors of w and one of a, in 32 registers of AVX-512 or 16
+# rows × vectors of accumulators must leave registers for the vectors of w and one of a: AVX-512 has 32, others 16
 VECTORS = 2
 ROWS = 14 if VECTOR_BYTES == 64 else 6
 

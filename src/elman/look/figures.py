@@ -23,7 +23,7 @@ MOST_ROWS = 48  # units of a gate in a figure
 MOST_DOTS = 1000  # eigenvalues of Jacobians in a figure
 WIDE = 80  # characters in a row of text
 MOST = 1600  # tokens that a page of text shows
-SHORT = 8  # rows of text beside which a color bar has no room
+SHORT = 8  # rows of text beside which a color bar does not fit
 FEW = 240  # tokens that rows of units show
 GATE_NAMES = {
     "i": "input",
@@ -231,7 +231,7 @@ def _power(exponent: int) -> str:
 
 
 def _labels(axis: str, tokens: Sequence[str]) -> dict[str, Any]:
-    """The tokens themselves along an axis, where there is room for them."""
+    """The tokens themselves along an axis, if they fit."""
     if len(tokens) > LABELLED:
         return {}
     return {f"{axis}_tickvals": list(range(len(tokens))), f"{axis}_ticktext": list(tokens), f"{axis}_tickangle": 0}
@@ -674,7 +674,7 @@ def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colors: di
         ygap=2,
     )
     layout: dict[str, Any] = {}
-    if height <= SHORT:  # no room for a scale beside the text: it goes below
+    if height <= SHORT:  # a scale does not fit beside the text: it goes below
         below = {"orientation": "h", "y": 0, "yanchor": "top", "x": 0.5, "len": 0.5, "nticks": 5, "thickness": 10}
         colors = {
             **colors,

@@ -82,7 +82,7 @@ def tiles(figures: Mapping[str, str]) -> str:
 
 
 def pair(left: str, right: str) -> str:
-    """Two cards side by side where there is room."""
+    """Two cards side by side if they fit."""
     return f'<div class="pair">{left}{right}</div>'
 
 

@@ -32,7 +32,7 @@ def clip_by_value(g: Array, limit: float) -> None:
 
 
 class Rates(NamedTuple):
-    """What an optimizer is told besides the gradient."""
+    """The rates of one update."""
 
     rate: float
     t: int

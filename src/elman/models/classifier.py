@@ -24,7 +24,7 @@ from elman.models.task_spec import TaskSpec
 
 
 class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
-    """What scikit-learn is told of both."""
+    """The scikit-learn tags of both."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

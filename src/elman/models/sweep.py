@@ -86,7 +86,7 @@ class Sweep:
     def run(
         self, trials: int, listener: SweepListener = lambda event: None, stopping: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Go on until there are so many trials; False if it was stopped before."""
+        """Run trials up to this number; False if it was stopped before."""
         while not stopping():
             with self.study.ask(trials) as trial:
                 if trial is None:

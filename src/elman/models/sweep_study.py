@@ -1,4 +1,4 @@
-"""Optuna's study of a sweep (extra: sweep): who asks, who is at work, what is known.
+"""Optuna's study of a sweep (extra: sweep): its sampler, its processes and its trials.
 
 All processes of a sweep share its folder. A trial is held by a lock on a file, which goes with the process: a trial
 that is said to run, but whose lock is free, was killed. It is given up, and its choices are tried anew.

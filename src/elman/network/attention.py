@@ -33,7 +33,7 @@ from elman.kernels import (
 from elman.maths.arrays import Array
 from elman.maths.initializers import glorot
 from elman.network.parameters import Parameters
-from elman.network.stack import NO_MASKS, Masks, Packed, Stack, room
+from elman.network.stack import NO_MASKS, Masks, Packed, Stack, scratch
 
 
 class PackedAttention(NamedTuple):
@@ -139,8 +139,8 @@ class AttentionDecoder:
             for number, layer in enumerate(layers)
         ]  # fmt: skip
         attention = packed.attention.steps(memory, S, work)
-        inputs = [room(work, f"decoder.x{i}", (S, B, stack.hidden), dtype) for i in range(stack.layers - 1)]
-        outputs = room(work, "decoder.h_tilde", (S, B, stack.hidden), dtype)
+        inputs = [scratch(work, f"decoder.x{i}", (S, B, stack.hidden), dtype) for i in range(stack.layers - 1)]
+        outputs = scratch(work, "decoder.h_tilde", (S, B, stack.hidden), dtype)
         for t in range(S):
             # a[t] = x[t] @ W_xh + h_tilde[t] @ W_fh + …
             a_x = a[t] if h_tilde is None else packed.feed.add(h_tilde, a[t])  # (B, G·H)

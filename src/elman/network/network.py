@@ -35,7 +35,7 @@ from elman.maths.pooling import Pooled
 from elman.maths.truncation import Truncation
 from elman.network.batch import Batch, Rows, step_weights
 from elman.network.parameters import Parameters
-from elman.network.stack import NO_MASKS, Dropout, Masks, Packed, Stack, StackTrace, check_ids, check_inputs, room
+from elman.network.stack import NO_MASKS, Dropout, Masks, Packed, Stack, StackTrace, check_ids, check_inputs, scratch
 
 Pooling = Literal["last", "mean", "max", "none"]  # none: an output at every step
 LOSSES: dict[str, Callable[..., tuple[float, Array]]] = {
@@ -210,10 +210,10 @@ class Network(ABC):
         loss, d_o = packed.output.loss(
             h, y, self.loss_name, weights=weights, normalizer=normalizer, d_b_y=d["b_y"], work=work
         )
-        d_h = room(work, "d_head", h.shape, h.dtype)
+        d_h = scratch(work, "d_head", h.shape, h.dtype)
         packed.output.backward(d_o, h, d["W_hy"], d_h)
         if counted is not None:
-            d_rows, d_h = d_h, room(work, "d_vector", shape, h.dtype)
+            d_rows, d_h = d_h, scratch(work, "d_vector", shape, h.dtype)
             d_h[...] = 0
             d_h.reshape(-1, shape[-1])[counted] = d_rows
         if mask is not None:
@@ -385,5 +385,5 @@ class HeadNetwork(Network):
 def language_network(
     tokens: int, hidden: int, layers: int = 1, *, activation: ActivationLike = "tanh", cell: str = "rnn", **options: Any
 ) -> HeadNetwork:
-    """A network that predicts the next of so many tokens at every step."""
+    """A network that predicts the next token at every step."""
     return HeadNetwork(Stack(tokens, hidden, layers, cell=make_cell(cell, activation), **options), tokens)

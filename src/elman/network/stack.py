@@ -237,7 +237,7 @@ class Stack:
             if masks.layers is not None and layer < self.layers - 1:
                 d *= masks.layers[layer]
             x = trace.inputs[layer]
-            d_x = None if x.ndim == 2 else room(work, f"d_x{layer % 2}", x.shape, d.dtype)
+            d_x = None if x.ndim == 2 else scratch(work, f"d_x{layer % 2}", x.shape, d.dtype)
             for side, reverse in enumerate(self.directions):
                 number = layer * D + side
                 on_side = d if D == 1 else np.ascontiguousarray(d[:, :, side * self.hidden : (side + 1) * self.hidden])
@@ -285,7 +285,7 @@ def _in_blocks(blocks: Blocks, trace: StackTrace) -> StackTrace:
     )
 
 
-def room(work: Workspace | None, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def scratch(work: Workspace | None, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array to write into: part of the workspace, or new."""
     return np.empty(shape, dtype) if work is None else work.array(name, *shape)
 

@@ -1,4 +1,4 @@
-"""What a training costs: memory and time, estimated before it begins and measured where it has so many seconds."""
+"""What a training costs: memory and time, estimated before it begins, and measured if --seconds limits it."""
 
 from __future__ import annotations
 
@@ -127,11 +127,11 @@ def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: 
 
     enough = lambda: sum(times) > measured or len(times) > 1000  # noqa: E731
     Trainer(task, quiet, steps=1 << 40, listeners=[tick], stopping=enough).train()
-    return world().first(sorted(times)[len(times) // 2] if times else 0.0)  # only rank 0 is told of the steps
+    return world().first(sorted(times)[len(times) // 2] if times else 0.0)  # only rank 0 measures the steps
 
 
 def allowed_share(validation: float, seconds: float) -> float:
-    """Of the held-out part, the share that a training of so many seconds can be judged by."""
+    """The share of the held-out part that fits into a training with a time limit."""
     return world().first(min(1.0, max(1.0, seconds / 10) / max(validation, 1e-9)))
 
 

@@ -3,7 +3,7 @@
 A step has one all-reduce of the flat gradient buffer. Every rank then does the same with the same sums: it clips,
 updates, validates, goes back and stops at the same step. Rank 0 speaks for all of them and writes all files.
 
-What goes wrong before the first all-reduce is told to all ranks in their next exchange, and all end with one message;
+An error before the first all-reduce reaches all ranks in their next exchange, and all end with one message;
 what goes wrong later on one rank alone ends the others through MPI's own abort.
 """
 
@@ -34,7 +34,7 @@ class World:
     threads: int | None = None  # this rank's share; None: nobody shares
 
     def share(self, count: int, rank: int | None = None) -> slice:
-        """Of so many things those that are this rank's, or another's; shares differ by one at most."""
+        """The part of `count` items that belongs to this rank, or another; parts differ in size by at most one."""
         rank = self.rank if rank is None else rank
         return slice(count * rank // self.size, count * (rank + 1) // self.size)
 

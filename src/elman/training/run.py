@@ -3,7 +3,7 @@
 config.json         every choice, the corpus, and what it was made with
 vocabulary.json     the tokens
 model.safetensors   the best weights by validation
-metrics.jsonl       a row for every so many steps
+metrics.jsonl       a row for every log_every steps
 checkpoints/step-N  everything that a resumed run needs
 """
 

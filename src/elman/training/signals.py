@@ -60,7 +60,7 @@ class Stopping:
         if not self.asked:
             self.asked = True
             with suppress(OSError):  # whoever would read it may have gone: that is no reason not to save
-                self.say("Stopping after this step; once more leaves at once.")
+                self.say("Stopping after this step; press Ctrl-C again to quit at once.")
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """A signal, in the main thread."""

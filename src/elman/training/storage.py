@@ -15,7 +15,7 @@ from elman.errors import CheckpointError, StorageError
 from elman.files import Content, create, pieces, read_regular, sha256_of, temporary_name
 
 MANIFEST = "manifest.json"
-MOST_JSON = 1 << 26  # bytes: room for a vocabulary of as many tokens as there may be
+MOST_JSON = 1 << 26  # bytes: enough for the largest vocabulary
 
 
 def as_json(value: object) -> bytes:
