@@ -153,7 +153,7 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
     run = tmp_path / "run"
     SequenceClassifier(**options).fit(names, [name[-1] for name in names], out=run)
     assert command("card", run) == 0
-    assert "data.safetensors is what it learned from" in capsys.readouterr().out
+    assert "data.safetensors has the training data" in capsys.readouterr().out
     head, body = read(run)
     assert head["pipeline_tag"] == "text-classification"
     held = [row for row in Run(run).metrics() if row["validation_loss"] is not None]

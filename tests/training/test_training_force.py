@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("config", [
     '{"name": "web app"}', '{"format": 2}', '{"format": 2, "task": "build"}', '{"format": 2, "task": []}',
-    '{"format": 2, "task": "lm"}', "[]", "not JSON",
+    '{"format": 1, "task": "lm"}', "[]", "not JSON",
 ])  # fmt: skip
 def test_force_keeps_a_folder_that_is_not_a_run_of_ours(
     config: str, text: Path, folder: Path, tmp_path: Path, elman_here: Here

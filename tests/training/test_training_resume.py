@@ -322,7 +322,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, text: Path) -> None:
     config = tmp_path / "run" / "config.json"
     good = json.loads(config.read_bytes())
     for change in (
-        {"format": 2},
+        {"format": 1},
         {"task": "classifier"},
         {"steps": 0},
         {"steps": "3"},

@@ -20,7 +20,7 @@ from elman.training.run import Run
 from elman.training.storage import write_file
 
 KEY = "elman"  # the key of our metadata in a file
-FORMAT = 1
+FORMAT = 2
 
 
 class PortableModel(NamedTuple):
