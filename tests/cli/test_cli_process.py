@@ -91,6 +91,17 @@ def test_a_reader_that_has_enough_is_no_error(run, words):
     assert process.returncode == 0
 
 
+def test_ctrl_c_inside_exec_ends_with_130_as_anywhere_else(tmp_path):
+    (tmp_path / "command.py").write_text("""
+from importlib import import_module
+cli = import_module("elman.cli.main")
+cli.run = lambda words: exec("raise KeyboardInterrupt")
+cli.main([])
+""")
+    done = subprocess.run([sys.executable, "-m", "command"], cwd=tmp_path, check=False, timeout=60)
+    assert done.returncode == 130
+
+
 def test_ctrl_c_saves_and_names_the_command_that_goes_on(elman, text):
     words = ["train", text, "--steps", "100000", "--hidden", "8", "--log-every", "1", "--validate-every", "5"]
     with subprocess.Popen(

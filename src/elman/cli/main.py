@@ -61,6 +61,7 @@ def attempt(words: list[str]) -> int:
     except SystemExit as leave:  # the help was shown
         return leave.code if isinstance(leave.code, int) else 0
     except KeyboardInterrupt:
+        exec("")  # resets CPython's mark of an interrupted exec, for which python -m would end with a signal, not 130
         return 130
     except BrokenPipeError:
         raise
