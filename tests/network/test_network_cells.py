@@ -7,10 +7,12 @@ from typing import Literal
 
 import numpy as np
 import pytest
+import toy_cell_kernels
 from toy_cell import ToyCell
 
 from elman import LanguageModel, Seq2Seq, SequenceTagger, config
 from elman.config import Config
+from elman.kernels.cells import COMPILED, cell_kernels
 from elman.maths import cells
 from elman.maths.gradient_check import gradcheck
 from elman.maths.recurrence import cell_forward
@@ -21,13 +23,26 @@ from elman.network.stack import NO_MASKS
 
 X, H, Y, T, B = 2, 2, 3, 4, 3
 LENGTHS = np.array([4, 2, 0])
-every_cell = pytest.mark.parametrize("cell", ["gru", "lstm", "toy"])
+compiled_toy = pytest.param("compiled_toy", marks=pytest.mark.nightly)  # to compile it takes a minute
+every_cell = pytest.mark.parametrize("cell", ["gru", "lstm", "toy", compiled_toy])
+
+
+class CompiledToyCell(ToyCell):
+    name = "compiled_toy"
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
-    monkeypatch.setitem(cells.CELLS, "toy", ToyCell)
-    monkeypatch.setitem(config._hints(), "cell", Literal["rnn", "gru", "lstm", "toy"])
+    for cell in (ToyCell, CompiledToyCell):
+        monkeypatch.setitem(cells.CELLS, cell.name, cell)
+    monkeypatch.setitem(COMPILED, "compiled_toy", "toy_cell_kernels")
+    monkeypatch.setitem(config._hints(), "cell", Literal["rnn", "gru", "lstm", "toy", "compiled_toy"])
+
+
+@pytest.mark.nightly
+def test_the_compiled_toy_cell_is_the_one_that_runs():
+    assert cell_kernels(CompiledToyCell()) is toy_cell_kernels.KERNELS
+    assert cell_kernels(ToyCell()) is None
 
 
 def filled(network, seed=0):
