@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="docs/quality.md")
     asked = parser.parse_args()
     if asked.folder is None or not Path(asked.folder).is_dir():
-        parser.error("name the folder of the corpora, or set ELMAN_DATA to it")
+        parser.error("name the folder of the corpora, or set ELMAN_DATA to it (elman data fetch NAME downloads them)")
     torch.set_num_threads(1)  # steps as small as these only make two of its threads wait for each other
     results = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
     results |= {"machine": machine(), "versions": versions(), "threads": f"{cores()} threads for Elman, 1 for PyTorch"}

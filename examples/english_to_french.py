@@ -8,7 +8,7 @@ from shared import arguments, progress
 import elman
 from elman.data.labelled import read_rows
 
-args = arguments(__doc__, "english-french.tsv")
+args = arguments(__doc__, "english-french")
 rows = read_rows(args.path, "translate")
 short = [i for i, sentence in enumerate(rows.left) if len(sentence.split()) <= 3]
 english, french = [rows.left[i] for i in short], [rows.right[i] for i in short]

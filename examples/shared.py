@@ -1,32 +1,33 @@
-"""What the examples share: their arguments, where a corpus lies, and a line that shows how training gets on."""
+"""What the examples share: their arguments, where a corpus is, and a line that shows the progress of training."""
 
 import argparse
 import os
 import sys
 
+from elman.data import find_source
+from elman.errors import ElmanError
 from elman.training import ProgressLine
 
-progress = ProgressLine()  # a listener: it writes only where somebody watches
-CORPORA = {  # what each holds, and where it comes from
-    "names": "a folder with one file a language, one surname a line (data/names in github.com/spro/practical-pytorch)",
-    "sentiment.tsv": "a sentence, a tab, positive or negative a line (UCI's Sentiment Labelled Sentences)",
-    "part-of-speech.tsv": "a word, a tab, its tag a line, blank lines between sentences (Universal Dependencies' EWT)",
-    "pronunciation.tsv": "a spelling, a tab, its phonemes a line (github.com/cmusphinx/cmudict)",
-    "english-french.tsv": "an English sentence, a tab, a French one a line (tatoeba.org)",
-}
+progress = ProgressLine()  # a listener: it writes only to a terminal
 
 
 def arguments(doc: str, corpus: str | None = None) -> argparse.Namespace:
-    """args.quick, and args.path of the corpus; where that is missing the script ends here, with exit code 2."""
+    """args.quick and args.path, the corpus, which is downloaded once; without it the script ends with exit code 2."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="learn for a few seconds only")
+    parser.add_argument("--quick", action="store_true", help="train for a few seconds only")
     if corpus:
-        default = os.path.join(os.environ.get("ELMAN_DATA", ""), corpus)
-        parser.add_argument("path", nargs="?", default=default, help=f"{corpus}: {CORPORA[corpus]}")
+        parser.add_argument("path", nargs="?", help=f"your own copy of the corpus {corpus} (see elman data list)")
     args = parser.parse_args()
-    if corpus and not os.path.exists(args.path):
-        print(f"There is no {args.path}: {CORPORA[corpus]}.", file=sys.stderr)
-        fetch = " elman data fetch names downloads it and prints its path." if corpus == "names" else ""
-        print(f"Name its path, or set ELMAN_DATA to a folder with {corpus} in it.{fetch}", file=sys.stderr)
-        sys.exit(2)
+    if corpus:
+        try:
+            args.path = args.path or str(find_source(corpus))
+        except ElmanError as error:
+            sys.exit(_refuse(str(error)))
+        if not os.path.exists(args.path):
+            sys.exit(_refuse(f"There is no {args.path}. Without a path, the corpus {corpus} is downloaded."))
     return args
+
+
+def _refuse(message: str) -> int:
+    print(message, file=sys.stderr)
+    return 2

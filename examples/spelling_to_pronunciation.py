@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 import elman
 from elman.data.labelled import read_rows
 
-args = arguments(__doc__, "pronunciation.tsv")
+args = arguments(__doc__, "pronunciation")
 rows = read_rows(args.path, "translate")
 X, X_test, y, y_test = train_test_split(rows.left, rows.right, test_size=0.02, random_state=0)
 

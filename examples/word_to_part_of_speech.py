@@ -9,7 +9,7 @@ from sklearn.model_selection import train_test_split
 import elman
 from elman.data.labelled import read_rows
 
-args = arguments(__doc__, "part-of-speech.tsv")
+args = arguments(__doc__, "part-of-speech")
 rows = read_rows(args.path, "tag")
 X, X_test, y, y_test = train_test_split(rows.left, rows.right, test_size=0.1, random_state=0)
 

@@ -1,12 +1,14 @@
-"""Named corpora: where they are sought, and downloads that come whole or not at all."""
+"""Named corpora: where they are looked for, and downloads that are complete or refused."""
 
 import dataclasses
 import hashlib
+import io
 import logging
 import re
 import socket
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,6 +29,7 @@ class Handler(BaseHTTPRequestHandler):
 
     asked: list[str]  # by the fixture
     quiet: threading.Event
+    bodies: dict[str, bytes]  # of some paths
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
@@ -36,8 +39,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/missing":
             self.send_error(404)
             return
+        body = self.bodies.get(self.path, BODY)
         self.send_response(200)
-        self.send_header("Content-Length", str(len(BODY)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.path == "/stalling":
             self.wfile.write(BODY[:100])
@@ -48,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/corrupted":
             self.wfile.write(BODY[:-1] + b"?")
         else:
-            self.wfile.write(BODY)
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -57,11 +61,12 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
     """Its address, and the paths that it was asked for; the corpus is what it serves."""
-    handler = type("Handler", (Handler,), {"asked": [], "quiet": threading.Event()})
+    handler = type("Handler", (Handler,), {"asked": [], "quiet": threading.Event(), "bodies": {}})
     corpus = dataclasses.replace(
         named.CORPORA[NAME], url="http://127.0.0.1:9/", sha256=hashlib.sha256(BODY).hexdigest(), size=len(BODY)
     )
     monkeypatch.setitem(named.CORPORA, NAME, corpus)
+    monkeypatch.setattr(Handler, "bodies", handler.bodies, raising=False)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -185,6 +190,85 @@ def test_of_several_files_one_that_differs_is_refused(server, cache: Path, monke
     assert {row.name: row.where for row in list_corpora()}["names"] is None
 
 
+def zipped(files: dict[str, str]) -> bytes:
+    memory = io.BytesIO()
+    with zipfile.ZipFile(memory, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return memory.getvalue()
+
+
+SENTENCES = {
+    "reviews/amazon_cells_labelled.txt": "Good case,  I say.  \t1\nBad.\t0\n",
+    "__MACOSX/reviews/._imdb_labelled.txt": "not a text",
+    "reviews/imdb_labelled.txt": "The script is\x85was there one?\t0\n",
+    "reviews/yelp_labelled.txt": "Wow... Loved it.\t1\n\n",
+}
+CONLLU = """# text = It's me
+1-2\tIt's\t_\t_
+1\tIt\tit\tPRON
+2\t's\tbe\tAUX
+2.1\tgone\tgo\tVERB
+3\tme\tI\tPRON
+
+# text = Go
+1\tGo\tgo\tVERB
+
+"""
+DOWNLOADS = {
+    "sentiment": zipped(SENTENCES),
+    "questions": b"LOC:city Which city is a sister\xf0city ?\nDESC:def What is  it ?\n",
+    "part-of-speech": CONLLU.encode(),
+    "pronunciation": b"'bout B AW1 T\nfan F AE1 N\nfan(2) F AE0 N # rare\nmd M D # abbrev\n",
+    "english-french": zipped({"data/eng-fra.txt": "Go.\tVa !\nRun!\tCours\u202f!\n" + "Wait.\tAttends.\n" * 40_000}),
+}
+EXAMPLES = {
+    "sentiment": {"Good case, I say.\tpositive", "Bad.\tnegative", "The script is\x85was there one?\tnegative",
+                  "Wow... Loved it.\tpositive"},
+    "questions": {"Which city is a sister city ?\tLOC", "What is  it ?\tDESC"},
+    "part-of-speech": {"It\tPRON", "'s\tAUX", "me\tPRON", "", "Go\tVERB"},
+    "pronunciation": {"fan\tF AE1 N", "md\tM D"},
+    "english-french": {"Go.\tVa !", "Run!\tCours\u202f!", "Wait.\tAttends."},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOWNLOADS)
+def test_examples_are_made_from_what_is_published(
+    server: tuple[str, list[str]], cache: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, asked = server
+    Handler.bodies["/published"] = DOWNLOADS[name]
+    content = "".join(f"{line}\n" for line in named.CORPORA[name].recipe(DOWNLOADS[name])).encode()
+    corpus = dataclasses.replace(
+        named.CORPORA[name], url=f"{url}/published", sha256=hashlib.sha256(content).hexdigest()
+    )
+    monkeypatch.setitem(named.CORPORA, name, corpus)
+    path = find_here(name)
+    assert path is not None
+    assert path.name == f"{name}.tsv"
+    assert {row.name: row.where for row in list_corpora()}[name] == path
+    assert set(path.read_text("utf-8").removesuffix("\n").split("\n")) <= EXAMPLES[name]
+    rows = read_rows(str(path), "tag" if name == "part-of-speech" else "classify")
+    assert len(rows) == {"english-french": 25_000, "sentiment": 4}.get(name, 2)
+    assert fetch(name) == find_source(name) == path
+    assert len(asked) == 1  # it is downloaded once
+    path.write_text("damaged")
+    assert fetch(name).read_bytes() == content
+    assert files(cache) == [path]
+
+
+@pytest.mark.parametrize("name", DOWNLOADS)
+@pytest.mark.parametrize("body", [b"another", zipped({"a": "b"}), b"\xff\x00\n"])
+def test_another_download_than_the_known_one_is_refused(
+    server: tuple[str, list[str]], cache: Path, name: str, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(named.CORPORA, name, dataclasses.replace(named.CORPORA[name], sha256="0" * 64))
+    Handler.bodies["/other"] = body
+    with pytest.raises(DownloadError, match=rf"another file than the known one.*made from http.*as {name}\.tsv in a"):
+        fetch(name, url=server[0] + "/other")
+    assert files(cache) == []
+
+
 def test_a_folder_of_your_own_comes_before_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "names").mkdir()
@@ -291,7 +375,7 @@ def test_any_file_in_the_data_folder_has_a_name(tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("name", ["pride-and-predjudice", "pride", "python_docs", "", "It is a truth " * 1000, "a\0b"])
 def test_an_unknown_name_is_refused(name: str) -> None:
-    with pytest.raises(DataError, match="Corpora are pride-and-prejudice, names, python-docs") as caught:
+    with pytest.raises(DataError, match=r"Corpora are pride-and-prejudice, names, .*python-docs") as caught:
         open_corpus(name)
     meant = {"pride-and-predjudice": NAME, "python_docs": "python-docs"}.get(name)
     assert (f"Did you mean {meant}?" in str(caught.value)) == (meant is not None)
@@ -300,7 +384,7 @@ def test_an_unknown_name_is_refused(name: str) -> None:
 
 
 def test_the_list_says_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert [(row.name, row.where) for row in list_corpora()] == [(NAME, None), ("names", None), ("python-docs", None)]
+    assert [(row.name, row.where) for row in list_corpora()] == [(name, None) for name in named.CORPORA]
     docs = fetch("python-docs")
     (tmp_path / f"{NAME}.txt").write_text("x")
     monkeypatch.setenv("ELMAN_DATA", str(tmp_path))

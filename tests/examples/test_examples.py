@@ -117,8 +117,8 @@ CASES = {  # what makes a corpus, a figure in the output, and the least or the m
 def try_it(run, name, folder):
     make, figure, least, most = CASES[name]
     corpus = make(folder, np.random.default_rng(0)) if make else None
-    found_there = corpus in (None, "names")  # the others are named on the command line
-    done = run(name, "--quick", *([] if found_there else [str(folder / corpus)]), data=folder)
+    on_command_line = corpus in ("sentiment.tsv", "pronunciation.tsv")  # the others are found in the folder
+    done = run(name, "--quick", *([str(folder / corpus)] if on_command_line else []), data=folder)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # nobody watches: no progress
     found = re.search(figure, done.stdout)
@@ -136,25 +136,35 @@ def test_it_runs_as_a_person_would_run_it(tmp_path):
     try_it(in_a_process, "sentence_to_sentiment.py", tmp_path)
 
 
-def is_named(done, folder):
+@pytest.fixture
+def no_network(monkeypatch, tmp_path):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("ELMAN_CACHE", str(tmp_path / "cache"))
+
+
+def is_refused(done, *words):
     assert done.returncode == 2
     assert done.stdout == ""
-    assert str(folder) in done.stderr
-    assert "ELMAN_DATA" in done.stderr
+    assert all(word in done.stderr for word in words), done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_missing_corpus_is_named(tmp_path, run):
-    is_named(run("surname_to_language.py", data=tmp_path), tmp_path)
+@pytest.mark.usefixtures("no_network")
+def test_a_corpus_that_cannot_be_downloaded_is_named(tmp_path, run):
+    words = ["names could not be fetched", "https://", "set ELMAN_DATA"]
+    is_refused(run("surname_to_language.py", data=tmp_path), *words)
+    is_refused(run("surname_to_language.py", str(tmp_path / "mine"), data=tmp_path), f"There is no {tmp_path / 'mine'}")
 
 
-def test_a_missing_corpus_is_named_to_a_person(tmp_path):
-    is_named(in_a_process("english_to_french.py", data=tmp_path), tmp_path)
+@pytest.mark.usefixtures("no_network")
+def test_a_corpus_that_cannot_be_downloaded_is_named_to_a_person(tmp_path):
+    done = in_a_process("english_to_french.py", data=tmp_path)
+    is_refused(done, "english-french could not be fetched", "lines of English sentence, a tab, French sentence")
 
 
-def test_all_are_tried_and_told_of():
+def test_all_are_tried_and_listed():
     """sample_onnx.py is run by the tests of the export, rnn_in_one_file.py has tests of its own."""
     scripts = {path.name for path in EXAMPLES.glob("*.py")}
     assert scripts - {"sample_onnx.py", "shared.py", "rnn_in_one_file.py"} == set(CASES)
-    told = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert all(f"`{name}`" in told for name in scripts)
+    listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in listed for name in scripts)

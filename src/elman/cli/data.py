@@ -1,4 +1,4 @@
-"""elman data: the texts that Elman knows by name."""
+"""elman data: the texts and examples that Elman knows by name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from elman.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Data:
-    """The texts that Elman knows by name: list them, find one, or fetch it.
+    """Texts and examples that Elman knows by name: list them, find one, or download it.
 
-    A file called NAME or NAME.txt in the folder $ELMAN_DATA comes before a download.
+    A file called NAME, NAME.txt or NAME.tsv in the folder $ELMAN_DATA is used instead of a download.
 
     For instance:
         elman data list
-        elman data fetch pride-and-prejudice
+        elman data fetch sentiment
+        elman train sentiment
     """
 
     action: Literal["list", "path", "fetch"] = argument("ACTION", "list, path or fetch", "list")
-    name: str | None = argument("NAME", "of the text", None)
+    name: str | None = argument("NAME", "the name of a corpus", None)
 
     def run(self) -> int:
         from elman.data import fetch, find_source, list_corpora

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
 import reprlib
+import tempfile
 import textwrap
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from elman.data import recipes
 from elman.data.cache import write_atomically
 from elman.data.checks import did_you_mean
 from elman.errors import DataError, DownloadError, UnknownNameError
-from elman.files import cache_root
+from elman.files import cache_root, sha256_of
 
 
 @dataclass(frozen=True)
 class NamedCorpus:
-    """A text, or a folder of examples, that Elman can fetch by name."""
+    """A text, or a file or folder of examples, that Elman can fetch by name."""
 
     name: str
     description: str
     file_name: str
     url: str = ""  # of the file, or of the folder of several files; none: it is made from the installed Python
-    sha256: str = ""
+    sha256: str = ""  # of the file that is kept
     size: int = 0  # bytes
     files: Mapping[str, str] = field(default_factory=dict)  # the hash of each file of a folder
+    recipe: Callable[[bytes], Iterator[str]] | None = None  # from the download to the lines of the file
+    form: str = ""  # the lines of the file, for those who have to make it themselves
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is one text, not examples."""
+        return self.file_name.endswith(".txt")
 
 
 NAMES = {  # of each file
@@ -74,6 +85,55 @@ CORPORA = {
             files=NAMES,
         ),
         NamedCorpus(
+            "sentiment",
+            "3,000 sentences of reviews, positive or negative, from UCI (Kotzias et al. 2015), CC BY 4.0: to classify",
+            "sentiment.tsv",
+            "https://archive.ics.uci.edu/static/public/331/sentiment+labelled+sentences.zip",
+            "9611e06679ee7f85f8f9baf95f53552f8139b736bf190ca62cfad2c3eddec724",
+            223_816,
+            recipe=recipes.sentiment,
+            form="sentence, a tab, positive or negative",
+        ),
+        NamedCorpus(
+            "questions",
+            "5,452 questions by kind of answer, from TREC (Li and Roth 2002), free for research: to classify",
+            "questions.tsv",
+            "https://cogcomp.seas.upenn.edu/Data/QA/QC/train_5500.label",
+            "8d7842b25f59945e63d6ccf259a34df93174476598c2509f84a61bf464206c81",
+            305_772,
+            recipe=recipes.questions,
+            form="question, a tab, its kind",
+        ),
+        NamedCorpus(
+            "part-of-speech",
+            "2,001 sentences with universal part-of-speech tags, from UD English EWT, CC BY-SA 4.0: to tag",
+            "part-of-speech.tsv",
+            "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.15/en_ewt-ud-dev.conllu",
+            size=253_533,  # about; other releases differ in a few tags, so that the hash of this one is not checked
+            recipe=recipes.part_of_speech,
+            form="word, a tab, its tag, and a blank line after each sentence",
+        ),
+        NamedCorpus(
+            "pronunciation",
+            "30,000 English words and their phonemes, from the CMU Pronouncing Dictionary, BSD license: to translate",
+            "pronunciation.tsv",
+            "https://raw.githubusercontent.com/cmusphinx/cmudict/master/cmudict.dict",
+            "ed62a47e2e11cfbba1efdc2b7c7836727c258e0d4236916c97aff464c04640da",
+            789_377,
+            recipe=recipes.pronunciation,
+            form="word, a tab, its phonemes with spaces between them",
+        ),
+        NamedCorpus(
+            "english-french",
+            "25,000 short English and French sentences, from Tatoeba and a PyTorch tutorial, CC BY 2.0: to translate",
+            "english-french.tsv",
+            "https://download.pytorch.org/tutorial/data.zip",
+            "507816c17a1b50d5878c4e339c255eeeb1ad40364a24a553134fa062474b142a",
+            1_104_219,
+            recipe=recipes.english_french,
+            form="English sentence, a tab, French sentence",
+        ),
+        NamedCorpus(
             "python-docs",
             "Prose of Python's language reference, from the installed Python (pydoc_data.topics): needs no network",
             "python-docs.txt",
@@ -97,7 +157,7 @@ def list_corpora(*, texts: bool = False) -> list[Row]:
     Parameters
     ----------
     texts : bool
-        Leave out folders of examples.
+        Leave out files and folders of examples.
 
     Returns
     -------
@@ -107,12 +167,12 @@ def list_corpora(*, texts: bool = False) -> list[Row]:
     Examples
     --------
     >>> from elman.data import list_corpora
-    >>> [row.name for row in list_corpora()]
-    ['pride-and-prejudice', 'names', 'python-docs']
+    >>> [row.name for row in list_corpora(texts=True)]
+    ['pride-and-prejudice', 'python-docs']
     """
     rows = []
     for corpus in CORPORA.values():
-        if texts and corpus.files:
+        if texts and not corpus.is_text:
             continue
         kept = _kept(corpus)
         there = kept.is_file() or (kept.is_dir() and all((kept / name).is_file() for name in corpus.files))
@@ -137,14 +197,14 @@ def find_source(source: str) -> Path:
 
 
 def find_here(source: str) -> Path | None:
-    """A file, folder or pipe of this name, here or in $ELMAN_DATA; a corpus of several files is fetched.
+    """A file, folder or pipe of this name, here or in $ELMAN_DATA; a corpus of examples is fetched.
 
     A folder with the name of a corpus of one file is not meant.
     """
-    folder = source in CORPORA and bool(CORPORA[source].files)
-    if os.path.exists(source) and (source not in CORPORA or folder or not os.path.isdir(source)):
+    corpus = CORPORA.get(source)
+    if os.path.exists(source) and (corpus is None or corpus.files or not os.path.isdir(source)):
         return Path(source)
-    return _given(source) or (fetch(source) if folder else None)
+    return _given(source) or (fetch(source) if corpus and not corpus.is_text else None)
 
 
 def default_source(say: Callable[[str], None]) -> str:
@@ -190,6 +250,8 @@ def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
         _download(corpus, f"{url or corpus.url}/{file}", sha256, _kept(corpus) / file, timeout)
     if corpus.files:
         return _kept(corpus)
+    if corpus.recipe:
+        return _make(corpus, corpus.recipe, url or corpus.url, timeout)
     if corpus.url:
         return _download(corpus, url or corpus.url, corpus.sha256, _kept(corpus), timeout)
     path, text = _kept(corpus), _python_docs()
@@ -197,17 +259,14 @@ def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
         if not path.is_file() or path.read_bytes() != text:
             write_atomically(path, lambda file: file.write(text))
     except OSError as error:
-        raise DataError(
-            f"{name} cannot be written to {str(path.parent)!r}: {error.strerror or error}",
-            do="Set ELMAN_CACHE to a folder that can be written to.",
-        ) from None
+        raise _not_writable(name, path, error) from None
     return path
 
 
 def _given(name: str) -> Path | None:
     """The user's own copy."""
     folder = os.environ.get("ELMAN_DATA")
-    paths = [Path(folder, file) for file in (name, f"{name}.txt")] if folder and name else []
+    paths = [Path(folder, file) for file in (name, f"{name}.txt", f"{name}.tsv")] if folder and name else []
     is_there = os.path.isfile if name in CORPORA and not CORPORA[name].files else os.path.exists
     return next((path for path in paths if is_there(path)), None)
 
@@ -254,7 +313,41 @@ def _is_sentence(text: str) -> bool:
     return len(words) >= 5 and bool(complete) and not _CODE.search(text) and plain >= 0.9 * len(words)
 
 
-def _download(corpus: NamedCorpus, url: str, sha256: str, path: Path, timeout: float) -> Path:
+def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: str, timeout: float) -> Path:
+    """The file that a recipe makes from a download, unless it is there already."""
+    path = _kept(corpus)
+    if path.is_file() and corpus.sha256 in ("", sha256_of(path)):
+        return path
+    with tempfile.TemporaryDirectory() as folder:
+        download = _download(corpus, url, None, Path(folder, "download"), timeout).read_bytes()
+    try:
+        content = "".join(f"{line}\n" for line in recipe(download)).encode()
+        if corpus.sha256 not in ("", hashlib.sha256(content).hexdigest()):
+            raise ValueError
+    except (ValueError, LookupError, zipfile.BadZipFile) as error:
+        cause = "the server sent another file than the known one"
+        raise DownloadError(f"{corpus.name} could not be fetched: {cause}", do=_instead(corpus, url)) from error
+    try:
+        write_atomically(path, lambda file: file.write(content))
+    except OSError as error:
+        raise _not_writable(corpus.name, path, error) from None
+    return path
+
+
+def _instead(corpus: NamedCorpus, url: str, file: str = "") -> str:
+    """What to do without the download."""
+    what = f"lines of {corpus.form}, made from {url}," if corpus.form else url
+    return f"Try again, or put {what} as {file or corpus.file_name} in a folder and set ELMAN_DATA to that folder."
+
+
+def _not_writable(name: str, path: Path, error: OSError) -> DataError:
+    return DataError(
+        f"{name} cannot be written to {str(path.parent)!r}: {error.strerror or error}",
+        do="Set ELMAN_CACHE to a folder that can be written to.",
+    )
+
+
+def _download(corpus: NamedCorpus, url: str, sha256: str | None, path: Path, timeout: float) -> Path:
     import pooch  # here, so that importing this module is quick
 
     log = pooch.get_logger()
@@ -264,16 +357,15 @@ def _download(corpus: NamedCorpus, url: str, sha256: str, path: Path, timeout: f
         # To a temporary file beside it, which gets its name once the hash is right, and is deleted if it is not.
         pooch.retrieve(
             url,
-            known_hash=f"sha256:{sha256}",
+            known_hash=sha256 and f"sha256:{sha256}",
             fname=path.name,
             path=path.parent,
             downloader=pooch.HTTPDownloader(progressbar=False, timeout=timeout),
         )
     except (OSError, ValueError) as error:
+        file = f"{corpus.file_name}/{path.name}" if corpus.files else ""
         raise DownloadError(
-            f"{corpus.name} could not be fetched: {_cause(error, url, timeout)}",
-            do=f"Try again, or put {url} as {path.relative_to(_kept(corpus).parent)} in a folder and set ELMAN_DATA to "
-            "that folder.",
+            f"{corpus.name} could not be fetched: {_cause(error, url, timeout)}", do=_instead(corpus, url, file)
         ) from error
     finally:
         log.setLevel(level)
