@@ -144,7 +144,6 @@ class Config:
     pooling: Pooling = _network("last", "how the states become one vector", tasks=("classify", "regress"))
     embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", least=0, service_most=512)
     learned_state: bool = _network(False, "learn the initial state instead of starting from zeros", tasks=READING)
-    reverse_source: bool = _network(True, "read the source from its end", tasks=("translate",))
     attention: Attention = _network("none", "how the decoder looks at the source at each step", tasks=("translate",))
     dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
         sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
@@ -256,8 +255,7 @@ TASKS: dict[str, dict[str, Any]] = {  # defaults of the tasks that read examples
             "recurrent_dropout": 0.2, "unk_dropout": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
     "translate": {**_SEQUENCES, "hidden": 256, "cell": "gru", "bidirectional": True, "attention": "dot",
-                  "reverse_source": False, "embedding": 128, "dropout": 0.2, "batch_size": 64, "learning_rate": 3e-3,
-                  "epochs": 10},
+                  "embedding": 128, "dropout": 0.2, "batch_size": 64, "learning_rate": 3e-3, "epochs": 10},
 }  # fmt: skip
 DEFAULT_EPOCHS = 15.0  # of a language model
 PRESETS: dict[str, dict[str, Any]] = {  # of a language model

@@ -224,7 +224,7 @@ def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs, folde
         (["train", "tagged.tsv", "--target-tokens", "char"], None, "--target-tokens does not apply to --task tag"),
         (["train", "tagged.tsv", "--sample-every", "5"], None, "--sample-every does not apply to --task tag"),
         (["train", "names.tsv", "--sample-every", "5"], None, "--sample-every does not apply to --task classify"),
-        (["train", "names.tsv", "--no-reverse-source"], None, "--reverse-source does not apply to --task classify"),
+        (["train", "names.tsv", "--attention", "dot"], None, "--attention does not apply to --task classify"),
         (
             ["train", "names.tsv", "--no-standardize"],
             None,

@@ -14,7 +14,7 @@ rng = np.random.default_rng(0)
 WORDS = ["".join(rng.choice(list("abcd"), size=rng.integers(1, 9))) for _ in range(240)]
 TURNED = [word[::-1] for word in WORDS]
 OPTIONS = {
-    "hidden": 24, "embedding": 8, "bidirectional": True, "reverse_source": False, "learning_rate": 0.01, "dropout": 0.0,
+    "hidden": 24, "embedding": 8, "bidirectional": True, "learning_rate": 0.01, "dropout": 0.0,
     "batch_size": 16, "random_state": 0,
 }  # fmt: skip
 

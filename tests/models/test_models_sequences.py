@@ -138,21 +138,13 @@ def test_a_seeded_sequence_is_the_same_alone_or_among_others():
     assert many != model.sample(["starts with a", "starts with b", "starts with a"], temperature=1.0, seed=6)
 
 
-@pytest.mark.parametrize("reverse_source", [False, True])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_sequence_to_sequence_learns_to_copy(reverse_source, bidirectional):
+def test_sequence_to_sequence_learns_to_copy(bidirectional):
     short = [word[:3] for word in WORDS]
     upper = [word.upper() for word in short]
-    model = Seq2Seq(
-        **QUICK
-        | {
-            "hidden": 48,
-            "epochs": 40,
-            "learning_rate": 5e-3,
-            "bidirectional": bidirectional,
-            "reverse_source": reverse_source,
-        }
-    ).fit(short, upper)
+    model = Seq2Seq(**QUICK | {"hidden": 48, "epochs": 40, "learning_rate": 5e-3, "bidirectional": bidirectional}).fit(
+        short, upper
+    )
     assert model.score(short, upper) > 0.9
     assert model.predict(short[:5], beam=3) == upper[:5]
 
@@ -719,15 +711,6 @@ def test_a_list_may_have_any_length_whatever_its_neighbors():
     model = SequenceClassifier(**QUICK).fit([[1.0, 2.0, 3.0]] * 10 + [[0.0, 0.0, 1.0]] * 10, [0, 1] * 10)
     assert model.predict([[1.0, 2.0]]).shape == (1,)
     assert model.predict([[1.0, 2.0], [1.0]]).shape == (2,)
-
-
-def test_the_source_is_read_as_it_was_in_training(tmp_path):
-    model = made("translate", reverse_source=False)
-    said = model.predict(WORDS[:9])
-    model.set_params(reverse_source=True)
-    assert model.predict(WORDS[:9]) == said
-    model.save(tmp_path / "run")
-    assert load_model(tmp_path / "run").predict(WORDS[:9]) == said
 
 
 def test_a_constant_feature_is_not_blown_up():

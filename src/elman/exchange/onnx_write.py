@@ -79,7 +79,6 @@ def graphs(model: PortableModel) -> dict[str, Graph]:
             p,
             labels=isinstance(spec.inputs, Labels),
             scale=_scale(spec.inputs),
-            reverse=network.encoder is not None and model.config.options()["reverse_source"],
         )
         decoder = text_graph(network, p) if network.attention is None else attention_graph(network, p)
         return {"encoder": start, "decoder": decoder}
@@ -179,7 +178,6 @@ def start_graph(
     *,
     labels: bool = False,  # the condition is a label id instead of numbers
     scale: Scale | None = None,
-    reverse: bool = False,  # read the source from its end
 ) -> Graph:
     """A source x with lengths, or a condition x (B,) ids or (B, X), to the decoder's initial state h0 (L, B, H)."""
     graph, decoder, encoder = Graph("start"), network.decoder, network.encoder
@@ -188,10 +186,6 @@ def start_graph(
         c = graph.input("x", np.int64, ("B",)) if labels else _numbers(graph, ("B", network.conditions), scale)
     else:
         x, lengths = _sequences(graph, encoder, scale)
-        if reverse:
-            # the operator needs at least one step, and reversing one step changes nothing
-            turned = graph.node("Max", lengths, graph.ints(1))
-            x = graph.node("ReverseSequence", x, turned, time_axis=0, batch_axis=1)
         read = recurrent(graph, encoder, p, x, lengths=lengths)
         states = [_joined(graph, final) for final in zip(*read.final, strict=True)]  # (L·D, B, H) each
         if network.attention is not None:

@@ -113,7 +113,5 @@ def attention_map(model: TranslatingPredictor, sequence: Any, target: Any = None
         source = [inputs.symbols.tokens[i] for i in x.values]
     else:
         source = [str(step) for step in range(len(alpha[0]))]
-    if fitted.config.options()["reverse_source"]:
-        source, alpha = source[::-1], alpha[:, ::-1]
     said = [model.symbols_.tokens[i] for i in ids]
     return AttentionMap(tuple(source), (*said, END), alpha)

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from elman.config import Config
 from elman.data.examples import Examples
 from elman.data.inputs import form_of, number_sequences
 from elman.data.ragged import Ragged
@@ -504,9 +503,6 @@ class TranslatingPredictor(Writing):
         found = self._rows(self._encoded(X), judge)
         return [[(symbols.decode(one.tokens), one.score) for one in best[:n]] for best in found]
 
-    def _encoded(self, X: Any) -> Ragged:
-        return X if isinstance(X, Ragged) else as_read(super()._encoded(X), self._is_fitted().config)
-
 
 def conditions(X: Any) -> Array:
     """What generated sequences belong to."""
@@ -530,8 +526,3 @@ def belonging(spec: TaskSpec, X: Array, y: Any, sample_weight: Any) -> Examples:
 def same_number(x: Any, y: Any) -> None:
     if len(x) != len(y):
         raise ShapeError("y", expected=f"as many as there are sequences, {len(x)}", got=len(y))
-
-
-def as_read(x: Ragged, config: Config) -> Ragged:
-    """Sources in the order in which they are read."""
-    return Ragged.of([sequence[::-1] for sequence in x], x.values[:0]) if config.reverse_source else x

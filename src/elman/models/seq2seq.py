@@ -9,12 +9,11 @@ import numpy as np
 from elman.config import Config
 from elman.data.examples import Examples
 from elman.data.inputs import learn_inputs
-from elman.data.ragged import Ragged
 from elman.maths.arrays import Array
 from elman.models.class_weights import as_weights
 from elman.models.estimator import SequenceEstimator, no_targets
 from elman.models.generator import learn_written
-from elman.models.predictors import TranslatingPredictor, as_read, same_number
+from elman.models.predictors import TranslatingPredictor, same_number
 from elman.models.signatures import Seq2SeqOptions
 from elman.models.task_spec import TaskSpec
 
@@ -25,8 +24,7 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
     X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
     of numbers of shape (n, T) or (n, T, F).
     y has one target for each source: strings or lists of tokens. The final states of the encoder start the decoder,
-    which looks at all outputs of the encoder at each step (attention="dot" or "additive"). Without attention
-    reverse_source=True helps: the beginning of the source is then close to what is written first.
+    which looks at all outputs of the encoder at each step (attention="dot" or "additive").
 
     The arguments are the options of this task: `help(Seq2Seq.__init__)` and docs/options.md explain them.
 
@@ -80,9 +78,7 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
         return TaskSpec(self.task, learn_inputs(X, config, rows), learn_written(y, config, rows))
 
     def _examples(self, spec: TaskSpec, config: Config, X: Any, y: Any, sample_weight: Any, rows: Array) -> Examples:
-        source = spec.encode_inputs(X)
-        assert isinstance(source, Ragged)
-        return Examples(as_read(source, config), spec.encode_targets(y), as_weights(sample_weight, len(y)))
+        return Examples(spec.encode_inputs(X), spec.encode_targets(y), as_weights(sample_weight, len(y)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of sources whose target is predicted exactly.

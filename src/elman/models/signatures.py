@@ -1012,7 +1012,6 @@ class Seq2SeqOptions:
         bidirectional: bool = True,
         embedding: int = 128,
         learned_state: bool = False,
-        reverse_source: bool = False,
         attention: Attention = "dot",
         dropout: float = 0.2,
         input_dropout: float = 0.0,
@@ -1081,8 +1080,6 @@ class Seq2SeqOptions:
             Size of token embeddings; 0: one-hot tokens. At least 0.
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
-        reverse_source : bool, default=False
-            Read the source from its end.
         attention : {"none", "dot", "additive"}, default="dot"
             How the decoder looks at the source at each step.
         dropout : float, default=0.2
@@ -1163,7 +1160,6 @@ class Seq2SeqOptions:
         self.bidirectional = bidirectional
         self.embedding = embedding
         self.learned_state = learned_state
-        self.reverse_source = reverse_source
         self.attention = attention
         self.dropout = dropout
         self.input_dropout = input_dropout
