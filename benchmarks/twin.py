@@ -31,23 +31,27 @@ class Link(NamedTuple):
     name: str
     tensors: list[nn.Parameter]
     transposed: bool
-    columns: slice = slice(None)  # of the tensors, where the parameter is only a part of them
+    own: Any = slice(None)  # the part of the tensors that it is
 
 
 class Cells(nn.Module):
-    """A stack: tokens or numbers go in, the states of all steps and the last ones come out."""
+    """A stack: tokens or numbers go in, the states of all steps and the last ones come out.
 
-    def __init__(self, stack: Stack, inputs_dropped: float, layers_dropped: float) -> None:
+    `fed` more numbers may go in at each step, beside what is read.
+    """
+
+    def __init__(self, stack: Stack, inputs_dropped: float, layers_dropped: float, fed: int = 0) -> None:
         super().__init__()
         if stack.learned_state:
             raise ValueError("PyTorch's layers learn no initial state")
         self.stack = stack
         self.embedding = nn.Embedding(stack.inputs, stack.embedding) if stack.embedding else None
         self.drop = nn.Dropout(inputs_dropped)
-        one_hot = stack.tokens and not stack.embedding
+        self.fed, one_hot = fed, stack.tokens and not stack.embedding and not fed
         gates = stack.hidden * stack.cell.gates
+        self.width = stack.embedding or (gates * len(stack.directions) if one_hot else stack.inputs)
         self.rnn = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[stack.cell.name](
-            stack.embedding or (gates * len(stack.directions) if one_hot else stack.inputs), stack.hidden, stack.layers,
+            self.width + fed, stack.hidden, stack.layers,
             bidirectional=len(stack.directions) > 1, dropout=layers_dropped if stack.layers > 1 else 0.0,
             **({"nonlinearity": str(stack.cell.activation)} if stack.cell.name == "rnn" else {}),
         )  # fmt: skip
@@ -70,17 +74,27 @@ class Cells(nn.Module):
 
     def forward(self, x: Tensor, lengths: Tensor, start: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """States (T, B, D·H), and the last ones of all parts (L·D, P, B, H); `start` is like these."""
+        packed, last = self._run(pack_padded_sequence(self.read(x), lengths, enforce_sorted=False), start)
+        return pad_packed_sequence(packed, total_length=len(x))[0], last
+
+    def read(self, x: Tensor) -> Tensor:
+        """What the first layer gets for tokens (T, B) or numbers (T, B, X)."""
         if self.embedding is not None:
-            x = self.drop(self.embedding(x))
-        elif self.rows is not None:
-            x = torch.cat([table(x) for table in self.rows], dim=2)
-        else:
-            x = self.drop(x)
+            return self.drop(self.embedding(x))
+        if self.rows is not None:
+            return torch.cat([table(x) for table in self.rows], dim=2)
+        return self.drop(x if x.ndim == 3 else F.one_hot(x, self.stack.inputs).to(self.rnn.weight_ih_l0.dtype))
+
+    def step(self, x: Tensor, fed: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """The state (B, H) of the last layer after one step, and all states; x (B, width) has been read."""
+        outputs, state = self._run(torch.cat([x, fed], dim=1)[None], state)
+        return outputs[0], state
+
+    def _run(self, x: Any, start: Tensor | None) -> tuple[Any, Tensor]:
         parts: Any = None if start is None else tuple(part.contiguous() for part in start.unbind(dim=1))
         given = parts[0] if parts is not None and len(parts) == 1 else parts  # an LSTM takes (h, c)
-        packed, last = self.rnn(pack_padded_sequence(x, lengths, enforce_sorted=False), given)
-        last = torch.stack(last if isinstance(last, tuple) else (last,), dim=1)
-        return pad_packed_sequence(packed, total_length=len(x))[0], last
+        outputs, last = self.rnn(x, given)
+        return outputs, torch.stack(last if isinstance(last, tuple) else (last,), dim=1)
 
     def links(self) -> Iterator[Link]:
         if self.embedding is not None:
@@ -92,7 +106,10 @@ class Cells(nn.Module):
             if self.rows is not None and layer == 0:
                 yield Link(f"{name}.W_xh", [self.rows[side].weight], False)
             else:
-                yield Link(f"{name}.W_xh", [getattr(self.rnn, f"weight_ih{end}")], True)
+                W, fed = getattr(self.rnn, f"weight_ih{end}"), self.fed if layer == 0 else 0
+                yield Link(f"{name}.W_xh", [W], True, (slice(None), slice(W.shape[1] - fed)))
+                if fed:
+                    yield Link("attention.W_fh", [W], True, (slice(None), slice(self.width, None)))
             yield Link(f"{name}.W_hh", [getattr(self.rnn, f"weight_hh{end}")], True)
             biases = [getattr(self.rnn, f"bias_ih{end}"), getattr(self.rnn, f"bias_hh{end}")]
             if self.stack.cell.name != "gru":
@@ -103,6 +120,36 @@ class Cells(nn.Module):
             yield Link(f"{name}.b_hn", biases[1:], False, slice(2 * self.stack.hidden, None))
 
 
+class Attention(nn.Module):
+    """Scores, softmax over each row's own source steps, and the combined vector (Luong et al. 2015)."""
+
+    def __init__(self, network: EncoderDecoder) -> None:
+        super().__init__()
+        (H, K), (joined, _) = network.shapes["attention.W_q"], network.shapes["attention.W_c"]
+        self.query, self.combine = nn.Linear(H, K, bias=False), nn.Linear(joined, H, bias=False)
+        self.key = self.score = None
+        if "attention.w_a" in network.shapes:
+            self.key, self.score = nn.Linear(joined - H, K, bias=False), nn.Linear(K, 1, bias=False)
+
+    def forward(self, h: Tensor, values: Tensor, keys: Tensor, own: Tensor) -> Tensor:
+        """(B, H), from the state (B, H), values (T, B, M), keys (T, B, K), and which steps are a row's own (T, B)."""
+        q = self.query(h)
+        if self.score is None:
+            score = torch.einsum("bk,tbk->tb", q, keys) / keys.shape[2] ** 0.5
+        else:
+            score = self.score(torch.tanh(q + keys))[..., 0]
+        alpha = score.masked_fill(~own, -torch.inf).softmax(dim=0)
+        context = torch.einsum("tb,tbm->bm", alpha, values)
+        return torch.tanh(self.combine(torch.cat([h, context], dim=1)))
+
+    def links(self) -> Iterator[Link]:
+        yield Link("attention.W_q", [self.query.weight], True)
+        yield Link("attention.W_c", [self.combine.weight], True)
+        if self.key is not None and self.score is not None:
+            yield Link("attention.W_k", [self.key.weight], True)
+            yield Link("attention.w_a", [self.score.weight], False, 0)
+
+
 class Twin(nn.Module):
     def __init__(self, fitted: FittedModel) -> None:
         super().__init__()
@@ -111,9 +158,11 @@ class Twin(nn.Module):
         dropped = c.input_dropout, c.dropout
         reads = self.network.stack if isinstance(self.network, HeadNetwork) else self.network.encoder
         self.encoder = Cells(reads, *dropped) if reads else None
-        self.bridge = self.decoder = None
+        self.bridge = self.decoder = self.attention = None
         if isinstance(self.network, EncoderDecoder):
-            self.decoder = Cells(self.network.decoder, *dropped)
+            if self.network.attention is not None:
+                self.attention = Attention(self.network)
+            self.decoder = Cells(self.network.decoder, *dropped, self.network.decoder.hidden if self.attention else 0)
             if self.network.bridged:
                 self.bridge = nn.Linear(*self.network.shapes["bridge.W_ch"])
         self.drop = nn.Dropout(c.dropout)
@@ -123,9 +172,9 @@ class Twin(nn.Module):
     # -- numbers there and back ---------------------------------------------------------------------------------------
 
     def links(self) -> Iterator[Link]:
-        for cells in (self.encoder, self.decoder):
-            if cells is not None:
-                yield from cells.links()
+        for part in (self.encoder, self.decoder, self.attention):
+            if part is not None:
+                yield from part.links()
         if self.bridge is not None:
             yield Link("bridge.W_ch", [self.bridge.weight], True)
             yield Link("bridge.b_h", [self.bridge.bias], False)
@@ -135,12 +184,12 @@ class Twin(nn.Module):
     @torch.no_grad()
     def take(self, p: Parameters) -> Twin:
         """Start from these. nn.RNN has two biases where one is enough: the second stays 0, and is not learned."""
-        for name, (tensor, *rest), transposed, columns in self.links():
-            if columns != slice(None):
-                # of the other columns, the second bias of gates that need one only, Adam learns nothing
+        for name, (tensor, *rest), transposed, own in self.links():
+            if tensor.ndim == 1 and own != slice(None):
+                # of the rest, the second bias of gates that need one only, Adam learns nothing
                 tensor.zero_()
-                tensor.register_hook(lambda d, own=columns: _only(d, own))
-            tensor[columns].copy_(torch.from_numpy(p[name].T if transposed else p[name]))
+                tensor.register_hook(lambda d, own=own: _only(d, own))
+            tensor[own].copy_(torch.from_numpy(p[name].T if transposed else p[name]))
             for other in rest:
                 other.zero_()
                 other.requires_grad_(False)
@@ -150,8 +199,8 @@ class Twin(nn.Module):
     def give(self) -> Parameters:
         """What it has learned, as Elman's parameters."""
         p = self.fitted.parameters.zeros()
-        for name, tensors, transposed, columns in self.links():
-            value = sum(tensor.numpy()[columns] for tensor in tensors)
+        for name, tensors, transposed, own in self.links():
+            value = sum(tensor.numpy()[own] for tensor in tensors)
             p[name][...] = value.T if transposed else value
         return p
 
@@ -187,7 +236,7 @@ class Twin(nn.Module):
         if self.encoder is None:
             c = F.one_hot(x, self.network.conditions).to(self.head.weight.dtype) if x.ndim == 1 else x
         else:
-            c = self.encoder(x, x_lengths)[1]  # (L·D, P, B, H)
+            values, c = self.encoder(x, x_lengths)  # (T, B, D·H), (L·D, P, B, H)
         if self.bridge is not None:
             flat = c if c.ndim == 2 else torch.cat(list(c.flatten(0, 1)), dim=1)
             parts = torch.stack(self.bridge(flat).split(self.network.decoder.hidden, dim=1))  # (L·P, B, H)
@@ -196,14 +245,28 @@ class Twin(nn.Module):
         lengths = torch.from_numpy(batch.y_lengths) + 1
         told, wanted = torch.cat([edge, y]), torch.cat([y, edge])
         wanted[lengths - 1, torch.arange(y.shape[1])] = self.network.edge
-        outputs, _ = self.decoder(told, lengths, c)
         inside = torch.arange(len(told))[:, None] < lengths
-        return F.cross_entropy(self.head(self.drop(outputs[inside])), wanted[inside])
+        if self.attention is None:
+            outputs = self.drop(self.decoder(told, lengths, c)[0])
+        else:
+            own = torch.arange(len(x))[:, None] < x_lengths
+            outputs = self._attend(told, c, values, own)
+        return F.cross_entropy(self.head(outputs[inside]), wanted[inside])
+
+    def _attend(self, told: Tensor, state: Tensor, values: Tensor, own: Tensor) -> Tensor:
+        """What enters the output layer, (S, B, H): a step is fed what the one before it has found."""
+        keys = values if self.attention.key is None else self.attention.key(values)
+        fed, outputs = torch.zeros_like(state[0, 0]), []
+        for x in self.decoder.read(told):
+            h, state = self.decoder.step(x, fed, state)
+            fed = self.drop(self.attention(h, values, keys, own))
+            outputs.append(fed)
+        return torch.stack(outputs)
 
 
-def _only(d: Tensor, columns: slice) -> Tensor:
+def _only(d: Tensor, own: slice) -> Tensor:
     kept = torch.zeros_like(d)
-    kept[columns] = d[columns]
+    kept[own] = d[own]
     return kept
 
 

@@ -2,83 +2,57 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
 from elman.kernels import KERNELS
 from elman.kernels.threads import set_threads
-from elman.maths.gradient_check import gradcheck
-from elman.network import Batch, Draw, Dropout, EncoderDecoder, Stack
-from elman.network.stack import NO_MASKS
+from elman.network import Draw, Dropout
+from elman.network.cases import (
+    KINDS,
+    X_LENGTHS,
+    Y_LENGTHS,
+    H,
+    TranslatorCase,
+    all_translators,
+    check_translator,
+    random_parameters,
+)
 
-X, H, Y, T, S = 3, 3, 4, 4, 3
-X_LENGTHS, Y_LENGTHS = np.array([4, 2, 0, 3]), np.array([3, 0, 2, 1])
-B = len(X_LENGTHS)
-NO_DROPOUT = Dropout()
-kinds = pytest.mark.parametrize("kind", ["dot", "additive"])
-
-
-def translator(kind, *, cell="gru", layers=1, bidirectional=True, embedding=2, hidden=H, tokens=True):
-    encoder = Stack(
-        X, hidden, layers, cell=cell, bidirectional=bidirectional, embedding=embedding if tokens else 0,
-        prefix="encoder.", tokens=tokens,
-    )  # fmt: skip
-    decoder = Stack(Y, hidden, layers, cell=cell, embedding=embedding, prefix="decoder.")
-    return EncoderDecoder(encoder, decoder, Y, edge=1, attention=kind)
+S, B = max(Y_LENGTHS), len(X_LENGTHS)
+kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-def filled(network, dtype=np.float64, scale=0.6):
-    rng = np.random.default_rng(7)
-    p = network.initial(rng, recurrent="orthogonal", gain=1.0, dtype=np.dtype(dtype))
-    p.buffer[:] = scale * rng.standard_normal(p.buffer.size)
-    return p
+def translator(kind, *, hidden=H, **options):
+    return TranslatorCase(kind, **options).network(hidden)
 
 
-def examples(x_lengths=X_LENGTHS, y_lengths=Y_LENGTHS, *, tokens=True, seed=3):
-    rng, n = np.random.default_rng(seed), len(x_lengths)
-    x = rng.integers(X, size=(max(x_lengths), n)) if tokens else rng.standard_normal((max(x_lengths), n, X))
-    return Batch(x, rng.integers(Y, size=(max(y_lengths), n)), rng.uniform(0.5, 2, n), x_lengths, y_lengths)
+def examples(x_lengths=X_LENGTHS, y_lengths=Y_LENGTHS):
+    return TranslatorCase(x_lengths=tuple(x_lengths), y_lengths=tuple(y_lengths)).batch()
 
 
-def check(network, batch, dropout=NO_DROPOUT):
-    p, draw = filled(network), Draw(dropout, 1, 2)
-    gradients, unused = p.zeros(), p.zeros()
-    gradients.buffer[:] = 9  # which is overwritten
-    loss = network.loss_and_gradients(p, batch, gradients, normalizer=2.0, draw=draw)
-    rows = np.arange(batch.rows)
-    masks = network.masks(draw, batch, rows, np.float64) if any(dropout) else (NO_MASKS,) * len(network.stacks)
-
-    def whole():
-        return network.slice_loss(network.pack(p), batch, 2.0, unused, masks=masks)
-
-    assert loss == pytest.approx(whole(), rel=1e-12)
-    gradcheck(whole, dict(p), dict(gradients)).expect()
-
-
-@kinds
-@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-@pytest.mark.parametrize(("layers", "bidirectional"), [*itertools.product((1, 2), (False, True))])
-def test_every_gradient(kind, cell, layers, bidirectional):
-    check(translator(kind, cell=cell, layers=layers, bidirectional=bidirectional), examples())
+@pytest.mark.parametrize("case", [*all_translators()], ids=lambda case: "-".join(map(str, case[:4])))
+def test_every_gradient(case):
+    check_translator(case).expect()
 
 
 @kinds
 @pytest.mark.parametrize("embedding", [0, 2])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_every_gradient_with_dropout(kind, embedding, layers):
-    check(translator(kind, layers=layers, embedding=embedding), examples(), Dropout(0.2, 0.2, 0.2))
+    check_translator(
+        TranslatorCase(kind, layers=layers, embedding=embedding, dropout=Dropout(0.2, 0.2, 0.2))
+    ).expect()  # fmt: skip
 
 
 @kinds
 def test_every_gradient_where_the_source_is_numbers(kind):
-    check(translator(kind, tokens=False), examples(tokens=False))
+    check_translator(TranslatorCase(kind, tokens=False)).expect()
 
 
 @kinds
 def test_every_gradient_of_one_step_and_one_source_step(kind):
-    check(translator(kind), examples(np.array([1, 1]), np.array([0, 0])))
+    check_translator(TranslatorCase(kind, x_lengths=(1, 1), y_lengths=(0, 0))).expect()
 
 
 @kinds
@@ -87,7 +61,7 @@ def test_every_gradient_of_one_step_and_one_source_step(kind):
 def test_a_row_has_the_same_bits_alone_and_beside_longer_ones(kind, dtype, hidden):
     """BLAS, which runs under ELMAN_KERNELS=reference, computes a row in other bits beside others."""
     network, batch = translator(kind, layers=2, hidden=hidden, cell="rnn"), examples()
-    packed = network.pack(filled(network, dtype))
+    packed = network.pack(random_parameters(network, dtype))
     together, wanted, weights = network.forward(packed, batch)
     for row in range(B):
         alone, own, _ = network.forward(packed, batch.take(slice(row, row + 1)))
@@ -102,7 +76,7 @@ def test_a_row_has_the_same_bits_alone_and_beside_longer_ones(kind, dtype, hidde
 @kinds
 def test_padding_changes_nothing(kind):
     network, batch = translator(kind, layers=2), examples()
-    p = filled(network)
+    p = random_parameters(network)
     longer = batch._replace(
         x=np.concatenate([batch.x, np.full((3, B), 2)]), y=np.concatenate([batch.y, np.full((2, B), 3)])
     )
@@ -120,7 +94,7 @@ def test_any_number_of_threads_gives_the_same_bits(kind, cell):
     rng = np.random.default_rng(0)
     network = translator(kind, cell=cell, hidden=8)
     batch = examples(rng.integers(1, 9, 70), rng.integers(1, 7, 70))
-    p, found = filled(network, np.float32), set()
+    p, found = random_parameters(network, np.float32), set()
     try:
         for threads in (1, 2, 3):
             set_threads(threads)
@@ -138,7 +112,7 @@ def test_any_number_of_threads_gives_the_same_bits(kind, cell):
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])
 def test_step_by_step_is_as_all_at_once(kind, cell):
     network, batch = translator(kind, cell=cell, layers=2), examples()
-    packed = network.pack(filled(network))
+    packed = network.pack(random_parameters(network))
     o, _, _ = network.forward(packed, batch)
     state, ids = network.begin(packed, batch.x, batch.x_lengths), np.full(B, 1)
     for t in range(S + 1):

@@ -15,7 +15,8 @@ class Gradcheck:
     """Check every gradient against central differences.
 
     Runs each cell and activation, T = 1 and T > 1, equal and ragged lengths, both directions, truncated and full,
-    token ids and numbers, with and without a recurrent mask, in float64. Exits with 1 if any disagrees.
+    token ids and numbers, with and without a recurrent mask, and whole translators with attention, in float64. Exits
+    with 1 if any disagrees.
 
     For instance:
         elman gradcheck --tolerance 1e-7
@@ -27,11 +28,12 @@ class Gradcheck:
         from rich.table import Table
 
         from elman.maths.cases import all_cases, check_case, check_losses
+        from elman.network.cases import TranslatorCase, all_translators, check_translator
 
         started = time.perf_counter()
         worst: dict[tuple[str, str], dict[tuple[bool, bool], float]] = defaultdict(lambda: defaultdict(float))
         wrong, count = [], 0
-        cases = list(all_cases())
+        cases, translators = list(all_cases()), list(all_translators())
         for case in track(cases, "checking gradients"):
             report = check_case(case, tolerance=self.tolerance)
             count += len(report.rows)
@@ -47,6 +49,21 @@ class Gradcheck:
             columns = ((False, False), (True, False), (False, True), (True, True))
             table.add_row(name, passes, *(self._shown(errors[column]) for column in columns))
         console.print(table)
+
+        worst_of: dict[TranslatorCase, float] = {}
+        for translator in track(translators, "checking translators"):
+            report = check_translator(translator, tolerance=self.tolerance)
+            count += len(report.rows)
+            worst_of[translator] = report.error
+            if not report.passed:
+                wrong.append(f"{translator}\n{report}")
+        table = Table("attention", "cell", title="The same of translators with attention")
+        for column in ("1 layer", "2 layers", "1 layer, both directions", "2 layers, both directions"):
+            table.add_column(column, justify="right")
+        for kind, name in dict.fromkeys((translator.attention, translator.cell) for translator in translators):
+            sizes = ((1, False), (2, False), (1, True), (2, True))
+            table.add_row(kind, name, *(self._shown(worst_of[TranslatorCase(kind, name, *size)]) for size in sizes))
+        console.print(table)
         for name, report in check_losses(tolerance=self.tolerance).items():
             count += 1
             console.print(f"{name}: {self._shown(report.error)}")
@@ -57,7 +74,7 @@ class Gradcheck:
             console.print(text, markup=False)
         seconds = time.perf_counter() - started
         verdict = f"[red]{len(wrong)} checks failed[/red]" if wrong else "all right"
-        console.print(f"{count} gradients in {len(cases)} networks: {verdict} ({seconds:.1f} s)")
+        console.print(f"{count} gradients in {len(cases) + len(translators)} networks: {verdict} ({seconds:.1f} s)")
         return 1 if wrong else 0
 
     def _shown(self, error: float) -> str:
