@@ -7,7 +7,8 @@ import pytest
 
 from elman import Seq2Seq, look
 from elman.errors import ArgumentError, DataError
-from elman.models import evaluation
+from elman.kernels.threads import set_threads
+from elman.models import evaluation, runs
 from elman.models.evaluation import sequence_scores, words_right
 
 rng = np.random.default_rng(0)
@@ -54,6 +55,23 @@ def test_a_length_penalty_lengthens(model):
 def test_it_is_saved_and_loaded(model, tmp_path):
     model.save(tmp_path / "run")
     assert Seq2Seq.load(tmp_path / "run").predict(WORDS[:5]) == model.predict(WORDS[:5])
+
+
+@pytest.mark.parametrize("attention", ["dot", "additive"])
+def test_a_resumed_run_equals_an_uninterrupted_one_on_any_number_of_threads(attention, tmp_path):
+    options = OPTIONS | {"attention": attention, "dropout": 0.2, "recurrent_dropout": 0.1, "layers": 2, "epochs": 2}
+    found = set()
+    try:
+        for threads in (1, 3):
+            set_threads(threads)
+            found.add(Seq2Seq(**options).fit(WORDS, TURNED).fitted_.parameters.buffer.tobytes())
+        stops = iter([False] * 11 + [True] * 100)
+        runs.start(Seq2Seq(**options).make_setup(WORDS, TURNED), out=tmp_path / "run", stopping=lambda: next(stops))
+        again = runs.resume(tmp_path / "run")
+    finally:
+        set_threads(None)
+    assert again.finished.step > 12
+    assert found == {again.parameters.buffer.tobytes()}
 
 
 def test_words_right_counts_punctuation_and_ignores_how_tokens_were_cut():

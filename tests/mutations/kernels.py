@@ -7,7 +7,9 @@ FOLDER = "elman/kernels"
 
 CELL = "tests/kernels/test_kernels_cell.py::test_gradients_agree_with_central_differences"
 PRODUCT = "tests/kernels/test_kernels_product.py::test_the_product_is_added"
+ATTENTION = "tests/kernels/test_kernels_attention.py::test_a_small_attention_of_each_kind"
 TESTS = {
+    "attention.py": [ATTENTION],
     "recurrence.py": [CELL],
     "steps.py": [CELL],
     "cells/rnn.py": [CELL],
@@ -81,4 +83,22 @@ MUTANTS = [
      "1 - β in float32"),
     # sampling
     ("sample.py", "top_p * (1 - 1e-12) * total", "top_p * (1 - 1e-12)", "top_p of a sum that is not 1"),
+    # attention
+    ("attention.py", "row[j] = dot(looked, i * K, keyed, (j * B + i) * K, K) * scale", "row[j] = dot(looked, i * K, keyed, (j * B + i) * K, K)", "dot products without their scale"),  # noqa: E501
+    ("attention.py", "scratch[k] = tanh(own[k] + key[k])\n                row[j]", "scratch[k] = own[k] + key[k]\n                row[j]", "additive scores without tanh"),  # noqa: E501
+    ("attention.py", "        row[n:] = 0\n        if n:", "        n = T\n        if n:", "the padding is looked at"),
+    ("attention.py", "own[j] *= share", "own[j] *= alpha.dtype.type(1)", "weights that do not sum to 1"),
+    ("attention.py", "c[i, H:] = 0\n", "\n", "the context of the step before is kept"),
+    ("attention.py", "copy(h[i], c[i], H)", "copy(c[i], h[i], H)", "the state is not combined"),
+    ("attention.py", "    activate(out, 0)\n", "", "the combined vector without tanh"),
+    ("attention.py", "through(d.reshape(-1), h_tilde.reshape(-1), 0)", "pass", "d_a without tanh'"),
+    ("attention.py", "inner += row[j] * shares[j]", "inner += row[j]", "softmax backward without the shares"),
+    ("attention.py", "row[j] = shares[j] * (row[j] - inner)", "row[j] = shares[j] * row[j]", "softmax backward without its sum"),  # noqa: E501
+    ("attention.py", "                    to[k] += back\n", "", "the query learns nothing from additive scores"),
+    ("attention.py", "(one - scratch[k] * scratch[k])", "(one - scratch[k])", "tanh' without its square"),
+    ("attention.py", "d_w_a[k] += share * scratch[k]", "d_w_a[k] = share * scratch[k]", "w_a learns from one source step"),  # noqa: E501
+    ("attention.py", "                own[k] *= scale\n", "                own[k] *= one\n", "d_q without the scale"),
+    ("attention.py", "        copy(d_c[i], d_h[i], H)\n", "        d_h[i] = 0\n", "the state's own gradient is lost"),
+    ("attention.py", "weights[j * S + t] = shares[t, i, j] * scale", "weights[j * S + t] = shares[t, i, j]", "d_keys without the scale"),  # noqa: E501
+    ("attention.py", "np.matmul(c[:, :H].T, v.d_q.reshape(-1, K)", "np.matmul(c[:, :H].T, v.q.reshape(-1, K)", "d_W_q of the query itself"),  # noqa: E501
 ]  # fmt: skip

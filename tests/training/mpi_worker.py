@@ -71,13 +71,16 @@ SEQUENCES: dict[str, Any] = {
 
 
 def sequences(folder: Path) -> None:
-    """A class for each word, and a tag for each letter; batches of 10 and one of 2, for 2 ranks or for one."""
-    from elman.models import SequenceClassifier, SequenceTagger
+    """A class for each word, a tag for each letter, the word turned; batches of 10 and one of 2, for 2 ranks or one."""
+    from elman.models import Seq2Seq, SequenceClassifier, SequenceTagger
 
     first = [word[0] for word in WORDS]
     SequenceClassifier(**SEQUENCES, class_weight="balanced").fit(WORDS, first, out=folder / "classify")
     tags = [[letter.upper() for letter in word] for word in WORDS]
     SequenceTagger(**SEQUENCES, class_weight={"A": 3.0}).fit(WORDS, tags, out=folder / "tag")
+    turned = [word[::-1] for word in WORDS]
+    for attention in ("dot", "additive"):
+        Seq2Seq(**SEQUENCES, attention=attention, embedding=4).fit(WORDS, turned, out=folder / attention)
 
 
 def full(folder: Path) -> int:
