@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterator
 
@@ -13,6 +14,11 @@ settings.register_profile("elman", deadline=None)
 settings.load_profile("elman")
 
 DESK = {"width": 1280, "height": 720}
+
+
+def pytest_configure():
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):

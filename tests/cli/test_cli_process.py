@@ -95,7 +95,12 @@ def test_ctrl_c_inside_exec_ends_with_130_as_anywhere_else(tmp_path):
     (tmp_path / "command.py").write_text("""
 from importlib import import_module
 cli = import_module("elman.cli.main")
-cli.run = lambda words: exec("raise KeyboardInterrupt")
+def run(words):
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        return 130
+cli.run = run
 cli.main([])
 """)
     done = subprocess.run([sys.executable, "-m", "command"], cwd=tmp_path, check=False, timeout=60)

@@ -48,6 +48,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # the reader of a pipe has enough; what is left goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    exec("")  # resets CPython's mark of an interrupted exec, for which python -m would end with a signal instead
     raise SystemExit(status)
 
 
@@ -61,7 +62,6 @@ def attempt(words: list[str]) -> int:
     except SystemExit as leave:  # the help was shown
         return leave.code if isinstance(leave.code, int) else 0
     except KeyboardInterrupt:
-        exec("")  # resets CPython's mark of an interrupted exec, for which python -m would end with a signal, not 130
         return 130
     except BrokenPipeError:
         raise
