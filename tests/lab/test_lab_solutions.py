@@ -84,7 +84,7 @@ def test_clip_is_that_of_maths(rnn):
 
 def test_the_gradients_of_the_lstm_step_are_its_derivatives(lstm):
     solutions, v = lstm
-    v = {name: value.copy() for name, value in v.items()}
+    v = {name: np.copy(value) for name, value in v.items() if name != "case"}
 
     def loss():
         gates = solutions["lstm_gates"](v["x_t"], v["h_t"], v["W_xh"], v["W_hh"], v["b_h"])

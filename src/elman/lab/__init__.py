@@ -81,8 +81,13 @@ def check_file(path: str | PathLike[str], *, seed: int = 0, seconds: float = 10.
         code = compile(Path(path).read_bytes(), fspath(path), "exec")
     except FileNotFoundError:
         raise DataError(f"There is no file {path}", do="elman lab start FOLDER writes one.") from None
-    except (SyntaxError, ValueError) as error:
-        raise DataError(f"{path} is no Python that can be read", got=str(error)) from None
+    except IsADirectoryError:
+        do = f"Give the file, for instance {Path(path) / 'rnn.py'}."
+        raise DataError(f"{path} is a folder", expected="a file to check", do=do) from None
+    except SyntaxError as error:
+        raise DataError(f"{path} is not valid Python: line {error.lineno}: {error.msg}") from None
+    except ValueError as error:  # bytes that are no text
+        raise DataError(f"{path} is not valid Python: {error}") from None
     names = set(code.co_names)
     gaps = [gap for gap in GAPS.values() if gap.name in names]
     if not gaps:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from elman.errors import ElmanError
-from elman.lab.gaps import GAPS, Function, Gap, Values, large_logits, load_solutions, problems
+from elman.lab.gaps import GAPS, Function, Gap, Values, load_solutions, problems, special_cases
 from elman.lab.mistakes import Mistake
 from elman.maths import Array
 
@@ -87,23 +88,30 @@ def judge(gap: Gap, function: Function, seed: int = 0) -> Verdict:
 
 
 def _try(gap: Gap, function: Function, tried: list[Values]) -> Verdict:
+    verdict = _compare(gap, function, tried)
+    special = special_cases(gap, tried[0]) if verdict.right else ()
+    return _compare(gap, function, [*tried, *special]) if special else verdict
+
+
+def _compare(gap: Gap, function: Function, tried: Sequence[Values]) -> Verdict:
     found = [_results(gap, function, values) for values in tried]
     right = [_results(gap, gap.right(), values) for values in tried]
-    if gap.name == "softmax" and all(_equal(some[0], other[0]) for some, other in zip(found, right, strict=True)):
-        tried.append(large_logits(tried[0]))
-        found.append(_results(gap, function, tried[-1]))
-        right.append(_results(gap, gap.right(), tried[-1]))
-    _compare_shapes(gap, found, right)
     return _verdict(gap, tried, found, right)
 
 
 def _results(gap: Gap, function: Function, values: Values) -> list[Array]:
     """What a function returns for a problem, as one array for each name in gap.results."""
-    result = gap.call(function, values)
+    try:
+        result = gap.call(function, values)
+    except Exception as error:
+        error.add_note(values["case"])
+        raise
     if result is None or result is Ellipsis:
         raise _WrongShape("it returns nothing", do=f"Return {' and '.join(gap.results)}.")
     if gap.name == "clip":
         return [_flat(result, values["gradients"])]
+    if gap.name == "lstm_gate_gradients":
+        return _blocks(_array("d_a", result), values)
     if len(gap.results) == 1:
         return [_array(gap.results[0], result)]
     if isinstance(result, dict):
@@ -135,13 +143,12 @@ def _flat(result: Any, gradients: list[Array]) -> Array:
     return np.concatenate([array.ravel() for array in arrays])
 
 
-def _compare_shapes(gap: Gap, found: Sequence[list[Array]], right: Sequence[list[Array]]) -> None:
-    for number, name in enumerate(gap.results):
-        got, expected = found[0][number].shape, right[0][number].shape
-        hint = "It is transposed." if got == expected[::-1] != expected else None
-        for some, wanted in zip(found, right, strict=True):
-            if some[number].shape != wanted[number].shape:
-                raise _WrongShape(f"wrong shape of {name}", expected=expected, got=got, do=hint)
+def _blocks(d_a: Array, values: Values) -> list[Array]:
+    """The part of d_a that belongs to each gate: a slip in one does not hide that the others are right."""
+    if d_a.shape != values["d_a"].shape:
+        hint = "It is transposed." if d_a.shape == values["d_a"].shape[::-1] else None
+        raise _WrongShape("wrong shape of d_a", expected=values["d_a"].shape, got=d_a.shape, do=hint)
+    return np.split(d_a, 4, axis=1)
 
 
 def _equal(a: Array, b: Array) -> bool:
@@ -150,55 +157,85 @@ def _equal(a: Array, b: Array) -> bool:
 
 
 def _verdict(gap: Gap, tried: Sequence[Values], found: Sequence[list[Array]], right: Sequence[list[Array]]) -> Verdict:
-    def same(number: int, results: Sequence[list[Array]]) -> bool:
-        return all(_equal(some[number], other[number]) for some, other in zip(found, results, strict=True))
+    count = range(len(gap.results))
 
-    wrong = [number for number in range(len(gap.results)) if not same(number, right)]
+    def same(number: int, results: Sequence[list[Array]], other: int | None = None, ours: Any = found) -> bool:
+        where = number if other is None else other
+        return all(_equal(some[number], wanted[where]) for some, wanted in zip(ours, results, strict=True))
+
+    wrong = [number for number in count if not same(number, right)]
     if not wrong:
         return Verdict(gap.name, "right", "right")
-    known = {mistake: [_results(gap, gap.wrong(mistake), values) for values in tried] for mistake in gap.mistakes}
-    named: dict[int, Mistake] = {}
-    for mistake, results in known.items():  # one mistake that explains everything comes before several
-        if all(same(number, results) for number in range(len(gap.results))):
-            named = dict.fromkeys(wrong, mistake)
-            break
-    else:
-        for number in wrong:
-            for mistake, results in known.items():
-                if same(number, results):
-                    named.setdefault(number, mistake)
     sentences = []
-    for mistake in dict.fromkeys(named.values()):
-        names = [gap.results[number] for number in wrong if named.get(number) is mistake]
-        verb = "is" if len(names) == 1 else "are"
-        shown = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    explained: dict[Mistake, set[int]] = {}
+    for mistake in gap.mistakes:
+        results = [_results(gap, gap.wrong(mistake), values) for values in tried]
+        changed = [number for number in count if not same(number, right, ours=results)]
+        if set(changed) <= set(wrong):  # where a result is right that the mistake would change, it is not this mistake
+            equal = [number for number in changed if same(number, results)]
+            zeros = {number for number in equal if not any(some[number].any() for some in results)}  # say little
+            explained[mistake] = set(equal) if changed == wrong == equal else set(equal) - zeros
+    named, left = [], set(wrong)
+    while any(left & numbers for numbers in explained.values()):  # few mistakes that explain much come before many
+        counts = {mistake: len(left & numbers) for mistake, numbers in explained.items()}
+        mistake = max(counts, key=counts.__getitem__)
+        names = [gap.results[number] for number in sorted(left & explained[mistake])]
         place = f"docs/maths.md, section {mistake.section}"
-        sentences.append(f"your {shown} {verb} what you get if {mistake.says}: {place}")
+        sentences.append(f"your {_listed(names)} what you get if {mistake.says}: {place}")
+        named.append(mistake.says)
+        left -= explained[mistake]
+    for one, other in combinations(sorted(left), 2):
+        if same(one, right, other) and same(other, right, one):
+            sentences.append(f"your {gap.results[one]} and {gap.results[other]} are exchanged")
+            left -= {one, other}
+    cases, shape = [_case(gap, values) for values in tried], False
     for number in wrong:
-        if number not in named:
-            pair = [(some[number], other[number]) for some, other in zip(found, right, strict=True)]
-            sentences.append(f"your {gap.results[number]} {_difference(pair)}")
-    says = tuple(mistake.says for mistake in dict.fromkeys(named.values()))
-    return Verdict(gap.name, "wrong", f"wrong: {'; '.join(sentences)}", says)
+        pairs = [(some[number], other[number]) for some, other in zip(found, right, strict=True)]
+        shape = shape or any(some.shape != other.shape for some, other in pairs)
+        if number in left:
+            sentences.append(f"your {gap.results[number]} {_difference(pairs, cases)}")
+    return Verdict(gap.name, "shape" if shape else "wrong", f"wrong: {'; '.join(sentences)}", tuple(named))
 
 
-def _difference(pairs: Sequence[tuple[Array, Array]]) -> str:
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]} are" if len(names) > 1 else f"{names[0]} is"
+
+
+def _case(gap: Gap, values: Values) -> str:
+    case: str = values["case"]
+    return f"{case} (T = {len(values['x'])}, k = {values['k']})" if "k" in gap.arguments and "k =" not in case else case
+
+
+def _difference(pairs: Sequence[tuple[Array, Array]], cases: Sequence[str]) -> str:
     """How a wrong result differs from the right one, where the table knows no mistake that gives it."""
-    if not all(np.isfinite(found).all() for found, _ in pairs):
-        return "contains NaN or infinity"
+    for found, right in pairs:
+        if found.shape != right.shape:
+            hint = ". It is transposed." if found.shape == right.shape[::-1] else ""
+            return f"has the wrong shape: expected {right.shape}, got {found.shape}{hint}"
+    for (found, _), case in zip(pairs, cases, strict=True):
+        if not np.isfinite(found).all():
+            return f"contains NaN or infinity {case}"
+    if not any(found.any() for found, _ in pairs):
+        return "is zero everywhere"
     if all(_equal(found, -right) for found, right in pairs):
         return "has the wrong sign"
     if all(found.ndim == 2 and found.shape[0] == found.shape[1] and _equal(found.T, right) for found, right in pairs):
         return "is transposed"
-    factors = [float(np.sum(found * right) / np.sum(right * right)) for found, right in pairs]
-    if all(_equal(found, factor * right) for factor, (found, right) in zip(factors, pairs, strict=True)):
-        shown = ", ".join(f"{factor:.3g}" for factor in factors)
-        return f"has the right direction but the wrong size: {shown} times the right one in the three problems"
-    found, right = pairs[0]
-    error = np.linalg.norm(found - right) / np.linalg.norm(right)
+    sizes = [float(np.sum(right * right)) for _, right in pairs]
+    if pairs[0][0].ndim and all(sizes):
+        factors = [float(np.sum(found * right)) / size for (found, right), size in zip(pairs, sizes, strict=True)]
+        if all(_equal(found, factor * right) for factor, (found, right) in zip(factors, pairs, strict=True)):
+            shown = ", ".join(f"{factor:.3g}" if abs(factor - 1) > 0.01 else f"{factor:.9g}" for factor in factors)
+            times = f"{shown} times the right one ({', '.join(cases)})"
+            return f"has the right direction but the wrong size: {times}"
+    errors = [np.linalg.norm(found - right) / (np.linalg.norm(right) or 1.0) for found, right in pairs]
+    number = int(np.argmax(errors))
+    found, right = pairs[number]
     worst = np.unravel_index(np.argmax(np.abs(found - right)), found.shape)
-    where = f"[{', '.join(map(str, worst))}]" if found.ndim else ""
+    where = f"at [{', '.join(map(str, worst))}]: " if found.ndim else ""
+    digits = 6 if errors[number] > 1e-4 else 9
+    values = f"{found[worst]:.{digits}g} instead of {right[worst]:.{digits}g}"
     return (
-        f"differs from the right one by {error:.2g} of its norm, and no known mistake gives it "
-        f"(largest difference{f' at {where}' if where else ''}: {found[worst]:.6g} instead of {right[worst]:.6g})"
+        f"differs from the right one by {errors[number]:.2g} of its norm {cases[number]}, "
+        f"and no known mistake gives it (largest difference {where}{values})"
     )

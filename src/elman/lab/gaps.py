@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,13 +28,13 @@ RESULTS = {  # of each gap, in the order in which they are checked
         "weight_gradients": ("d_W_xh", "d_W_hh", "d_b_h", "d_W_hy", "d_b_y"),
         "backward": ("d_W_xh", "d_W_hh", "d_b_h", "d_h0"),
         "truncated_backward": ("d_W_xh", "d_W_hh", "d_b_h"),
-        "clip": ("gradients",),
+        "clip": ("list of gradients",),
     },
     "lstm": {
         "lstm_gates": ("i", "f", "g", "o"),
         "lstm_state": ("c_next", "h_next"),
         "lstm_cell_gradient": ("d_c",),
-        "lstm_gate_gradients": ("d_a",),
+        "lstm_gate_gradients": ("d_a_i", "d_a_f", "d_a_g", "d_a_o"),  # the four blocks of d_a
         "lstm_sent_back": ("d_h_before", "d_c_before"),
     },
 }
@@ -81,7 +82,7 @@ class Gap(NamedTuple):
 
     def wrong(self, mistake: Mistake) -> Function:
         """The solution with a known mistake."""
-        function: Function = _load(edit(self.file, mistake))[self.name]
+        function: Function = _load_mistake(self.file, mistake)[self.name]
         return function
 
 
@@ -131,8 +132,13 @@ def load_solutions(file: str) -> Values:
     return _load(solution_text(file))
 
 
+@cache
+def _load_mistake(file: str, mistake: Mistake) -> Values:
+    return _load(edit(file, mistake))
+
+
 def _copy(value: Any) -> Any:
-    return [array.copy() for array in value] if isinstance(value, list) else np.copy(value)[()]
+    return [array.copy() for array in value] if isinstance(value, list) else copy(value)  # numbers stay numbers
 
 
 @cache
@@ -164,7 +170,8 @@ def _rnn_problem(rng: np.random.Generator, number: int) -> Values:
     norm = np.sqrt(sum(np.sum(g**2) for g in gradients))
     limit = float(norm) * (0.3, 0.6, 2.0)[number]  # the last one is not reached
     whole = {"x": x, "h": states, "o": o, "y": y, "d_o": d_o, "d_a": d_a[:T], "d_h": d_h[t]}
-    return {**weights, **step, **whole, "k": (3, 2, 4)[number], "gradients": gradients, "limit": limit}
+    case = f"in problem {number + 1}"
+    return {**weights, **step, **whole, "k": (3, 2, 4)[number], "gradients": gradients, "limit": limit, "case": case}
 
 
 def _lstm_problem(rng: np.random.Generator, number: int) -> Values:
@@ -179,12 +186,34 @@ def _lstm_problem(rng: np.random.Generator, number: int) -> Values:
     gates = {"i": i, "f": f, "g": g, "o": o}
     weights = {"W_xh": W_xh, "W_hh": W_hh, "b_h": b_h}
     states = {"x_t": x_t, "h_t": h_t, "c_t": c_t, "c_next": c_next}
-    return {**weights, **gates, **states, "d_h": d_h, "d_c_next": d_c_next, "d_c": d_c, "d_a": d_a}
+    gradients = {"d_h": d_h, "d_c_next": d_c_next, "d_c": d_c, "d_a": d_a}
+    return {**weights, **gates, **states, **gradients, "case": f"in problem {number + 1}"}
 
 
 _PROBLEMS = {"rnn": _rnn_problem, "lstm": _lstm_problem}
 
 
-def large_logits(values: Values) -> Values:
-    """The same problem with logits that overflow in exp unless they are shifted."""
-    return values | {"o": values["o"] * 800.0}
+def _one_step(values: Values) -> dict[str, Values]:
+    arrays = {name: values[name][:1, :1] for name in ("x", "d_a", "d_o")}
+    return {"with one step and one row": arrays | {"h": values["h"][:2, :1]}}
+
+
+def _lengths(values: Values) -> dict[str, Values]:
+    T = len(values["x"])
+    return {f"with T = {T} and k = {k}": {"k": k} for k in (1, T - 1, T, T + 1)}
+
+
+_SPECIAL: dict[str, Callable[[Values], dict[str, Values]]] = {
+    "softmax": lambda values: {"with large logits": {"o": values["o"] * 800.0}},
+    "cross_entropy": lambda values: {"with 1000 added to each logit": {"o": values["o"] + 1000.0}},
+    "weight_gradients": _one_step,
+    "backward": _one_step,
+    "truncated_backward": _lengths,
+    "clip": lambda values: {"with gradients that are all zero": {"gradients": [0 * g for g in values["gradients"]]}},
+}
+
+
+def special_cases(gap: Gap, values: Values) -> Sequence[Values]:
+    """Variants of a problem that show what the three problems do not: overflow, a single step, k = 1, zeros."""
+    cases = _SPECIAL[gap.name](values) if gap.name in _SPECIAL else {}
+    return [values | changed | {"case": case} for case, changed in cases.items()]

@@ -126,6 +126,7 @@ def _run(gaps: Sequence[Gap], load: Callable[[], Find], seed: int) -> Iterator[V
 def _reason(error: BaseException) -> str:
     """An error with the student's own line, if it is there."""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    message = " ".join([message, *getattr(error, "__notes__", ())])  # the note says in which problem
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "elman" not in frame.filename]
     own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith("<sol")]
     return f"{message} (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else message

@@ -25,6 +25,7 @@ def cross_entropy(o, y):
 
     o: (T, B, Y) logits    y: (T, B) ids of the right classes
     returns L: a number, the sum over all steps and rows, in nats    d_o: (T, B, Y)
+    Logits of 1000 must not overflow: call your softmax.
     """
     # gap
     y_hat = softmax(o)
@@ -110,19 +111,21 @@ def backward(x, h, d_o, W_xh, W_hh, W_hy):
 def truncated_backward(x, h, d_o, W_xh, W_hh, W_hy, k):
     """Truncated backpropagation: the loss of each step goes back over the last k steps up to its own, and no further.
 
-    x, h, d_o, W_xh, W_hh, W_hy as above    k: a number, at least 1; with k = 1 nothing goes through W_hh
+    x, h, d_o, W_xh, W_hh, W_hy as above    k: a number, at least 1; with k = 1 nothing goes through W_hh, and from
+    k = T on nothing is cut. In the words of docs/maths.md, section 8, this is k1 = 1, k2 = k: a block for each loss.
     returns d_W_xh: (X, H)    d_W_hh: (H, H)    d_b_h: (H,). The state before the k steps is held fixed.
     """
     # gap
-    totals = [np.zeros_like(W_xh), np.zeros_like(W_hh), np.zeros(len(W_hh))]
+    d_W_xh, d_W_hh, d_b_h = np.zeros_like(W_xh), np.zeros_like(W_hh), np.zeros(len(W_hh))
     for t in range(len(x)):  # the loss of step t
-        first = max(0, t + 1 - k)
-        alone = np.zeros_like(d_o[first : t + 1])
-        alone[-1] = d_o[t]
-        found = backward(x[first : t + 1], h[first : t + 2], alone, W_xh, W_hh, W_hy)
-        for total, part in zip(totals, found[:3], strict=True):
-            total += part
-    return tuple(totals)
+        d_h = d_o[t] @ W_hy.T
+        for s in range(t, max(-1, t - k), -1):  # steps t, t-1, …: at most k of them
+            d_a = d_h * (1 - h[s + 1] ** 2)
+            d_W_xh += x[s].T @ d_a
+            d_W_hh += h[s].T @ d_a
+            d_b_h += d_a.sum(axis=0)
+            d_h = d_a @ W_hh.T
+    return d_W_xh, d_W_hh, d_b_h
     # end
 
 
@@ -130,10 +133,10 @@ def clip(gradients, limit):
     """(16) Clipping by norm: all gradients together are one vector; where it is longer than the limit, shorten it.
 
     gradients: a list of arrays    limit: a number
-    returns the list of arrays after clipping. The direction of the vector stays.
+    returns the list of arrays after clipping. The direction of the vector stays; a vector of zeros stays as it is.
     """
     # gap
     norm = np.sqrt(sum(np.sum(g**2) for g in gradients))
-    factor = min(1.0, limit / norm)
+    factor = limit / norm if norm > limit else 1.0
     return [g * factor for g in gradients]
     # end
