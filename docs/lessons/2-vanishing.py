@@ -37,7 +37,7 @@ def lesson(quick: bool = False) -> Result:
             if activation == "tanh":
                 slope, recurrent = (float(np.exp(np.mean(np.log(part[:10])))) for part in flow.factors(0))
                 factors.append(f"tanh {gain}, each step: 1 − h² × {slope:.2f}, W_hh × {recurrent:.2f}")
-    title = "mean norm of ∂L[t]/∂h[t−lag], relative to lag 0"
+    title = "mean norm of ∂L[t]/∂h[t+1−lag], relative to lag 0"
     figure = chart(curves, title=title, x="lag (steps back)", y="share of the gradient", low=-10, high=10, log=True)
     return Result([*lines, "", *factors], figure)
 

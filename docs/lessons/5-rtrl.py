@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from lesson import BLUE, ORANGE, PURPLE, Curve, Result, chart, run
+from lesson import BLUE, ORANGE, Curve, Result, chart, run
 
 from elman import maths
 
@@ -32,7 +32,7 @@ def lesson(quick: bool = False) -> Result:
     curves = [Curve(f"BPTT, {H} units", [max(H * t, 1) for t in steps], BLUE, x=steps)]
     curves += [
         Curve(f"RTRL, {size} units", [(X + size + 1) * size * size] * len(steps), color, "6 4", x=steps)
-        for size, color in ((8, PURPLE), (32, ORANGE))
+        for size, color in ((8, BLUE), (32, ORANGE))
     ]
     curves.insert(1, Curve("BPTT, 32 units", [max(32 * t, 1) for t in steps], ORANGE, x=steps))
     title = "numbers that must be kept, by the length of the text"

@@ -55,7 +55,7 @@ def lesson(quick: bool = False) -> Result:
         costs = [recalled(initial, gain, 5 if quick else 300, seed) for seed in range(1 if quick else SEEDS)]
         each = f"{np.mean(costs):.2f} nats ({', '.join(f'{cost:.2f}' for cost in costs)})"
         lines.append(f"trained from {start}: the letter {DELAY + 1} steps back costs {each}")
-    title = "tanh, before training: mean norm of ∂L[t]/∂h[t−lag], relative to lag 0"
+    title = "tanh, before training: mean norm of ∂L[t]/∂h[t+1−lag], relative to lag 0"
     return Result(
         lines, chart(curves, title=title, x="lag (steps back)", y="share of the gradient", low=-8, high=2, log=True)
     )

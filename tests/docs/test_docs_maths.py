@@ -136,6 +136,22 @@ def test_the_lab_s_mistakes_and_the_equations_have_their_place(maths_md: str) ->
     assert [int(n) for n in re.findall(r"^ ?\((\d+)\)", box, re.MULTILINE)] == list(range(1, 30))
 
 
+def test_an_equation_number_means_the_same_equation_in_the_text_and_in_the_box(maths_md: str) -> None:
+    text, box = maths_md.split("## 17. All equations")
+    symbol = re.compile(r"(to [hc]\[t\]|\w+)(?:\[[^\]]*\])?(?:, \w)*\s*(?:=|←|:)")
+    named: dict[int, set[str]] = {}
+    number = 0
+    for line in box.split("## 18.")[0].splitlines():
+        start = re.match(r" ?\((\d+)\)", line)
+        number = int(start[1]) if start else number
+        named.setdefault(number, set()).update(symbol.findall(line))
+    for block in re.findall(r"```\n(.*?)```", text, re.DOTALL):
+        for line in block.splitlines():
+            if found := re.search(r"\((\d+)\)(?: |$)", line):
+                symbols = {name.removesuffix("_i") if name == "y_hat_i" else name for name in symbol.findall(line)}
+                assert symbols & named[int(found[1])], line
+
+
 if __name__ == "__main__" and "--fix" in sys.argv:
     for document in sorted(DOCS.glob("*.md")):
         document.write_text(fixed(document.read_text("utf-8")), encoding="utf-8")

@@ -398,8 +398,8 @@ def lstm_gate_gradients(d_h, d_c, c_t, c_next, i, f, g, o):
     d_a = d_c * g * i * (1 - i), d_c * c_next * f * (1 - f), d_c * i * (1 - g * g), d_h * c_next * o * (1 - o)
     return np.concatenate(d_a, 1)
 """)  # fmt: skip
-    assert "your d_a_f is what you get if d_f uses c[t+1] instead of c[t]" in text
-    assert "your d_a_o is what you get if tanh is missing from d_o" in text
+    assert "your d_a_f is what you get if d_a_f uses c[t+1] instead of c[t]" in text
+    assert "your d_a_o is what you get if tanh is missing from d_a_o" in text
     assert "d_a_i" not in text
     assert "d_a_g" not in text
     assert "wrong shape of d_a: expected (2, 16), got (8, 4)" in message(

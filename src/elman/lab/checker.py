@@ -181,7 +181,10 @@ def _verdict(gap: Gap, tried: Sequence[Values], found: Sequence[list[Array]], ri
         mistake = max(counts, key=counts.__getitem__)
         names = [gap.results[number] for number in sorted(left & explained[mistake])]
         place = f"docs/maths.md, section {mistake.section}"
-        sentences.append(f"your {_listed(names)} what you get if {mistake.says}: {place}")
+        number = min(left & explained[mistake])
+        got, expected = found[0][number].shape, right[0][number].shape
+        shapes = f" (expected shape {expected}, got {got})" if got != expected else ""
+        sentences.append(f"your {_listed(names)} what you get if {mistake.says}{shapes}: {place}")
         named.append(mistake.says)
         left -= explained[mistake]
     for one, other in combinations(sorted(left), 2):
@@ -226,8 +229,7 @@ def _difference(pairs: Sequence[tuple[Array, Array]], cases: Sequence[str]) -> s
         factors = [float(np.sum(found * right)) / size for (found, right), size in zip(pairs, sizes, strict=True)]
         if all(_equal(found, factor * right) for factor, (found, right) in zip(factors, pairs, strict=True)):
             shown = ", ".join(f"{factor:.3g}" if abs(factor - 1) > 0.01 else f"{factor:.9g}" for factor in factors)
-            times = f"{shown} times the right one ({', '.join(cases)})"
-            return f"has the right direction but the wrong size: {times}"
+            return f"has the right direction but the wrong size: {shown} times the right one ({', '.join(cases)})"
     errors = [np.linalg.norm(found - right) / (np.linalg.norm(right) or 1.0) for found, right in pairs]
     number = int(np.argmax(errors))
     found, right = pairs[number]
