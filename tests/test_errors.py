@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import inspect
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +76,35 @@ def test_each_error_is_caught_as_its_convention(name):
     for base in CLASSES[name].__mro__[1:-1]:
         with pytest.raises(base):
             raise CLASSES[name]("x")
+
+
+def test_options_are_named_as_they_are_written_where_the_message_is_shown():
+    def named():
+        return errors.option("batch_size"), errors.option("tokens", "byte"), errors.option("force", True)
+
+    assert named() == ("batch_size", "tokens='byte'", "force=True")
+    with errors.options_as("flags"):
+        assert named() == ("--batch-size", "--tokens byte", "--force")
+        with errors.options_as("json"):
+            assert named() == ("batch_size", '"tokens": "byte"', '"force": true')
+        assert named()[0] == "--batch-size"
+    assert named()[0] == "batch_size"
+
+
+def test_messages_outside_the_command_line_name_no_flags():
+    """A flag may stand in a whole command, as in `elman train --resume RUN`, and is named by `option` otherwise."""
+    package = Path(errors.__file__).parent
+    command = re.compile(r"\b(elman|pip|srun)\b[^.;]*--")
+    found = []
+    for path in package.rglob("*.py"):
+        if path.is_relative_to(package / "cli") or path.name == "errors.py":
+            continue
+        nodes = [*ast.walk(ast.parse(path.read_text("utf-8")))]
+        inside = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
+            texts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(str(t.value) if isinstance(t, ast.Constant) else "{}" for t in texts)
+            flag = re.search(r"(?<![\w-])--[a-z-]+(?!=)\b", text)
+            if flag and id(node) not in inside and not command.search(text):
+                found.append(f"{path.relative_to(package)}: {text[:80]}")
+    assert not found, "\n".join(found)

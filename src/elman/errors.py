@@ -23,10 +23,68 @@
     ├── CostWarning                      a training that needs much memory or time
     └── InterruptedWarning               Ctrl-C ended fit; the model has the best weights so far
 
-Each message says what is wrong and, where it applies, what was expected, what was given and what to do.
+Each message says what is wrong and, where it applies, what was expected, what was given and what to do. Messages name
+options in the way that works where they are shown: `tokens='byte'` in Python, `--tokens byte` on the command line.
 """
 
 from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import Literal
+
+_style = "python"  # how messages name options
+
+
+@contextlib.contextmanager
+def options_as(style: Literal["python", "flags", "json"]) -> Iterator[None]:
+    """Name options in this way in all messages that are made inside a `with` block, in every thread.
+
+    Parameters
+    ----------
+    style : {"python", "flags", "json"}
+        As arguments of a function, as flags of the command line, or as fields of a request to the service.
+
+    Examples
+    --------
+    >>> with options_as("flags"):
+    ...     print(option("batch_size"), option("tokens", "byte"))
+    --batch-size --tokens byte
+    """
+    global _style  # noqa: PLW0603
+    before, _style = _style, style
+    try:
+        yield
+    finally:
+        _style = before
+
+
+def option(name: str, value: object = None) -> str:
+    """The name of an option for a message, in the style that `options_as` has chosen.
+
+    Parameters
+    ----------
+    name : str
+        Its name in Python.
+    value : object, optional
+        A value to suggest.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> option("batch_size"), option("tokens", "byte"), option("force", True)
+    ('batch_size', "tokens='byte'", 'force=True')
+    """
+    if _style == "flags":
+        flag = f"--{name.replace('_', '-')}"
+        return flag if value is None or value is True else f"{flag} {value}"
+    if value is None:
+        return name
+    return f'"{name}": {json.dumps(value)}' if _style == "json" else f"{name}={value!r}"
 
 
 class ElmanError(Exception):

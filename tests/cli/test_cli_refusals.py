@@ -53,10 +53,10 @@ def files(text):
 @pytest.mark.parametrize(("words", "message"), [
     (["empty.txt"], "'empty.txt' has no text. It is empty. $"),
     (["shell.txt"], "'shell.txt' has no text: all 120 characters are Project Gutenberg's own words, and nothing stands "
-                    "between its START and END lines. Take another file; or --keep-boilerplate keeps them. $"),
+                    "between its START and END lines. Take another file; --keep-boilerplate keeps them. $"),
     (["shell.txt", "--tokens", "word"], "--keep-boilerplate keeps them"),
     (["blank.txt"], "more than 64 tokens, got 1"),
-    (["short.txt"], r"shorter than a window: expected more than 64 tokens, got \d+ of \d+\. Take a longer text"),
+    (["short.txt"], r"shorter than a window: expected more than 64 tokens, got \d+ of \d+\. Use a longer text"),
     (["binary.bin"], "'binary.bin' .* --tokens byte"),
     (["image.png"], "'image.png' is not utf-8: byte 0 .*--encoding latin-1.* --tokens byte"),
     (["nul.txt"], "NUL at byte 4"),

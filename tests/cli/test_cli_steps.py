@@ -113,4 +113,4 @@ def test_only_a_page_of_ours_is_replaced(elman):
 def test_a_page_in_a_folder_that_is_not_there_is_refused_with_advice(elman):
     status, _, err = elman("steps", "hell", "ello", "--out", "nowhere/page.html")
     assert status == 2
-    assert "No such file or directory. Make its folder first, or choose another --out." in err
+    assert "No such file or directory. Make its folder first, or choose another one." in err

@@ -53,7 +53,7 @@ def test_a_named_folder_that_exists_is_refused_and_forced(elman, text):
     before = {path: path.read_bytes() for path in Path("mine").rglob("*") if path.is_file()}
     status, out, err = elman("train", text, *QUICK, "--out", "mine", "--seed", 1)
     assert (status, out) == (2, "")
-    assert re.fullmatch(r"elman: mine exists already\. Choose another --out.* --force .*\n", err)
+    assert re.fullmatch(r"elman: mine exists already\. Choose another folder.* --force .*\n", err)
     assert {path: path.read_bytes() for path in Path("mine").rglob("*") if path.is_file()} == before
     assert elman("train", text, *QUICK, "--out", "mine", "--seed", 1, "--force").status == 0
     assert options("mine")["seed"] == 1

@@ -72,7 +72,7 @@ def test_a_text_in_memory_comes_back(text: str, tokens: str) -> None:
 
 def test_an_encoding_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "l.txt").write_bytes("déjà vu".encode("latin-1"))
-    with pytest.raises(EncodingError, match=r"l\.txt' is not utf-8: byte 1 \(0xE9\).*--encoding latin-1"):
+    with pytest.raises(EncodingError, match=r"l\.txt' is not utf-8: byte 1 \(0xE9\).*encoding='latin-1'"):
         open_corpus(tmp_path / "l.txt")
     read = open_corpus(tmp_path / "l.txt", encoding="latin-1")
     assert read.vocabulary.decode(read.ids) == "déjà vu"
@@ -84,7 +84,7 @@ def test_boilerplate_is_removed_said_and_can_be_kept(tmp_path: Path) -> None:
     removed = open_corpus(tmp_path / "g.txt")
     assert removed.vocabulary.decode(removed.ids) == "body"
     assert len(removed.notes) == 1
-    assert "--keep-boilerplate" in removed.notes[0]
+    assert "keep_boilerplate" in removed.notes[0]
     kept = open_corpus(tmp_path / "g.txt", keep_boilerplate=True)
     assert kept.vocabulary.decode(kept.ids) == whole
     assert kept.notes == ()
@@ -100,7 +100,7 @@ def test_progress_counts_to_the_end(file: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_given_vocabulary_is_used(file: Path) -> None:
     vocabulary = CharVocabulary(PLAIN.replace("—", "") + "xyz")
-    with pytest.raises(VocabularyError, match=r"'—'.*--unknown skip"):
+    with pytest.raises(VocabularyError, match=r"'—'.*unknown='skip'"):
         open_corpus(file, vocabulary=vocabulary, tokens="word")
     read = open_corpus(file, vocabulary=vocabulary, unknown="skip")
     assert read.vocabulary == vocabulary
@@ -176,7 +176,7 @@ def test_an_empty_text_is_refused(tmp_path: Path, tokens: str, cache: Path) -> N
 
 def test_a_binary_file_as_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"ELF\x00\x01")
-    with pytest.raises(EncodingError, match=r"NUL at byte 3.*--tokens byte"):
+    with pytest.raises(EncodingError, match=r"NUL at byte 3.*tokens='byte'"):
         open_corpus(tmp_path / "b")
 
 

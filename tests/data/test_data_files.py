@@ -212,7 +212,7 @@ def test_without_zstandard_its_install_line_is_given(books: Path, monkeypatch: p
 
 def test_a_file_in_another_encoding_is_named(books: Path, cache: Path, workers: int) -> None:
     (books / "dd.txt").write_bytes("Café".encode("latin-1"))
-    with pytest.raises(EncodingError, match=r"dd\.txt' is not utf-8: byte 3 \(0xE9\).*--encoding latin-1"):
+    with pytest.raises(EncodingError, match=r"dd\.txt' is not utf-8: byte 3 \(0xE9\).*encoding='latin-1'"):
         open_corpus(books)
     assert left(cache) == []
 

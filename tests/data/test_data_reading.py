@@ -46,8 +46,8 @@ def test_a_bad_byte_is_given_with_its_place(text: str, size: int, mark: bool, en
     before = codecs.BOM_UTF8 * mark + text.encode()
     with pytest.raises(EncodingError, match=rf"'f' is not utf-8: byte {len(before)} \(0xFF\)") as caught:
         read(before + b"\xffabc", size, encoding)
-    assert "--encoding latin-1" in str(caught.value)
-    assert "--tokens byte" in str(caught.value)
+    assert "encoding='latin-1'" in str(caught.value)
+    assert "tokens='byte'" in str(caught.value)
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
@@ -59,7 +59,7 @@ def test_a_character_cut_off_at_the_end_is_a_bad_byte(size: int) -> None:
 @given(st.text(st.sampled_from("aé€\r\n"), max_size=20), sizes, st.sampled_from(["utf-8", "utf-16-le", "utf-32-le"]))
 def test_a_nul_is_no_text(text: str, size: int, encoding: str) -> None:
     place = len(text.encode(encoding))
-    with pytest.raises(EncodingError, match=rf"NUL at byte {place}\b.*--tokens byte"):
+    with pytest.raises(EncodingError, match=rf"NUL at byte {place}\b.*tokens='byte'"):
         read((text + "\0more").encode(encoding), size, encoding)
 
 

@@ -179,7 +179,7 @@ def test_a_few_bad_lines_do_not_make_a_text_of_a_labelled_file(tmp_path, text, p
     with pytest.raises(DataError) as caught:
         guess_task(path)
     assert f"{path}, {place}" in str(caught.value)
-    assert f"--task {task}, which it seems to be, or --task lm if it is a text" in str(caught.value)
+    assert f"task='{task}', which it seems to be, or task='lm' if it is a text" in str(caught.value)
 
 
 @pytest.mark.parametrize("text", [f"{LABELLED}one\ntwo\nthree\n", "a\tb\none\n", "one\n" * 30 + "a\tb\n"])
@@ -284,7 +284,7 @@ def test_what_a_folder_is_for_is_guessed_or_asked(tmp_path, files, task):
         assert guess_task(str(tmp_path)) == task
         return
     says = r"(blank lines \(the first is line [246]\)|lines of (73|779) characters)"
-    asks = "--task classify if each line is an example of its file's label, --task lm if it is one text"
+    asks = "task='classify' if each line is an example of its file's label, task='lm' if it is one text"
     with pytest.raises(DataError, match=rf"may be one text or have one file per label: \d.txt has {says}.* {asks}"):
         guess_task(str(tmp_path))
 
@@ -311,7 +311,7 @@ def test_a_folder_with_files_of_several_kinds_is_a_text_or_asks(tmp_path, files,
     if says is None:
         assert guess_task(str(tmp_path)) == "lm"
         return
-    with pytest.raises(DataError, match=rf"one file per label: {says}.* --task classify"):
+    with pytest.raises(DataError, match=rf"one file per label: {says}.* task='classify'"):
         guess_task(str(tmp_path))
 
 

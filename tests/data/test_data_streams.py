@@ -91,13 +91,13 @@ def test_a_foreign_cursor_is_refused_and_changes_nothing(cursor: object) -> None
 def test_the_fitting_batch_is_the_largest_that_has_a_window_a_lane(n: int, batch: int, window: int) -> None:
     good = [b for b in range(1, batch + 1) if (n - 1) // b >= window]
     if not good:
-        with pytest.raises(DataError, match=r"shorter than a window.*--window"):
+        with pytest.raises(DataError, match=r"shorter than a window.*window"):
             fitting_batch(n, batch, window)
         return
     assert fitting_batch(n, batch, window) == good[-1]
     LaneStream(np.zeros(n, np.uint8), batch=good[-1], window=window)
     if good[-1] < batch:
-        with pytest.raises(DataError, match=f"--batch-size {good[-1]}"):
+        with pytest.raises(DataError, match=f"batch_size of {good[-1]}"):
             LaneStream(np.zeros(n, np.uint8), batch=batch, window=window)
 
 

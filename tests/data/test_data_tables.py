@@ -87,7 +87,7 @@ def test_a_chosen_name_makes_the_first_row_a_header(file):
 
 
 @pytest.mark.parametrize(("columns", "why"), [
-    ({}, "expected a text column and a label column, got 3 columns.*--text-column and --label-column"),
+    ({}, "expected a text column and a label column, got 3 columns.*text_column and label_column"),
     ({"text_column": "txt", "label_column": 1}, "text_column: expected a number from 1 to 3 or one of id, a, b"),
     ({"text_column": 4}, "got 4"),
     ({"text_column": 0}, "got 0"),
@@ -114,16 +114,16 @@ def test_numbers_as_targets(file):
     assert rows.right == [2.5, 10.0]
     assert guess_task(path) == "regress"
     assert guess_task(file("stars.tsv", "".join(f"text {i}\t{i % 5}\n" for i in range(50)))) == "classify"
-    with pytest.raises(DataError, match=r"line 3: expected a finite number, got 'red'.*--task classify"):
+    with pytest.raises(DataError, match=r"line 3: expected a finite number, got 'red'.*task='classify'"):
         read_rows(file("b.csv", "wine,2\nmilk,1\nrose,red\n"), "regress")
     with pytest.raises(DataError, match="expected a finite number, got 'nan'"):
         read_rows(file("c.csv", "a,1\nb,nan\n"), "regress")
 
 
 def test_a_table_is_never_read_as_a_text(file):
-    with pytest.raises(DataError, match=r"is a table of numbers.*read_series.*--task lm reads the file as a text"):
+    with pytest.raises(DataError, match=r"is a table of numbers.*read_series.*task='lm' reads the file as a text"):
         guess_task(file("temps.csv", "day,degrees\n1,20.5\n2,21.0\n"))
-    with pytest.raises(DataError, match=r"is a table of one column.*--task lm"):
+    with pytest.raises(DataError, match=r"is a table of one column.*task='lm'"):
         guess_task(file("one.csv", "text\nHello there.\nBye.\n"))
     with pytest.raises(DataError, match="got 3 columns"):
         guess_task(file("three.txt", "a b\tc d\te f\n" * 20))

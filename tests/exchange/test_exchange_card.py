@@ -104,7 +104,7 @@ def test_a_card_is_made_again_and_a_person_s_readme_stays(run):
     assert command("card", run, "--force") == 0
     assert (run / "README.md").read_bytes() == first
     (run / "curve.svg").write_text("<svg/>")
-    with pytest.raises(RunError, match=r"curve\.svg was not made by elman card\. --force replaces it\."):
+    with pytest.raises(RunError, match=r"curve\.svg was not made by elman card\. force=True replaces it\."):
         write_card(run)
 
 

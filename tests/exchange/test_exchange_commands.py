@@ -64,7 +64,7 @@ def test_a_file_that_exists_is_replaced_only_by_force(elman, to):
     Path("mine").write_text("mine")
     status, out, err = elman("export", "runs/novel", "--to", to, "--out", "mine")
     assert (status, out) == (2, "")
-    assert err == "elman: mine exists already. Choose another --out; --force replaces it.\n"
+    assert err == "elman: mine exists already. Choose another name; --force replaces it.\n"
     assert Path("mine").read_text() == "mine"
     assert elman("export", "runs/novel", "--to", to, "--out", "mine", "--force")[0] == 0
     assert len(Path("mine").read_bytes()) > 1000
@@ -148,7 +148,7 @@ def test_a_foreign_state_dict_with_its_letters(elman):
     save_file({name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}, "x.safetensors")
     status, _, err = elman("import", "x.safetensors", "--out", "x")
     assert status == 2
-    assert "--vocabulary FILE" in err
+    assert "Give the file --vocabulary" in err
     Path("letters.txt").write_text("cab\n")
     words = ("--vocabulary", "letters.txt", "--activation", "relu", "--out", "x")
     assert elman("import", "x.safetensors", *words)[0] == 0

@@ -107,7 +107,7 @@ def test_the_file_holds_no_more_than_a_state_dict_and_what_it_says(tmp_path):
 @pytest.mark.parametrize("activation", ["sigmoid", "identity"])
 def test_an_activation_that_torch_does_not_know_is_refused(tmp_path, activation):
     run = random_run(tmp_path / "run", activation=activation)
-    with pytest.raises(ArgumentError, match=f"expected tanh or relu, got '{activation}'.*--to onnx"):
+    with pytest.raises(ArgumentError, match=f"expected tanh or relu, got '{activation}'.*as onnx or npz"):
         export_torch(run, tmp_path / "model.safetensors")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -276,7 +276,9 @@ def test_a_cut_file_is_refused(tmp_path, letters):
 
 
 def test_without_a_vocabulary_it_says_what_to_do(tmp_path):
-    with pytest.raises(CheckpointError, match=r"does not contain its vocabulary of 5 tokens\. Give --vocabulary FILE"):
+    with pytest.raises(
+        CheckpointError, match=r"does not contain its vocabulary of 5 tokens\. Give the file vocabulary"
+    ):
         read_torch(saved(tmp_path / "x.safetensors", foreign()))
 
 

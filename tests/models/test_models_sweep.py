@@ -62,7 +62,7 @@ def test_ways_to_name_a_range() -> None:
     ("xyzzy", UnknownNameError, "one of hidden, layers"),
     ("tokens=char,word", ArgumentError, "cannot be compared"),
     ("validation_fraction=0.1..0.2", ArgumentError, "cannot be compared"),
-    ("steps=10..20", ArgumentError, "the same for all trials: give it as a flag"),
+    ("steps=10..20", ArgumentError, "the same value in all trials: give that value"),
     ("dtype=float16", UnknownNameError, "one of float32, float64"),
     ("hidden=8.5..9", ArgumentError, "whole numbers: low..high"),
     ("hidden=many", ArgumentError, "got 'many'"),
@@ -80,7 +80,7 @@ def test_what_cannot_be_searched_is_refused(word: str, kind: type[Exception], me
 def test_a_name_is_searched_once_and_not_fixed_too() -> None:
     with pytest.raises(ArgumentError, match="each name once"):
         space(["lr", "learning_rate=1..2"])
-    with pytest.raises(ArgumentError, match="not as a flag"):
+    with pytest.raises(ArgumentError, match="without a fixed value"):
         space(["lr"], fixed=["learning_rate"])
 
 
@@ -257,7 +257,7 @@ def test_a_lock_is_one_s_own(tmp_path: Path) -> None:
 
 def test_a_sweep_with_other_choices_is_not_mixed_in(text: Path) -> None:
     sweep(text).run(1)
-    with pytest.raises(RunError, match=r"other choices: got config\.hidden was 4 and is 5.*--out"):
+    with pytest.raises(RunError, match=r"other choices: got config\.hidden was 4 and is 5.*another folder"):
         sweep(text, hidden=5)
     with pytest.raises(RunError, match=r"search\.learning_rate\.high was 0\.1 and is 0\.2"):
         sweep(text, "lr=1e-3..0.2")

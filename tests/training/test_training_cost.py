@@ -39,7 +39,7 @@ def test_a_network_that_cannot_fit_into_memory_is_refused_and_replaces_nothing(
         )  # fmt: skip
         assert done.returncode == 2
         assert "this network and its training: expected at most" in done.stderr
-        assert "GB. Take a smaller --hidden, --batch-size or --window." in done.stderr
+        assert "GB. Use a smaller --hidden, --batch-size or --window." in done.stderr
         assert contents(tmp_path / "run") == before
 
 
@@ -113,7 +113,7 @@ def test_a_step_that_takes_minutes_is_said_before_it_begins(tmp_path: Path, cach
         said = process.stderr.readline()
         end(process, signal.SIGTERM)
     assert said.startswith("Note: On this machine a step takes about")
-    assert "minutes. Take a smaller --hidden, --batch-size or --window." in said
+    assert "minutes. Use a smaller --hidden, --batch-size or --window." in said
     assert process.returncode == 143
 
 

@@ -69,7 +69,7 @@ def test_force_refuses_a_run_in_training_which_goes_on(
         for source in (text, tmp_path / "examples.tsv"):
             done = elman_here("train", source, "--out", run, "--force", "--steps", "2")
             assert done.returncode == 2
-            assert "is being trained by another process. Stop it first, or choose another --out." in done.stderr
+            assert "is being trained by another process. Stop it first, or choose another folder." in done.stderr
         with pytest.raises(RunError, match="another process"):
             Run.create(run, {"task": "lm"}, {}, force=True)  # also where it began after the first look
         process.terminate()

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from elman.cli.console import errors, reason
-from elman.errors import ElmanError, ElmanWarning
+from elman.errors import ElmanError, ElmanWarning, options_as
 
 #            command: where it is, what it does
 COMMANDS = {
@@ -58,7 +58,8 @@ def attempt(words: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", ElmanWarning)
             warnings.showwarning = _note
-            return run(words)
+            with options_as("flags"):
+                return run(words)
     except SystemExit as leave:  # the help was shown
         return leave.code if isinstance(leave.code, int) else 0
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from elman.data.checks import did_you_mean
-from elman.errors import DataError, EncodingError, UnknownNameError
+from elman.errors import DataError, EncodingError, UnknownNameError, option
 
 
 def codec_name(encoding: str) -> str:
@@ -55,7 +55,8 @@ def decoded(chunks: Iterable[bytes], encoding: str, shown: str) -> Iterator[str]
             decoder.setstate(state)
             raise EncodingError(
                 f"{shown} is no {encoding} text: there is a NUL at byte {_place_of_nul(decoder, begin, offset, raw)}",
-                do="Use --tokens byte to train on its bytes, or name its --encoding if it is text (such as utf-16).",
+                do=f"Use {option('tokens', 'byte')} to train on its bytes, or name its {option('encoding')} if it is "
+                "text (such as utf-16).",
             )
         if text and not begun:
             begun, text = True, text.removeprefix("\ufeff")  # the byte order mark
@@ -77,7 +78,8 @@ def _place_of_nul(decoder: codecs.IncrementalDecoder, begin: int, offset: int, r
 
 def _way_out(encoding: str) -> str:
     other = "utf-8" if encoding == "iso8859-1" else "latin-1"
-    return f"Name its encoding (for example --encoding {other}), or use --tokens byte to train on its bytes."
+    byte = option("tokens", "byte")
+    return f"Name its encoding (for example {option('encoding', other)}), or use {byte} to train on its bytes."
 
 
 def read_text(source: str, encoding: str) -> str:
@@ -95,10 +97,10 @@ def read_text(source: str, encoding: str) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         got, other = f"the byte {raw[error.start]:#04x}", "utf-8" if encoding == "latin-1" else "latin-1"
-        do = f"Name its encoding, for example --encoding {other}."
+        do = f"Name its encoding, for example {option('encoding', other)}."
         raise EncodingError(f"{source}, line {line}", expected=f"text in {encoding}", got=got, do=do) from None
     except UnicodeError as error:  # from the few codecs that do not report a position
-        raise EncodingError(f"{source} is not {encoding}: {error}", do="Name its --encoding.") from None
+        raise EncodingError(f"{source} is not {encoding}: {error}", do=f"Name its {option('encoding')}.") from None
 
 
 def cut_lines(text: str) -> list[str]:

@@ -24,7 +24,7 @@ from elman.data.reading import Meter, Source
 from elman.data.threads import THREADS, in_order
 from elman.data.vocabulary import UNKNOWN, ByteVocabulary, CharVocabulary, Encoded, Unknown, Vocabulary, seen_in
 from elman.data.words import WordVocabulary, add_counts, count_words
-from elman.errors import DataError
+from elman.errors import DataError, option
 
 FORMAT = 1  # of cache entries: raise it when the same text would give other ids or facts
 KINDS = ("char", "byte", "word", "bpe")
@@ -134,7 +134,9 @@ class Encoding:
             return BPEVocabulary.learn(words, recipe.vocabulary_size, recipe.min_count), None
         vocabulary = WordVocabulary.most_frequent(words, recipe.vocabulary_size, recipe.min_count)
         if len(vocabulary) == 1:
-            raise DataError(f"no word of the text is seen {recipe.min_count} times", do="Use a lower --min-count.")
+            raise DataError(
+                f"no word of the text is seen {recipe.min_count} times", do=f"Use a lower {option('min_count')}."
+            )
         return vocabulary, None
 
     def _write(self, number: int, vocabulary: Vocabulary, write: Callable[[memoryview], object]) -> _Part:
@@ -174,10 +176,11 @@ class Encoding:
             do = "It is empty." if len(self.sources) == 1 else "They are empty."
             return DataError(f"{self.shown} has no text", do=do)
         training = self.recipe.vocabulary is None  # only then there is such a flag
+        keep = f"; {option('keep_boilerplate', True)} keeps them"
         return DataError(
             f"{self.shown} has no text: all {removed:,} characters are Project Gutenberg's own words, and nothing "
             "stands between its START and END lines",
-            do=f"Take another file{'; or --keep-boilerplate keeps them' if training else ''}.",
+            do=f"Take another file{keep if training else ''}.",
         )
 
 

@@ -77,5 +77,5 @@ def removal_note(files: Sequence[Boilerplate]) -> str | None:
     where = f" from {len(marked)} of {len(files)} files" if len(files) > 1 else ""
     return (
         f"Project Gutenberg's own words were removed{where}: {before:,} characters before the text and"
-        f" {after:,} after it (--keep-boilerplate keeps them)."
+        f" {after:,} after it (the option keep_boilerplate keeps them)."
     )

@@ -25,7 +25,7 @@ from elman.data.tables import (
     number_in,
     parse_table,
 )
-from elman.errors import ArgumentError, DataError
+from elman.errors import ArgumentError, DataError, option
 
 TASKS = ("classify", "regress", "tag", "generate", "translate")
 LOOKED_AT = 2000  # lines, to guess what a file contains
@@ -166,7 +166,9 @@ def _target(cell: str, task: str, place: str) -> str | float:
         return cell.strip()
     number = number_in(cell)
     if number is None or number != number or abs(number) == float("inf"):
-        raise DataError(place, expected="a finite number", got=repr(cell), do="For classes choose --task classify.")
+        raise DataError(
+            place, expected="a finite number", got=repr(cell), do=f"For classes choose {option('task', 'classify')}."
+        )
     return number
 
 
@@ -273,14 +275,15 @@ def guess_task(source: str, *, text_column: Column | None = None, label_column: 
             f"{source}, line {odd[0][0]}",
             expected=f"one tab, as in {len(pairs):,} of {len(filled):,} lines",
             got=_few(odd[0][1]),
-            do=f"Correct the file, or choose --task {task}, which it seems to be, or --task lm if it is a text.",
+            do=f"Correct the file, or choose {option('task', task)}, which it seems to be, or {option('task', 'lm')} "
+            "if it is a text.",
         )
     return task
 
 
 def _task_of_table(source: str, path: Path, text_column: Column | None, label_column: Column | None) -> str:
     text = path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff")
-    as_text = "--task lm reads the file as a text"
+    as_text = f"{option('task', 'lm')} reads the file as a text"
     table = parse_table(source, text, chosen=(text_column, label_column))
     if not table.rows:
         raise DataError(f"{source} is a table without rows")
@@ -335,7 +338,8 @@ def _task_of_folder(folder: Path) -> str:
     path, why = against[0]
     raise DataError(
         f"{folder} may be one text or have one file per label: {path.name} has {why}",
-        do="Choose --task classify if each line is an example of its file's label, --task lm if it is one text.",
+        do=f"Choose {option('task', 'classify')} if each line is an example of its file's label, "
+        f"{option('task', 'lm')} if it is one text.",
     )
 
 

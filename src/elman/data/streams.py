@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elman.data.checks import at_least_one
-from elman.errors import DataError, DtypeError, RangeError, ShapeError
+from elman.errors import DataError, DtypeError, RangeError, ShapeError, option
 from elman.maths.arrays import Array
 
 
@@ -33,7 +33,7 @@ def fitting_batch(n_ids: int, batch: int, window: int) -> int:
             "the text is shorter than a window",
             expected=f"more than {window} tokens",
             got=n_ids,
-            do="Use a longer text or a shorter --window.",
+            do=f"Use a longer text or a shorter {option('window')}.",
         )
     return min(batch, (n_ids - 1) // window)
 
@@ -50,7 +50,7 @@ class LaneStream:
         if most < batch:
             raise DataError(
                 f"{len(ids)} tokens are too few for {batch} lanes of a window of {window}",
-                do=f"Use --batch-size {most} or less, a shorter --window, or a longer text.",
+                do=f"Use a {option('batch_size')} of {most} or less, a shorter {option('window')}, or a longer text.",
             )
         length = (len(ids) - 1) // batch
         used, ids = batch * length, np.asarray(ids)
@@ -84,6 +84,6 @@ class LaneStream:
                 "the cursor of a stream",
                 expected=f"epoch 0 or more, window 0 to {self.windows_per_epoch - 1}",
                 got=f"epoch {epoch!r}, window {window!r}",
-                do="Was it saved with another text, --batch-size or --window?",
+                do=f"Was it saved with another text, {option('batch_size')} or {option('window')}?",
             )
         self._epoch, self._window = epoch, window

@@ -19,7 +19,7 @@ import numpy as np
 
 from elman.data.checks import did_you_mean, few
 from elman.data.decoding import cut_lines, read_text
-from elman.errors import ArgumentError, DataError
+from elman.errors import ArgumentError, DataError, option
 from elman.maths.arrays import Array
 
 Column = str | int  # a name, or a number from 1; from the shell both are strings
@@ -232,7 +232,7 @@ def choose_columns(table: Table, text: Column | None, label: Column | None) -> t
         left = _only(names, TEXTS, right)
     if left is None or right is None:
         shown = f"{table.width} columns: {few(table.header)}" if table.header else f"{table.width} columns"
-        do = "Choose two, by name or by number from 1: --text-column and --label-column."
+        do = f"Choose two, by name or by number from 1: {option('text_column')} and {option('label_column')}."
         raise DataError(f"{table.source}", expected="a text column and a label column", got=shown, do=do)
     return left, right
 

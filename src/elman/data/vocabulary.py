@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elman.data.checks import few, one_of
-from elman.errors import DtypeError, RangeError, VocabularyError
+from elman.errors import DtypeError, RangeError, VocabularyError, option
 from elman.maths.arrays import Array
 
 Unknown = Literal["error", "skip", "replace"]  # what to do with tokens that are not in the vocabulary
@@ -139,8 +139,8 @@ class CharVocabulary(Vocabulary):
     def _encode(self, text: str, unknown: Unknown) -> Encoded:
         if one_of("unknown", unknown, UNKNOWN) == "replace":
             raise VocabularyError(
-                "unknown='replace' is for words: there is no <unk> among characters",
-                do="Use --unknown skip (unknown='skip') to leave unknown characters out.",
+                f"{option('unknown', 'replace')} is for words: there is no <unk> among characters",
+                do=f"Use {option('unknown', 'skip')} to leave unknown characters out.",
             )
         if text.isascii():
             raw = text.encode()
@@ -162,7 +162,8 @@ class CharVocabulary(Vocabulary):
             raise VocabularyError(
                 f"the text has characters that the vocabulary of {len(self)} does not contain",
                 got=few(dict.fromkeys(strange)),
-                do="Use --unknown skip (unknown='skip') to leave them out; --tokens byte and bpe know any text.",
+                do=f"Use {option('unknown', 'skip')} to leave them out. Models trained with "
+                f"{option('tokens', 'byte')} or {option('tokens', 'bpe')} know any text.",
             )
 
 

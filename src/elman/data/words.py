@@ -10,7 +10,7 @@ import numpy as np
 
 from elman.data.checks import at_least_one, few, one_of
 from elman.data.vocabulary import MAX_TOKENS, UNKNOWN, Encoded, Unknown, Vocabulary
-from elman.errors import RangeError, VocabularyError
+from elman.errors import RangeError, VocabularyError, option
 
 UNK = "<unk>"  # never a word of a text: the pattern below would cut it in three
 COUNTED_WORDS = 500_000  # different words counted at a time: about 100 MB
@@ -96,7 +96,8 @@ class WordVocabulary(Vocabulary):
             raise VocabularyError(
                 f"the text has words that the vocabulary of {len(self)} does not contain",
                 got=few(dict.fromkeys(strange)),
-                do=f"Use --unknown replace (unknown='replace') to read them as {UNK}, or --unknown skip.",
+                do=f"Use {option('unknown', 'replace')} to read them as {UNK}, or {option('unknown', 'skip')} to leave "
+                "them out.",
             )
         characters = sum(map(len, words))
         if unknown == "skip":

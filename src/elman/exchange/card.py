@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
-from elman.errors import CheckpointError, ElmanError, RunError
+from elman.errors import CheckpointError, ElmanError, RunError, option
 from elman.exchange.cells import unit_kind
 from elman.files import read_regular
 from elman.look.history import is_number, kept
@@ -124,7 +124,7 @@ def _refuse_foreign(path: Path, *, force: bool) -> None:
     except OSError:  # too large, a link, a pipe
         made = False
     if not made:
-        raise RunError(f"{path} was not made by elman card", do="--force replaces it.")
+        raise RunError(f"{path} was not made by elman card", do=f"{option('force', True)} replaces it.")
 
 
 def _recorded(rows: Sequence[Mapping[str, Any]], unit: str) -> list[Figures]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from elman.config import Config
 from elman.data import CharVocabulary, Vocabulary, vocabulary_from_json
-from elman.errors import ArgumentError, CheckpointError, VocabularyError
+from elman.errors import ArgumentError, CheckpointError, VocabularyError, option
 from elman.exchange.model_file import PortableModel, checked_model
 from elman.maths.arrays import Array
 from elman.models.task_spec import TaskSpec
@@ -25,8 +25,8 @@ def with_vocabulary(
     if vocabulary is None:
         raise CheckpointError(
             f"{path} does not contain its vocabulary of {tokens} tokens",
-            do="Give --vocabulary FILE: a vocabulary.json, a JSON list of characters or a text with each once, "
-            "in the order of their ids, or the training text if they were sorted.",
+            do=f"Give the file {option('vocabulary')}: a vocabulary.json, a JSON list of characters or a text with "
+            "each once, in the order of their ids, or the training text if they were sorted.",
         )
     ours, order = read_vocabulary(vocabulary, tokens)
     p = dict(parameters)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elman.config import Config, from_json, to_json
-from elman.errors import CheckpointError, RunError
+from elman.errors import CheckpointError, RunError, option
 from elman.maths.arrays import Array
 from elman.models import runs
 from elman.models.fitted import FittedModel, build_network
@@ -115,9 +115,9 @@ def checked_model(path: Path, parameters: Mapping[str, Array], config: Config, s
 def refuse_existing(out: Path, *, force: bool) -> None:
     """Raise RunError if `out` is a folder, or a file and force is not set."""
     if out.is_dir():
-        raise RunError(f"{out} is a folder", do="Give --out the name of a file.")
+        raise RunError(f"{out} is a folder", do="Give the name of a file.")
     if out.exists() and not force:
-        raise RunError(f"{out} exists already", do="Choose another --out; --force replaces it.")
+        raise RunError(f"{out} exists already", do=f"Choose another name; {option('force', True)} replaces it.")
 
 
 def write_new(out: Path, data: bytes, *, force: bool = False) -> Path:

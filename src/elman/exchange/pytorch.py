@@ -189,7 +189,7 @@ def to_torch(network: Network, p: Mapping[str, Array]) -> dict[str, Array]:
     for cell in (stack.cell for stack in network.stacks):
         row = format_of(cell)
         if cell.activation not in row.torch_activations:
-            do = "Export it with --to onnx or --to npz."
+            do = "Export it as onnx or npz."
             raise unknown_activation(f"PyTorch's nn.{row.name}", cell, " or ".join(row.torch_activations), do=do)
     return _state_dict(network, p)
 

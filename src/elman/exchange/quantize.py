@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from elman.errors import RunError, UnknownNameError
+from elman.errors import RunError, UnknownNameError, option
 from elman.maths.arrays import Array
 from elman.network import Parameters
 
@@ -48,5 +48,7 @@ def _rounded(name: str, array: Array, dtype: str) -> Array:
     with np.errstate(over="ignore"):
         rounded = array.astype(dtype)
     if not np.isfinite(rounded).all():
-        raise RunError(f"{name} has numbers that are too large for {dtype}", do="Choose another --precision.")
+        raise RunError(
+            f"{name} has numbers that are too large for {dtype}", do=f"Choose another {option('precision')}."
+        )
     return rounded

@@ -9,7 +9,7 @@ import numpy as np
 
 from elman.data.ragged import Ragged
 from elman.data.targets import Labels, Numbers, Written
-from elman.errors import DataError
+from elman.errors import DataError, option
 from elman.models import runs
 from elman.models.evaluation import (
     ClassScores,
@@ -78,6 +78,6 @@ def _present(run: Run, part: str | None, parts: dict[str, Any]) -> Any:
     if part is None:
         raise DataError(
             f"{run.path} has no held-out part: it was trained on all its data",
-            do="Give a file, or train with --validation-fraction or --test-fraction.",
+            do=f"Give a file, or train with {option('validation_fraction')} or {option('test_fraction')}.",
         )
     return parts[part]

@@ -24,7 +24,7 @@ from elman.data import Corpus, Split, corpus_from_text, fitting_batch, open_corp
 from elman.data.examples import Examples, held_out
 from elman.data.inputs import TokenInputs
 from elman.data.targets import Labels, Written
-from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError
+from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError, option
 from elman.files import sha256_of
 from elman.maths.arrays import Array
 from elman.models.batches import MAX_ROWS, lengths_and_weights
@@ -159,7 +159,7 @@ def text_setup(corpus: Corpus, config: Config) -> TextSetup:
             "the part to train on is shorter than a window",
             expected=f"more than {config.window} tokens",
             got=f"{len(split.train)} of {len(corpus.ids)}",
-            do="Take a longer text, a shorter --window or a smaller --validation-fraction.",
+            do=f"Use a longer text, a shorter {option('window')} or a smaller {option('validation_fraction')}.",
         )
     if len(split.validation) == 1:
         raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 from elman.config import Config, to_json
 from elman.data import Corpus
-from elman.errors import ArgumentError, DataError, DivergenceError, RunError, StorageError
+from elman.errors import ArgumentError, DataError, DivergenceError, RunError, StorageError, option
 from elman.files import temporary_name
 from elman.models import runs
 from elman.models.sweep_space import Dimension
@@ -68,7 +68,9 @@ class Sweep:
         storage: Path | None = None,
     ) -> None:
         if not dimensions:
-            raise ArgumentError("there is nothing to search", do="Name a choice: --search learning_rate, say.")
+            raise ArgumentError(
+                "there is nothing to search", do=f"Name an option: {option('search', 'learning_rate')}, for example."
+            )
         if not config.validation_fraction:
             raise ArgumentError("validation_fraction: a sweep is judged by it", expected="a share above 0", got=0)
         optuna()  # if it is missing, before anything is made
@@ -215,7 +217,7 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
         raise RunError(
             f"{folder} is a sweep with other choices",
             got=", ".join(other),
-            do="Choose another --out, or go on with the same command as before; --trials may differ.",
+            do=f"Choose another folder, or continue with the same choices; {option('trials')} may differ.",
         )
 
 

@@ -1,8 +1,8 @@
-"""What a sweep may search: options of the table, by default in the range that the table gives.
+"""The options that a sweep searches, and their values, as words:
 
---search learning_rate                  the table's range
---search hidden=64..256 lr=1e-3..1e-2   a range of one's own
---search optimizer=adam,adamw batch_size=16,32,64
+learning_rate                       in the range of the table of options
+hidden=64..256 lr=1e-3..1e-2        in ranges of your own
+optimizer=adam,adamw batch_size=16,32,64
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elman.config import OPTIONS, check_value, choices_of, kind_of, suggestion
-from elman.errors import ArgumentError, RangeError, UnknownNameError
+from elman.errors import ArgumentError, RangeError, UnknownNameError, option
 
 USUAL = tuple(name for name, option in OPTIONS.items() if option.sweep and option.sweep.usual)  # unless told otherwise
 
@@ -62,7 +62,7 @@ def space(words: Sequence[str], fixed: Iterable[str] = ()) -> list[Dimension]:
     parsed = [_dimension(*_named(word)) for word in words]
     names = [dimension.name for dimension in parsed]
     if twice := {name for name in names if names.count(name) > 1} | (fixed & set(names)):
-        raise ArgumentError("--search", expected="each name once, and not as a flag of its own", got=", ".join(twice))
+        raise ArgumentError(option("search"), expected="each name once, without a fixed value", got=", ".join(twice))
     return sorted(parsed, key=lambda dimension: names.index(dimension.name))
 
 
@@ -74,12 +74,12 @@ def _named(word: str) -> tuple[str, str]:
     if name in known:
         return name, values.strip()
     if name in OPTIONS and OPTIONS[name].group == "data":
-        raise ArgumentError(f"--search {name}", do="Losses on another text, or of other tokens, cannot be compared.")
+        raise ArgumentError(option("search", name), do="Losses on other data or tokens cannot be compared.")
     if name in OPTIONS:
-        raise ArgumentError(f"--search {name}", do="It is the same for all trials: give it as a flag.")
+        raise ArgumentError(option("search", name), do="It has the same value in all trials: give that value.")
     near = suggestion(name, known)
     do = f"Did you mean {near}?" if near else None
-    raise UnknownNameError("--search", expected=f"one of {', '.join(known)}", got=repr(name), do=do)
+    raise UnknownNameError(option("search"), expected=f"one of {', '.join(known)}", got=repr(name), do=do)
 
 
 def _dimension(name: str, values: str) -> Dimension:
@@ -98,7 +98,7 @@ def _dimension(name: str, values: str) -> Dimension:
         )
     ends = _number(name, low, kind), _number(name, high, kind)
     if not ends[0] < ends[1]:
-        raise RangeError(f"--search {name}", expected="low..high", got=values)
+        raise RangeError(option("search", name), expected="low..high", got=values)
     return _checked(Dimension(name, *ends, log=usual.log and ends[0] > 0, whole=kind is int))
 
 
@@ -107,13 +107,13 @@ def _number(name: str, text: str, kind: type) -> Any:
         return kind(text.strip())
     except ValueError:
         wanted = "whole numbers" if kind is int else "numbers"
-        raise ArgumentError(f"--search {name}", expected=f"{wanted}: low..high, or a,b,c", got=repr(text)) from None
+        raise ArgumentError(option("search", name), expected=f"{wanted}: low..high, or a,b,c", got=repr(text)) from None
 
 
 def _checked(dimension: Dimension) -> Dimension:
     """The dimension, if the config would take every value."""
     if len(set(dimension.choices)) != len(dimension.choices):
-        raise ArgumentError(f"--search {dimension.name}", expected="each value once", got=list(dimension.choices))
+        raise ArgumentError(option("search", dimension.name), expected="each value once", got=list(dimension.choices))
     for value in dimension.choices or (dimension.low, dimension.high):
         check_value(dimension.name, value)
     return dimension

@@ -19,7 +19,7 @@ from elman.config import Config
 from elman.data import LaneStream
 from elman.data.examples import Examples
 from elman.data.symbols import UNKNOWN_ID
-from elman.errors import RangeError
+from elman.errors import RangeError, option
 from elman.maths.arrays import Array
 from elman.maths.truncation import Truncation
 from elman.models.batches import lengths_and_weights, to_batch, unweighted
@@ -102,7 +102,7 @@ class TextTask(NetworkTask):
                 "lanes of the batch",
                 expected=f"at least one for each of the {self.world.size} ranks",
                 got=batch,
-                do="Take fewer ranks, a larger --batch-size, or a longer text if it has no more windows.",
+                do=f"Use fewer ranks, a larger {option('batch_size')}, or a longer text if it has no more windows.",
             )
         config, self.head_network = self.config, model.head_network
         self.batch, self.lanes = batch, self.world.share(batch)  # those that this rank reads

@@ -13,7 +13,7 @@ from types import FrameType
 
 import uvicorn
 
-from elman.errors import ArgumentError, RangeError
+from elman.errors import ArgumentError, RangeError, option, options_as
 from elman.serve.app import Service
 from elman.serve.connections import QUEUE, AcceptErrors, Connection, bounds
 from elman.serve.limits import Limits
@@ -25,13 +25,13 @@ SWITCH = 0.0005  # seconds after which a thread gives the GIL to another: shorte
 def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> socket.socket:
     """A socket at this address; port 0 takes a free one. A client that reads nothing for 2 max_seconds is cut off."""
     if not 0 <= port < 65536:
-        raise RangeError("--port", expected="0 to 65535", got=port)
+        raise RangeError(option("port"), expected="0 to 65535", got=port)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
         listener = socket.socket(family, kind, protocol)
     except (OSError, OverflowError, UnicodeError) as error:
-        raise ArgumentError(f"--host {host} --port {port}", got=str(error)) from None
+        raise ArgumentError(f"{option('host', host)} {option('port', port)}", got=str(error)) from None
     try:
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -43,9 +43,9 @@ def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> soc
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            do = "Choose another with --port; 0 takes a free one."
+            do = f"Choose another {option('port')}; 0 takes a free one."
             raise ArgumentError(f"Port {port} of {host} is in use", do=do) from None
-        raise ArgumentError(f"--host {host} --port {port}", got=error.strerror) from None
+        raise ArgumentError(f"{option('host', host)} {option('port', port)}", got=error.strerror) from None
     return listener
 
 
@@ -116,7 +116,8 @@ def serve(service: Service, listener: socket.socket) -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
-        Server(service).run(sockets=[listener])
+        with options_as("json"):  # messages are shown to clients from here on
+            Server(service).run(sockets=[listener])
     finally:
         sys.setswitchinterval(before)
 

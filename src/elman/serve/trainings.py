@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import signal
 from collections.abc import Mapping
@@ -73,7 +74,11 @@ class TrainingRoutes:
             raise ApiError(409, "A training is running already. Stop it first.", code="training_in_progress")
         if len(self.known) >= self.limits.max_trainings:
             message = f"{len(self.known)} trainings were started, which is the limit. Restart the service,"
-            raise ApiError(409, f"{message} or start it with a larger --max-trainings.", code="too_many_trainings")
+            raise ApiError(
+                409,
+                f"{message} or start it with a larger limit (elman serve --max-trainings).",
+                code="too_many_trainings",
+            )
         async with self._starting:
             training = await self._start(text, corpus, name, flags)
         return JsonResponse(training.summary(), status_code=201)
@@ -113,7 +118,7 @@ class TrainingRoutes:
         file = min(self.limits.max_training_disk - used, shutil.disk_usage(parent).free // 2) // FILES
         if file < MIN_FILE:
             message = f"Trainings use {used:,} bytes of disk, and there is no space for another."
-            do = "Delete some of them, or start the service with a larger --max-training-disk."
+            do = "Delete some of them, or start the service with a larger limit (elman serve --max-training-disk)."
             raise ApiError(409, f"{message} {do}", code="training_disk_full")
         memory = self.limits.max_training_memory
         if hasattr(os, "sysconf"):
@@ -160,7 +165,7 @@ async def _error_message(process: asyncio.subprocess.Process, text: bytes | None
     message = lines[-1].removeprefix("elman: ").replace("standard input", "the text") if lines else ""
     for path, name in names.items():
         message = message.replace(path, name)
-    return message[:2000]
+    return re.sub("--([a-z]+[a-z-]*)", lambda flag: flag[1].replace("-", "_"), message)[:2000]  # fields, not flags
 
 
 def _read(request: TrainingRequest) -> tuple[str | None, str | None, str, list[str]]:

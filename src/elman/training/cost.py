@@ -1,4 +1,4 @@
-"""What a training costs: memory and time, estimated before it begins, and measured if --seconds limits it."""
+"""What a training costs: memory and time, estimated before it begins, and measured if a number of seconds limits it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elman.config import Config
-from elman.errors import CostWarning, RangeError
+from elman.errors import CostWarning, RangeError, option
 from elman.kernels.threads import run, thread_count
 from elman.maths.optimizers import OPTIMIZERS
 from elman.network.batch import slice_count
@@ -31,7 +31,6 @@ CONTAINERS = [  # of version 2 and 1: where a control group says what it may use
     ("memory.max", "memory.current", "memory.stat", ""),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
 ]
-SMALLER = "Take a smaller --hidden, --batch-size or --window."
 
 
 class Cost(NamedTuple):
@@ -60,13 +59,15 @@ def check_cost(cost: Cost, seconds: float | None) -> None:
     free = free_memory()
     if free is not None and cost.memory > free:
         needs = f"at most {_size(free)} of memory, which is free"
-        raise RangeError("this network and its training", expected=needs, got=f"about {_size(cost.memory)}", do=SMALLER)
+        raise RangeError(
+            "this network and its training", expected=needs, got=f"about {_size(cost.memory)}", do=_smaller()
+        )
     if free is not None and cost.memory > free / 2:
         _warn(f"This training needs about {_size(cost.memory)} of the {_size(free)} of memory that are free.")
     validation = 0.0 if seconds else cost.validation  # with a budget in seconds it is cut to fit
     if max(cost.step, validation) > LONG + (seconds or 0):
         also = f" and a validation about {validation / 60:,.0f}" if validation > LONG else ""
-        _warn(f"On this machine a step takes about {cost.step / 60:,.0f} minutes{also}. {SMALLER}")
+        _warn(f"On this machine a step takes about {cost.step / 60:,.0f} minutes{also}. {_smaller()}")
 
 
 def free_memory() -> int | None:
@@ -137,13 +138,17 @@ def allowed_share(validation: float, seconds: float) -> float:
 
 def say_judged(judged: int, held: int, what: str) -> None:
     if judged < held:
-        _warn(f"--seconds leaves time to validate on {judged:,} of {held:,} {what}.")
+        _warn(f"{option('seconds')} leaves time to validate on {judged:,} of {held:,} {what}.")
 
 
 def _operations_a_second(itemsize: int) -> float:
     """Of one thread, half of what a product of two matrices reaches here: a step is not made of products alone."""
     a = np.ones((256, 256), np.float32 if itemsize == 4 else np.float64)
     return 0.5 * 2 * 256**3 / min(run([partial(timed, lambda: a @ a)] * 5))
+
+
+def _smaller() -> str:
+    return f"Use a smaller {option('hidden')}, {option('batch_size')} or {option('window')}."
 
 
 def _size(count: float) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elman.config import TASKS
-from elman.errors import CheckpointError, RunError, StorageError
+from elman.errors import CheckpointError, RunError, StorageError, option
 from elman.files import Content, open_regular, temporary_name
 from elman.maths.arrays import Array
 from elman.training.arrays import Wanted, read_arrays, to_pieces
@@ -178,14 +178,17 @@ def refuse_existing(path: Path, *, force: bool = False) -> None:
     if not os.path.exists(path) or (path.is_dir() and not any(path.iterdir())):
         return
     if not force:
-        raise RunError(f"{path} exists already", do="Choose another --out; --force replaces a run, and nothing else.")
+        raise RunError(
+            f"{path} exists already",
+            do=f"Choose another folder; {option('force', True)} replaces a run, and nothing else.",
+        )
     try:
         task = Run(path).config.get("task")
         if task not in ("lm", *TASKS):
             raise CheckpointError(f"{path / 'config.json'}: the task", expected="a known one", got=repr(task))
     except RunError as error:
-        do = "Nothing was changed. Choose another --out, or delete it yourself."
-        raise RunError(f"--force replaces runs of Elman only: {error}", do=do) from None
+        do = "Nothing was changed. Choose another folder, or delete it yourself."
+        raise RunError(f"{option('force', True)} replaces runs of Elman only: {error}", do=do) from None
     with _locked(path):
         pass
 
@@ -224,7 +227,7 @@ def _locked(path: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > until:
-                    do = "Stop it first, or choose another --out."
+                    do = "Stop it first, or choose another folder."
                     raise RunError(f"{path} is being trained by another process", do=do) from None
             time.sleep(MOMENT / 20)
         if not os.path.samestat(os.fstat(folder), os.stat(path)):

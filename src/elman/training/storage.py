@@ -111,7 +111,7 @@ def _write(path: Path, data: Content) -> dict[str, Any]:
 
 
 def _cannot_write(path: Path, error: OSError) -> StorageError:
-    do = "What was saved before is still whole. Free some space or choose another --out."
+    do = "What was saved before is still whole. Free some space or choose another folder."
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        do = "Make its folder first, or choose another --out."
+        do = "Make its folder first, or choose another one."
     return StorageError(f"{path} could not be written: {error.strerror or error}", do=do)

@@ -16,7 +16,7 @@ from dataclasses import asdict
 import numpy as np
 
 from elman.config import Config
-from elman.errors import ArgumentError, CheckpointError, DivergenceError
+from elman.errors import ArgumentError, CheckpointError, DivergenceError, option
 from elman.kernels import Rates, clip_by_norm, clip_by_value, update
 from elman.training.distributed import World, world
 from elman.training.divergence import diverged, is_good
@@ -201,7 +201,8 @@ class Trainer:
         if state.good is None or state.retries >= c.retries:
             raise DivergenceError(
                 f"The loss diverged at step {at} ({loss:.4g}), after {state.retries} tries with lower rates",
-                do=f"Start again with a lower --learning-rate than {c.learning_rate:g}, or a lower --clip-norm.",
+                do=f"Start again with a {option('learning_rate')} below {c.learning_rate:g}, or with a lower "
+                f"{option('clip_norm')}.",
             )
         state.go_back(state.good)
         self._begin_row()
