@@ -106,7 +106,7 @@ def test_a_page_shows_its_figure_and_links_what_is_there(page):
 
 def test_the_index_names_every_lesson():
     index = (LESSONS / "README.md").read_text("utf-8")
-    assert len(PAGES) == 8
+    assert len(PAGES) == 9
     for page in PAGES:
         assert f"({page.name})" in index
 
