@@ -18,12 +18,14 @@ import timeit
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from elman import maths
 from elman.errors import ShapeError
-from elman.maths import Array, optimizers
+from elman.maths import Array, attention, optimizers
 from elman.maths.cells import CELLS, Cell
 from elman.maths.recurrence import cell_backward, cell_forward
 
@@ -124,6 +126,7 @@ def below() -> dict[str, float]:
     return {
         "double-sum": with_sums,
         "jacobian": relative(maths.softmax_backward(weights, y_hat), by_matrix),
+        "attention": max(AttentionTrial(kind).right() for kind in ("dot", "additive")),
         "gru": GatedTrial("gru").right(),
         "lstm": GatedTrial("lstm").right(),
         "right": max(n.error(d["d_" + name], name) for name in n.p),
@@ -423,6 +426,17 @@ def cost(steps: int = 20) -> dict[int, float]:
     return found
 
 
+def edited_module(module: ModuleType, *edits: tuple[str, str]) -> ModuleType:
+    """A module with texts of its file replaced."""
+    text = Path(str(module.__file__)).read_text("utf-8")
+    for old, new in edits:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    edited = ModuleType("edited")
+    exec(text, edited.__dict__)
+    return edited
+
+
 class GatedTrial:
     """A GRU or an LSTM with random weights, and the error of its gradients where its backward pass is edited."""
 
@@ -440,14 +454,8 @@ class GatedTrial:
 
     def edited(self, *edits: tuple[str, str]) -> Cell:
         """The cell with texts of its file replaced."""
-        module = sys.modules[type(self.cell).__module__]
-        text = Path(str(module.__file__)).read_text("utf-8")
-        for old, new in edits:
-            assert text.count(old) == 1, old
-            text = text.replace(old, new)
-        namespace: dict[str, object] = {"__name__": "edited"}
-        exec(text, namespace)
-        cell: Cell = namespace[type(self.cell).__name__]()  # type: ignore[operator]
+        module = edited_module(sys.modules[type(self.cell).__module__], *edits)
+        cell: Cell = getattr(module, type(self.cell).__name__)()
         return cell
 
     def gradients(self, cell: Cell) -> dict[str, Array]:
@@ -488,6 +496,121 @@ def gates() -> dict[str, float]:
         "gru-before": relative(h, gru.trace.s[0, -1]),
         **{f"forget-{value:g}": float(value**steps) for value in f},
     }
+
+
+class AttentionTrial:
+    """A decoder of three steps with attention and input feeding, and its gradients, one step at a time."""
+
+    S = 3
+
+    def __init__(self, kind: str) -> None:
+        rng = np.random.default_rng(0)
+        shapes = {
+            "values": (T, 2, H), "x": (self.S, 2, H), "h0": (2, H), "W_hh": (H, H), "W_fh": (H, H), "W_q": (H, H),
+            "W_c": (2 * H, H), **({"W_k": (H, H), "w_a": (H,)} if kind == "additive" else {}),
+        }  # fmt: skip
+        self.p = {name: rng.standard_normal(shape) * 0.7 for name, shape in shapes.items()}
+        self.d_h_tilde = rng.standard_normal((self.S, 2, H))
+
+    def forward(self, module: ModuleType = attention) -> tuple[list[Any], list[Array], list[Array]]:
+        """h, what is found and h_tilde of each step."""
+        p, h, fed, found = self.p, self.p["h0"], np.zeros((2, H)), []
+        for x in p["x"]:
+            h = np.tanh(x + fed @ p["W_fh"] + h @ p["W_hh"])
+            look = module.attention_forward(h, self.keys(), p["values"], p["W_q"], p.get("w_a"))
+            fed = module.combine_forward(h, look.context, p["W_c"])
+            found.append((h, look, fed))
+        return tuple(map(list, zip(*found, strict=True)))
+
+    def keys(self) -> Array:
+        return self.p["values"] @ self.p["W_k"] if "W_k" in self.p else self.p["values"]
+
+    def loss(self) -> float:
+        return float((np.stack(self.forward()[2]) * self.d_h_tilde).sum())
+
+    def gradients(
+        self, module: ModuleType = attention, *, feeds: bool = True, queries: bool = True, from_keys: bool = True
+    ) -> dict[str, Array]:
+        """The switches leave a path out."""
+        p, keys, (hs, looks, outputs) = self.p, self.keys(), self.forward()
+        d = {name: np.zeros_like(array) for name, array in p.items()}
+        d_keys, d_a = np.zeros_like(keys), np.zeros((2, H))
+        for t in reversed(range(self.S)):
+            before, fed = (hs[t - 1], outputs[t - 1]) if t else (p["h0"], np.zeros((2, H)))
+            d_fed = self.d_h_tilde[t] + (d_a @ p["W_fh"].T if feeds else 0)
+            c = module.combine_backward(d_fed, hs[t], looks[t].context, outputs[t], p["W_c"])
+            a = module.attention_backward(c.d_context, hs[t], keys, p["values"], looks[t], p["W_q"], p.get("w_a"))
+            d_a = (1 - hs[t] ** 2) * (c.d_h + (a.d_h if queries else 0) + d_a @ p["W_hh"].T)
+            sums = {"W_c": c.d_W_c, "W_q": a.d_W_q, "w_a": a.d_w_a, "values": a.d_values, "W_hh": before.T @ d_a,
+                    "W_fh": fed.T @ d_a}  # fmt: skip
+            for name in sums.keys() & d.keys():
+                d[name] += sums[name]
+            d["x"][t], d_keys = d_a, d_keys + a.d_keys
+        d["h0"] = d_a @ p["W_hh"].T
+        if "W_k" in p:
+            d["W_k"] = np.tensordot(p["values"], d_keys, axes=([0, 1], [0, 1]))
+            d_keys = d_keys @ p["W_k"].T
+        d["values"] += d_keys if from_keys else 0
+        return d
+
+    def error(self, *edits: tuple[str, str], of: str = "W_q", **switches: bool) -> float:
+        module = edited_module(attention, *edits) if edits else attention
+        return relative(self.gradients(module, **switches)[of], numeric(self.loss, self.p[of]))
+
+    def right(self) -> float:
+        d = self.gradients()
+        return max(relative(d[name], numeric(self.loss, array)) for name, array in self.p.items())
+
+
+def attending() -> dict[str, float]:
+    """Mistakes in the backward pass of attention, the scale of scores, padding, and the path to the source."""
+    dot, additive = AttentionTrial("dot"), AttentionTrial("additive")
+    inner = " - (d_alpha * alpha).sum(axis=0)"
+    found = {
+        "attention-softmax": dot.error((inner, "")),
+        "attention-diagonal": dot.error((inner, " - d_alpha * alpha")),
+        "attention-scale": dot.error((".sum(axis=0) * scale", ".sum(axis=0)")),
+        "attention-query": dot.error(of="W_hh", queries=False),
+        "attention-keys": dot.error(of="values", from_keys=False),
+        "attention-feed": dot.error(of="W_hh", feeds=False),
+        "attention-tanh": additive.error(("(1 - e * e)", "(1 - e)")),
+        "attention-w_a": additive.error(("[:, :, np.newaxis] * e)", "[:, :, np.newaxis] * (1 - e * e))"), of="w_a"),
+    }
+    rng, K = np.random.default_rng(0), 512
+    h, keys = rng.standard_normal((200, K)), rng.standard_normal((12, 200, K))
+    alphas, norms = [], []
+    for scale in (1.0, K**0.5):  # times √K: as if it had not been divided by
+        look = attention.attention_forward(scale * h, keys, keys, np.eye(K))
+        d = attention.attention_backward(rng.standard_normal(h.shape), scale * h, keys, keys, look, np.eye(K))
+        alphas.append(float(look.alpha.max(axis=0).mean()))
+        norms.append(float(np.linalg.norm(d.d_keys / scale)))  # d_keys = d_score · q / √K
+    short = attention.attention_forward(h[:1, :H], keys[:4, :1, :H], keys[:4, :1, :H], np.eye(H)).context
+    padded = np.concatenate([keys[:4, :1, :H], np.zeros((8, 1, H))])
+    long = attention.attention_forward(h[:1, :H], padded, padded, np.eye(H)).context
+    return found | {
+        "attention-largest": alphas[0], "attention-largest-unscaled": alphas[1],
+        "attention-saturated": norms[0] / norms[1], "attention-padding": relative(long, short),
+        **path_to_the_source(),
+    }  # fmt: skip
+
+
+def path_to_the_source(steps: int = 30) -> dict[str, float]:
+    """The gradient on the first state of an encoder as a multiple of that on its last one, after one look at it."""
+    rng, size = np.random.default_rng(0), HIDDEN
+    W_hh, x = 0.8 * maths.orthogonal(rng, (size, size)), rng.standard_normal((steps, 1, size))
+    h = maths.rnn_forward(x, None, np.eye(size) * 0.3, W_hh, np.zeros(size))
+    state, d_context = h[-1], rng.standard_normal((1, size))
+    look = attention.attention_forward(state, h[1:], h[1:], np.eye(size))
+    d = attention.attention_backward(d_context, state, h[1:], h[1:], look, np.eye(size))
+    fixed = np.zeros((steps, 1, size))
+    fixed[-1] = d_context
+    found = {}
+    for name, direct in (("attention-path-fixed", fixed), ("attention-path", d.d_values + d.d_keys)):
+        # with W_xh = I, d_x is d_a, which tanh' separates from d_h
+        d_a = maths.rnn_backward(direct, np.zeros((steps, 1, size)), h, np.eye(size), W_hh).d_x
+        d_h = d_a / (1 - h[1:] ** 2)
+        found[name] = float(np.linalg.norm(d_h[0]) / np.linalg.norm(d_h[-1]))
+    return found
 
 
 def chain() -> dict[str, float]:
@@ -557,7 +680,7 @@ def mistakes() -> dict[str, float]:
 
 def numbers() -> dict[str, float]:
     """Every number of the document that does not depend on the machine: id → value."""
-    parts = (mistakes, chain, information, vanishing, powers, clipping, first_steps, truncation, kept, gates)
+    parts = (mistakes, chain, information, vanishing, powers, clipping, first_steps, truncation, kept, gates, attending)
     return {name: value for part in parts for name, value in part().items()}
 
 

@@ -132,8 +132,8 @@ def test_links_to_other_files_and_sections_lead_somewhere() -> None:
 def test_the_lab_s_mistakes_and_the_equations_have_their_place(maths_md: str) -> None:
     sections = {int(number) for number in re.findall(r"^## (\d+)\. ", maths_md, re.MULTILINE)}
     assert {mistake.section for mistake in MISTAKES} <= sections
-    box = maths_md.split("## 17. All equations")[1].split("## 18.")[0]
-    assert [int(n) for n in re.findall(r"^ ?\((\d+)\)", box, re.MULTILINE)] == list(range(1, 30))
+    box = maths_md.split("## 18. All equations")[1].split("## 19.")[0]
+    assert [int(n) for n in re.findall(r"^ ?\((\d+)\)", box, re.MULTILINE)] == list(range(1, 44))
 
 
 def test_an_equation_number_means_the_same_equation_in_the_text_and_in_the_box(maths_md: str) -> None:

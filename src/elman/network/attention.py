@@ -143,7 +143,7 @@ class AttentionDecoder:
         outputs = scratch(work, "decoder.h_tilde", (S, B, stack.hidden), dtype)
         for t in range(S):
             # a[t] = x[t] @ W_xh + h_tilde[t] @ W_fh + …
-            a_x = a[t] if h_tilde is None else packed.feed.add(h_tilde, a[t])  # (B, G·H)
+            a_x = a[t] if h_tilde is None else packed.feed.add(h_tilde, a[t])  # (B, G·H) [fed]
             h = steps[0].forward(t, a_x)  # (B, H)
             for number, product in enumerate(packed.inputs):
                 inputs[number][t] = h if masks.layers is None else h * masks.layers[number][t]
@@ -170,7 +170,7 @@ class AttentionDecoder:
         for t in reversed(range(S)):
             d = d_outputs[t]
             if t < S - 1:
-                d += packed.feed.backward(d_a)  # d_a[t+1] @ W_fh.T
+                d += packed.feed.backward(d_a)  # d_a[t+1] @ W_fh.T [d_fed]
             if masks.head is not None:
                 d *= masks.head[t]
             d = trace.attention.backward(t, d)
@@ -201,7 +201,7 @@ class AttentionDecoder:
         N = d_a[0].shape[2]
         # d_W_fh = Σ h_tilde[t].T @ d_a[t]; nothing is fed to the first step
         fed = trace.outputs[:-1].reshape(-1, self.stack.hidden)
-        np.dot(fed.T, d_a[0][1:].reshape(-1, N), out=gradients["attention.W_fh"])
+        np.dot(fed.T, d_a[0][1:].reshape(-1, N), out=gradients["attention.W_fh"])  # (H, G·H) [d_W_fh]
         first, *above = (gradients.part(name)["W_xh"] for name in self.stack.names)
         for d_W, x, d in zip(above, trace.inputs, d_a[1:], strict=True):
             np.dot(x.reshape(-1, x.shape[2]).T, d.reshape(-1, N), out=d_W)

@@ -2,7 +2,7 @@
 
     elman lab check lstm.py
 
-The equations and their numbers are those of docs/maths.md, section 17. The four gates stand side by side in the order
+The equations and their numbers are those of docs/maths.md, section 18. The four gates stand side by side in the order
 i, f, g, o: columns 0 to H-1 of W_xh, W_hh, b_h and a belong to i, the next H to f, and so on. Only NumPy is needed.
 """
 

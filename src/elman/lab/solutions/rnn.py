@@ -2,7 +2,7 @@
 
     elman lab check rnn.py
 
-The equations and their numbers are those of docs/maths.md, section 17. Rows are examples, time comes first, and h has
+The equations and their numbers are those of docs/maths.md, section 18. Rows are examples, time comes first, and h has
 one entry more than x: h[0] is the initial state, h[t+1] the state after step t. Only NumPy is needed.
 """
 
