@@ -26,8 +26,8 @@ def open_server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def more_server(runs: Path, more_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """With gated cells and a tagger."""
-    paths = [runs / "char", *(more_runs / name for name in ("gru", "lstm", "tags"))]
+    """With gated cells, a tagger and a translator."""
+    paths = [runs / "char", *(more_runs / name for name in ("gru", "lstm", "tags", "turns"))]
     with in_thread(*paths, runs=tmp_path_factory.mktemp("page")) as found:
         yield found
 
@@ -196,6 +196,30 @@ def test_the_tokens_that_decided_a_tag_are_shown_for_the_chosen_tag(visit, more_
     assert "at “the”" in page.inner_text(".deciding")
     page.click(".tagged .token:nth-child(3)")
     assert "at “ran”" in page.inner_text(".deciding")
+
+
+def test_a_translator_shows_its_alternatives_and_where_it_looked(visit, more_server):
+    page = visit("#write/turns", more_server)
+    page.fill("#predict-inputs", "the dog sat\na cat ran")
+    page.click("#predict-go")
+    page.wait_for_selector(".prediction:nth-child(2) .looked td")
+    asked = {"model": "turns", "inputs": ["the dog sat", "a cat ran"], "beam": 4, "alternatives": 4}
+    result = more_server.post("/v1/elman/predict", **asked).json()["outputs"]
+    assert page.locator(".prediction > p b").all_inner_texts() == [row["output"] for row in result]
+    first = page.locator(".prediction").nth(0)
+    texts = [one["output"] for one in result[0]["alternatives"]]
+    assert first.locator(".alternatives label").all_inner_texts() == texts
+    for number, target in enumerate(texts[:2]):
+        first.locator(".alternatives label").nth(number).click()
+        found = more_server.post("/v1/elman/look/attention", model="turns", input="the dog sat", target=target).json()
+        rows = [token.strip() for token in found["target"]]
+        names = "[...document.querySelectorAll('.prediction:first-child tbody th')].map(th => th.textContent)"
+        until(page, f"rows => JSON.stringify({names}) === rows", arg=json.dumps(rows, separators=(",", ":")))
+        assert first.locator("thead th").all_inner_texts() == [token.strip() for token in found["source"]]
+        shades = "[...document.querySelectorAll('.prediction:first-child tbody td')]"
+        shaded = page.evaluate(f"{shades}.map(td => Number(td.style.getPropertyValue('--s')))")
+        assert shaded == pytest.approx([one for row in found["alpha"] for one in row], abs=6e-4)
+    assert page.inner_text(".prediction:first-child > p b") == texts[1]
 
 
 # -- learn -------------------------------------------------------------------------------------------------------------

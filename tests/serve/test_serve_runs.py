@@ -333,6 +333,18 @@ def test_predictions_of_every_task_have_the_same_form(tmp_path):
         assert all(isinstance(number, float) for number in ask("regress", ["ab", "c"]))
         answer = client.post("/v1/elman/predict", json={"model": "generate", "inputs": ["unheard of"]})
         assert answer.status_code == 400
+        asked = {"model": "translate", "inputs": ["ab", "c"], "alternatives": 3, "limit": 5}
+        for row in client.post("/v1/elman/predict", json=asked).json()["outputs"]:
+            assert row["output"] == row["alternatives"][0]["output"]
+            scores = [one["score"] for one in row["alternatives"]]
+            assert len(scores) == 3
+            assert scores == sorted(scores, reverse=True)
+        asked = {"model": "translate", "input": "ab", "target": "ca"}
+        found = client.post("/v1/elman/look/attention", json=asked).json()
+        assert (found["source"], found["target"]) == (["a", "b"], ["c", "a", "(end)"])
+        assert [sum(row) for row in found["alpha"]] == pytest.approx([1] * 3, abs=1e-4)
+        for body in ({"model": "tag", "input": "ab"}, {"model": "translate", "input": ""}):
+            assert client.post("/v1/elman/look/attention", json=body).status_code == 400
 
 
 def test_a_run_without_a_model_is_served_once_it_has_one(runs, tmp_path):

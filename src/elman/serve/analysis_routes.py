@@ -9,6 +9,7 @@ import numpy as np
 from starlette.responses import Response
 
 from elman.errors import DataError, VocabularyError
+from elman.look.attention import attention_map
 from elman.look.attributions import attribution
 from elman.look.flow import GradientFlow, flow_of, memory_horizon
 from elman.look.flow_verdict import verdicts
@@ -25,6 +26,7 @@ from elman.serve.limits import Limits
 from elman.serve.registry import Registry
 from elman.serve.schemas import (
     STATES,
+    AttentionRequest,
     AttributionRequest,
     FlowRequest,
     ReadRequest,
@@ -35,6 +37,7 @@ from elman.serve.schemas import (
 from elman.serve.worker import Worker
 
 EXPONENTS, JACOBIANS = 32, 6
+MAX_LOOKED = 1000  # steps of a source and of a target
 GATE_UNITS = 64  # units of a gate in a figure
 MAX_MULTIPLICATIONS = 1 << 35  # of an attribution, which reads a sequence once for each of its steps: some seconds
 
@@ -77,6 +80,21 @@ class AnalysisRoutes:
             raise invalid("input", f"at most {int((MAX_MULTIPLICATIONS / size) ** 0.5)} steps for this model")
         try:
             return await self._respond("input", lambda: _attribution(model, body.input))
+        except (ValueError, TypeError) as error:  # Elman's own errors are ValueErrors too
+            raise ApiError(400, f"input: {error}", code="invalid_value", param="input") from None
+
+    async def attention(self, body: AttentionRequest) -> Response:
+        """Where a translator looks in the source before each token that it writes."""
+        served = self.registry.get(body.model)
+        if served.task != "translate":
+            message = f"{served.name!r} is a run for {served.task}: expected a translator"
+            raise ApiError(400, message, code="wrong_task", param="model")
+        model = (await self.registry.model(body.model)).model
+        for name, value in (("input", body.input), ("target", body.target)):
+            if isinstance(value, str | list) and len(value) > MAX_LOOKED:
+                raise invalid(name, f"at most {MAX_LOOKED} steps")
+        try:
+            return await self._respond("input", lambda: _attention(model, body))
         except (ValueError, TypeError) as error:  # Elman's own errors are ValueErrors too
             raise ApiError(400, f"input: {error}", code="invalid_value", param="input") from None
 
@@ -202,6 +220,12 @@ def _attribution(model: Any, sequence: Any) -> dict[str, Any]:
         "left_out": _rounded(found.left_out),
         "agreement": found.agreement,
     }
+
+
+def _attention(model: Any, request: AttentionRequest) -> dict[str, Any]:
+    target = request.target
+    found = attention_map(model, request.input, target if target is not None else model.predict([request.input])[0])
+    return {"source": found.source, "target": found.target, "alpha": _rounded(found.alpha)}
 
 
 def _rounded(values: Array, digits: int = 5) -> Array:

@@ -150,6 +150,7 @@ class Service:
         post.post("/v1/elman/look/units", response_model=schemas.Units)(analyses.units)
         post.post("/v1/elman/look/read", response_model=schemas.Reading)(analyses.read)
         post.post("/v1/elman/look/attribution", response_model=schemas.Attribution)(analyses.attribution)
+        post.post("/v1/elman/look/attention", response_model=schemas.AttentionMap)(analyses.attention)
         post.post("/v1/elman/steps", response_model=schemas.Steps)(analyses.steps)
         api.include_router(router)
         api.include_router(post)

@@ -2,10 +2,11 @@
 
     {"model": "names", "inputs": ["Rossi", "Schmidt"]}
     {"object": "prediction", "model": "names", "task": "classify", "outputs": [
-        {"output": "Italian", "probabilities": {"German": 0.1, "Italian": 0.9}}, …]}
+        {"output": "Italian", "probabilities": {"German": 0.1, "Italian": 0.9}, "alternatives": null}, …]}
 
 An input is what the model was trained on: a text, a list of tokens, a list of numbers or of rows of numbers; for
 generate a label or a list of numbers. An output is a class, a list of tags, a number or numbers, or a text or tokens.
+With `alternatives` a translation comes with the others that the beam search found, and their scores.
 """
 
 from __future__ import annotations
@@ -71,8 +72,19 @@ def _predict(model: Any, task: str, request: PredictRequest) -> list[dict[str, A
         for y_hat in model.predict_proba(request.inputs):
             best = model.classes_[np.argmax(y_hat, axis=-1)].tolist()
             probabilities = [dict(zip(names, row, strict=True)) for row in np.atleast_2d(y_hat).tolist()]
-            rows.append({"output": best, "probabilities": probabilities if task == "tag" else probabilities[0]})
+            rows.append(_output(best, probabilities if task == "tag" else probabilities[0]))
         return rows
+    if task == "translate" and request.alternatives:
+        width = max(request.beam, request.alternatives)
+        found = model.n_best(request.inputs, n=request.alternatives, beam=width, limit=request.limit)
+        nothing = model.symbols_.decode([])  # where the beam found no end
+        return [
+            _output(
+                best[0][0] if best else nothing,
+                alternatives=[{"output": output, "score": score} for output, score in best],
+            )
+            for best in found
+        ]
     if task == "regress":
         outputs = model.predict(request.inputs).tolist()
     elif task == "generate" and request.temperature is not None:
@@ -80,7 +92,11 @@ def _predict(model: Any, task: str, request: PredictRequest) -> list[dict[str, A
         outputs = model.sample(request.inputs, **sampling)
     else:
         outputs = model.predict(request.inputs, beam=request.beam, limit=request.limit)
-    return [{"output": output, "probabilities": None} for output in outputs]
+    return [_output(output) for output in outputs]
+
+
+def _output(output: Any, probabilities: Any = None, alternatives: Any = None) -> dict[str, Any]:
+    return {"output": output, "probabilities": probabilities, "alternatives": alternatives}
 
 
 def _check_size(model: Any, task: str, request: PredictRequest) -> None:
@@ -92,8 +108,8 @@ def _check_size(model: Any, task: str, request: PredictRequest) -> None:
         row = sum(len(dumps(str(name))) + PROBABILITY_BYTES for name in model.classes_.tolist())
         size = row * (steps if task == "tag" else len(inputs))
     elif task in ("generate", "translate"):
-        steps += len(inputs) * request.limit * request.beam
-        size = len(inputs) * request.limit * max(map(len, model.symbols_.tokens))
+        steps += len(inputs) * request.limit * max(request.beam, request.alternatives)
+        size = len(inputs) * request.limit * max(map(len, model.symbols_.tokens)) * (1 + request.alternatives)
     for what, got, most in (("steps of all sequences", steps, MAX_STEPS), ("bytes of the response", size, MAX_BYTES)):
         if got > most:
             do = "Send fewer or shorter inputs, or ask for a smaller limit or beam."

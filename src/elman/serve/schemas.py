@@ -281,6 +281,9 @@ class PredictRequest(_Request):
     beam: Nullable[Annotated[int, Field(ge=1, le=MAX_BEAM), INTEGRAL]] = Field(
         1, description="generate, translate: candidates that a beam search keeps."
     )
+    alternatives: Nullable[Annotated[int, Field(ge=0, le=MAX_BEAM), INTEGRAL]] = Field(
+        0, description="translate: return this many outputs of the beam with their scores, the best first."
+    )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
         None, description="generate: sample at this temperature instead of searching for the likeliest sequence."
     )
@@ -290,9 +293,15 @@ class PredictRequest(_Request):
     )
 
 
+class Alternative(_Response):
+    output: Any = Field(description="A text or tokens.")
+    score: float = Field(description="The mean log probability of its tokens, the end included.")
+
+
 class Output(_Response):
     output: Any = Field(description="A class, a list of tags, a number or numbers, a text or tokens.")
     probabilities: Any = Field(description="classify: of each class; tag: of each class at each token; else null.")
+    alternatives: list[Alternative] | None = Field(description="translate: if asked for; else null.")
 
 
 class Prediction(_Response):
@@ -329,6 +338,10 @@ class ReadRequest(TextRequest):
 class AttributionRequest(_Request):
     model: ModelName | None = Field(None, description="The name of a run; the first one by default.")
     input: Sequence = Field(description="One sequence, as in the inputs of predict.")
+
+
+class AttentionRequest(AttributionRequest):
+    target: str | list[str] | None = Field(None, description="What is written; the model's own output by default.")
 
 
 class StepsRequest(_Request):
@@ -380,6 +393,12 @@ class Attribution(_Response):
     gradient: list[list[float | None]] = Field(description="Gradient times input, of each target by each token.")
     left_out: list[list[float | None]] = Field(description="What each score loses without each token.")
     agreement: float | None = Field(description="Rank correlation of the two.")
+
+
+class AttentionMap(_Response):
+    source: list[str] = Field(description="T tokens that were read.")
+    target: list[str] = Field(description="S tokens that were written, and the end.")
+    alpha: list[list[float | None]] = Field(description="(S, T): how much each source token counted; rows sum to 1.")
 
 
 class Steps(_Response):

@@ -1,11 +1,13 @@
 // Predict: the outputs of a run for classify, tag, regress, generate or translate, and which tokens decided them.
 
 import { post } from "./api.js";
+import { attentionView } from "./attention.js";
 import { attributionView } from "./attribution.js";
 import { at, make, number, percent } from "./dom.js";
 
 const SHOWN = 5; // classes
-const EXPLAINED = 8; // inputs whose deciding tokens are shown
+const EXPLAINED = 8; // inputs whose deciding tokens, or whose attention, are shown
+let serial = 0;
 let run = null;
 
 const WORDS = {
@@ -50,7 +52,7 @@ function form() {
     said.classList.remove("wrong");
     try {
       const inputs = inputsOf(typed.value);
-      const options = !writes ? {} : draw.checked ? { temperature: 0.7, seed: Math.floor(Math.random() * 1e9) } : { beam: Number(beam.value) };
+      const options = !writes ? {} : draw.checked ? { temperature: 0.7, seed: Math.floor(Math.random() * 1e9) } : { beam: Number(beam.value), alternatives: run.task === "translate" ? Math.min(SHOWN, beam.value) : 0 };
       const { outputs } = await post("/v1/elman/predict", { model: run.name, inputs, ...options });
       out.replaceChildren(...outputs.map((found, i) => answer(inputs[i], found, i < EXPLAINED)));
     } catch (error) {
@@ -76,7 +78,23 @@ function placeholder(kind) {
 
 const shown = (value) => (Array.isArray(value) ? value.map((v) => (typeof v === "number" ? number(v) : v)).join(" ") : typeof value === "number" ? number(value) : String(value));
 
-function answer(input, { output, probabilities }, explain) {
+/** A translation, its alternatives, and where the network looked for the chosen one. */
+function translation(input, output, alternatives, explain) {
+  const looked = explain && run.config?.attention !== "none" ? attentionView(run, input) : null, group = `alternatives-${serial += 1}`;
+  const best = make("b", {}, shown(output));
+  const choose = (target) => { best.textContent = shown(target); looked?.show(target); };
+  looked?.show(output);
+  const choices = (alternatives ?? []).map(({ output: target, score }, i) => {
+    const bar = make("i", { "aria-hidden": "true" });
+    bar.style.setProperty("--share", Math.exp(score).toFixed(4));
+    return make("li", {}, make("label", {}, make("input", { type: "radio", name: group, checked: i === 0, onchange: () => choose(target) }), make("span", {}, shown(target))), bar, make("span", {}, percent(Math.exp(score))));
+  });
+  return make("div", { class: "prediction" }, make("p", {}, make("span", {}, shown(input)), " → ", best),
+    choices.length > 1 ? [make("ul", { class: "shares alternatives" }, choices), make("p", { class: "hint" }, "Alternatives of the beam search. The percentage is the mean probability of a token (geometric).")] : null, looked);
+}
+
+function answer(input, { output, probabilities, alternatives }, explain) {
+  if (run.task === "translate") return translation(input, output, alternatives, explain);
   const why = explain && ["classify", "regress", "tag"].includes(run.task) ? attributionView(run, input) : null;
   if (run.task === "tag") {
     const tokens = Array.isArray(input) ? input : [...input];
