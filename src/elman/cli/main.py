@@ -31,6 +31,7 @@ COMMANDS = {
     "steps": ("elman.cli.steps:Steps", "every equation with its numbers and the code that computes it"),
     "lab": ("elman.cli.lab:Lab", "write backpropagation yourself, with a checker that names mistakes"),
     "card": ("elman.cli.card:Card", "a model card for a run, ready to be uploaded"),
+    "compile": ("elman.cli.compile_:Compile", "compile the kernels beforehand"),
     "gradcheck": ("elman.cli.gradcheck:Gradcheck", "check every gradient against finite differences"),
 }
 

@@ -1,0 +1,65 @@
+"""elman compile: the kernels, before they are needed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from elman.cli.console import console, track
+from elman.cli.flags import flag
+
+CellName = Literal["rnn", "gru", "lstm"]
+TaskName = Literal["lm", "classify", "regress", "tag", "generate", "translate"]
+
+
+@dataclass(frozen=True)
+class Compile:
+    """Compile the kernels now, so that the first training, sample or prediction need not wait for them. A tiny network
+    of each kind is trained for a few steps; the kernels are kept on disk, as those of every other command are.
+
+    For instance:
+        elman compile
+        elman compile --cell gru --task lm
+    """
+
+    cell: CellName | None = flag(None, "the only cell to compile")
+    task: TaskName | None = flag(None, "the only task to compile")
+
+    def run(self) -> int:
+        from elman.kernels.compile import FOLDER, UNUSED
+
+        began = time.perf_counter()
+        cells = [self.cell] if self.cell else get_args(CellName)
+        tasks = [self.task] if self.task else get_args(TaskName)
+        for cell, task in track([(cell, task) for cell in cells for task in tasks], "compiling"):
+            _use(task, cell)
+        where = f"cannot be kept: {FOLDER} {UNUSED}" if UNUSED else f"are in {FOLDER}"
+        console.print(f"Compiled in {time.perf_counter() - began:.0f} s; the kernels {where}.", markup=False)
+        return 1 if UNUSED else 0
+
+
+def _use(task: str, cell: str) -> None:
+    """Train a tiny network on a thread pool, as large ones are, and let it sample or predict."""
+    from elman import LanguageModel, Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
+
+    options: dict[str, Any] = {"cell": cell, "hidden": 8}
+    if task == "lm":
+        for dropout in (0.0, 0.1):
+            text = "the cat sat on the mat. " * 99
+            model = LanguageModel(**options, steps=1, batch_size=32, window=8, dropout=dropout).fit(text, listeners=[])
+        model.sample(3)
+        model.sample_many(2, length=3)
+        model.evaluate(text)
+        return
+    words, labels = ["ab", "ba", "aab", "bba"] * 16, ["x", "y"] * 32
+    kinds: dict[str, tuple[Any, Any]] = {
+        "classify": (SequenceClassifier, labels),
+        "regress": (SequenceRegressor, [float(len(word)) for word in words]),
+        "tag": (SequenceTagger, [list(word) for word in words]),
+        "generate": (SequenceGenerator, words),
+        "translate": (Seq2Seq, words),
+    }
+    kind, y = kinds[task]
+    X = labels if task == "generate" else words
+    kind(**options, epochs=1).fit(X, y).score(X, y)
