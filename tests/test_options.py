@@ -17,11 +17,14 @@ import elman
 from elman.config import (
     ALL_TASKS,
     BUDGET,
+    BY_FORM,
     OPTIONS,
     Config,
+    DataForm,
     check_for_service,
     choices_of,
     defaults,
+    described,
     from_json,
     kind_of,
     resolve,
@@ -100,6 +103,30 @@ def test_one_budget_is_set_and_a_chosen_one_replaces_the_default():
 def test_what_resolve_refuses(task, options, message):
     with pytest.raises(ArgumentError, match=message):
         resolve(task, options)
+
+
+FORMS = [DataForm(kind, n, length, 2) for kind in ("char", "byte", "word", "bpe", "list", "numbers")
+         for n in (0, 40, 3_000, 100_000) for length in (0.0, 8.0, 400.0)]  # fmt: skip
+
+
+@pytest.mark.parametrize("task", ALL_TASKS)
+def test_defaults_by_form_of_data_are_valid_and_are_those_whose_argument_is_none(task):
+    without = defaults(task)
+    for form in FORMS:
+        changed = {name for name, value in defaults(task, form=form).items() if value != without[name]}
+        assert changed <= set(BY_FORM.get(task, ()))
+        resolve(task, form=form)
+    arguments = inspect.signature(MODELS[task]).parameters
+    assert all(arguments[name].default is None for name in BY_FORM.get(task, ()) if name in arguments)
+
+
+def test_what_is_chosen_overrules_the_form_of_the_data_and_none_chooses_nothing():
+    words = DataForm("word", 3_000, 20.0, 2)
+    assert resolve("classify", {"pooling": None}, form=words) == resolve("classify", form=words)
+    assert resolve("classify", form=words).embedding > 0
+    assert resolve("classify", {"embedding": 0, "cell": "rnn"}, form=words).embedding == 0
+    assert "embedding 100" in described("classify", resolve("classify", form=words))
+    assert str(words) == "words, 3,000 examples, 2 classes"
 
 
 def test_suggestions_begin_with_what_was_typed():

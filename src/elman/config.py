@@ -118,6 +118,7 @@ class Config:
         "else characters",
         tasks=("lm", *READING), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
     target_tokens: Tokens = _data("auto", "what a token of the target is", tasks=("generate", "translate"))
+    lowercase: bool = _data(False, "read words in lower case", tasks=("classify", "regress"))
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
     keep_boilerplate: bool = _data(False, "keep the header and footer of Project Gutenberg", tasks=("lm",),
         service=False)
@@ -177,7 +178,7 @@ class Config:
         sweep=Range(0.1, 10.0, log=True))
     clip_value: float = _training(0.0, "maximum absolute value of a gradient's entries; 0 disables clipping", least=0,
         sweep=Range(0.01, 10.0, log=True))
-    patience: int | None = _training(None, "stop after this many validations without improvement", above=0)
+    patience: int = _training(0, "stop after this many validations without improvement; 0: never", least=0)
     retries: int = _training(5, "times that a diverged training may restart from a snapshot at a lower rate", least=0)
     seed: int = _training(0, "seed of all random numbers", least=0, argument=False, sweep=Range(0, 9), first=True)
 
@@ -274,9 +275,73 @@ class DataForm(NamedTuple):
     classes: int = 0  # of labels, or 0
 
 
+    def __str__(self) -> str:
+        """In words: `words, 2,700 examples, 2 classes`."""
+        what = {"char": "characters", "byte": "bytes", "word": "words", "bpe": "subwords", "list": "tokens"}
+        classes = f", {self.classes} classes" if self.classes else ""
+        return f"{what.get(self.kind, self.kind)}, {self.examples:,} examples{classes}"
+
+
+WORDS = ("word", "list", "bpe")  # kinds of tokens of which there are thousands, each of them rare
+_FORMED = ("lowercase", "hidden", "cell", "bidirectional", "pooling", "embedding", "dropout", "input_dropout",
+           "unk_dropout", "batch_size", "patience", "optimizer", "learning_rate", "weight_decay")  # fmt: skip
+BY_FORM = {  # the options whose default depends on the form of the data; in Python their default is None
+    "classify": _FORMED,
+    "regress": _FORMED,
+    "tag": ("patience",),
+    "generate": ("patience",),
+    "translate": ("patience",),
+}
+FEW = 1000  # examples
+PATIENCE = 4  # validations
+
+
+def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
+    """Defaults that depend on the form of the data: docs/options.md explains them."""
+    if form is None or task not in BY_FORM:
+        return {}
+    found: dict[str, Any] = {"patience": PATIENCE}
+    if task not in ("classify", "regress"):
+        return found
+    if form.kind in WORDS:
+        # few words are frequent: each needs a vector that others share, and much dropout, or the examples are learned
+        # by heart
+        found |= {"lowercase": True, "cell": "gru", "hidden": 128, "bidirectional": True, "pooling": "max",
+                  "embedding": 100, "dropout": 0.5, "input_dropout": 0.5, "optimizer": "adamw", "weight_decay": 0.1,
+                  "batch_size": 64, "learning_rate": 4e-3}  # fmt: skip
+    else:
+        found |= {"cell": "gru"}
+    if form.examples < FEW:
+        found["batch_size"] = 16  # more updates in an epoch
+    return found
+
+
+def described(task: str, config: Config) -> str:
+    """The options that follow from the form of the data, in one line.
+
+    >>> described("classify", resolve("classify"))
+    'rnn, 192 units, last pooling, dropout 0.3, rate 0.004'
+    """
+    names, c = BY_FORM.get(task, ()), config
+    texts = {
+        "cell": c.cell,
+        "hidden": f"{c.hidden} units",
+        "bidirectional": "two directions" if c.bidirectional else "",
+        "pooling": f"{c.pooling} pooling",
+        "embedding": f"embedding {c.embedding}" if c.embedding else "",
+        "dropout": f"dropout {c.dropout:g}" if c.dropout else "",
+        "input_dropout": f"input dropout {c.input_dropout:g}" if c.input_dropout else "",
+        "learning_rate": f"rate {c.learning_rate:g}",
+        "weight_decay": f"weight decay {c.weight_decay:g}" if c.weight_decay else "",
+        "patience": f"patience {c.patience}" if c.patience else "",
+    }
+    return ", ".join(text for name, text in texts.items() if name in names and text)
+
+
 Rule = Callable[[str, str, DataForm | None], dict[str, Any]]
 RULES: tuple[Rule, ...] = (  # defaults by task, cell and form of data; a later one wins
     lambda task, cell, form: TASKS.get(task, {}),
+    _by_form,
 )
 
 
@@ -306,7 +371,7 @@ def resolve(
     task : str
         One of lm, classify, regress, tag, generate and translate.
     options : mapping, optional
-        What was chosen, by name. None for epochs, steps and seconds means not chosen.
+        What was chosen, by name. None means not chosen.
     form : DataForm, optional
         What the data look like, where the defaults depend on it.
     preset : str
@@ -327,11 +392,16 @@ def resolve(
         raise UnknownNameError("task", expected=f"one of {', '.join(ALL_TASKS)}", got=repr(task))
     if preset not in PRESETS:
         raise UnknownNameError("preset", expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
-    given = {name: value for name, value in _known(options or {}).items() if name not in BUDGET or value is not None}
+    given = {name: value for name, value in _known(options or {}).items() if value is not None}
     for name in given:
         if task not in OPTIONS[name].tasks:
             raise ArgumentError(f"{name} does not apply to task {task}", do=f"It is for {applies_to(name)}.")
     found = defaults(task, str(given.get("cell", "rnn")), form)
+    if "cell" not in given:
+        for name, value in given.items():
+            cells = OPTIONS[name].cells
+            if found["cell"] not in cells and value != getattr(Config, name):
+                found["cell"] = cells[0]  # which alone has this option
     chosen = (PRESETS[preset] if task == "lm" else {}) | given
     if set(BUDGET) & set(given):
         chosen = {name: value for name, value in chosen.items() if name not in BUDGET or name in given}

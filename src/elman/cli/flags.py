@@ -17,9 +17,10 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from elman.config import ALL_TASKS, GROUPS, OPTIONS, PRESETS, Option, applies_to, defaults, kind_of, suggestion
+from elman.config import ALL_TASKS, BY_FORM, GROUPS, OPTIONS, PRESETS, Option, applies_to, defaults, kind_of, suggestion
 from elman.errors import ArgumentError
 
+FITTING = "what fits the data, see docs/options.md"
 KINDS = {int: ("INT", "a whole number"), float: ("NUMBER", "a number"), str: ("TEXT", "text"), Path: ("PATH", "a path")}
 
 
@@ -211,6 +212,7 @@ def help_of(command: Any, name: str, task: str | None = None, preset: str | None
     parts = [_laid_out(command.__doc__, width), f"usage: elman {name} {usage + ' ' if usage else ''}[flags]"]
     own = [each for each in flags if not each.table and not each.place]
     shown = (defaults(task or "lm") | PRESETS.get(preset or "", {})) if any(each.table for each in flags) else {}
+    shown |= dict.fromkeys(BY_FORM.get(task or "lm", ()), FITTING)
     sections = {"": places, "flags": own}
     first = [each for each in flags if each.table and each.option.first]
     if first:
@@ -235,13 +237,13 @@ def _row(each: Flag, shown: dict[str, Any], task: str | None, width: int) -> str
     if each.place:
         head = _usage(each)
     elif each.kind is bool:
-        head = f"--no-{each.name}" if default is True else f"--{each.name}"
+        head = {True: f"--no-{each.name}", FITTING: f"--{each.name}, --no-{each.name}"}.get(default, f"--{each.name}")
     else:
         head = ", ".join(f"{text} {_metavar(each)}" for text in reversed(each.names()))
     text = each.option.help
     if each.table and task is None and each.option.tasks != ALL_TASKS:
         text += f" [{applies_to(each.field)}]"
-    if each.kind is bool:
+    if each.kind is bool and default != FITTING:
         text += " (on; this turns it off)" if default is True else ""
     elif default is not MISSING and default not in (None, "", ()):
         text += f" (default: {f'{default:g}' if isinstance(default, float) else default})"

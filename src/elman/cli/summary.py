@@ -30,6 +30,9 @@ def report_end(path: Path, finished: Finished, *, task: str = "lm") -> int:
     why = {"budget": "Done", "patience": "Stopped early, validation stopped improving"}[finished.why]
     loss, step = finished.best_loss, finished.best_step
     best = "" if loss is None else f": {loss:.4f} {UNITS[task]} at step {step}"
+    if finished.overfitted:
+        rose = f"validation rose from {loss:.4f} at step {step} to {finished.last_loss:.4f}"
+        console.print(f"It overfits: {rose}; the best is kept.", markup=False)
     console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. {use}:", markup=False)
     console.print(f"{command} {where}", markup=False)
     return 0

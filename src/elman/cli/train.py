@@ -7,15 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from elman.cli.flags import argument, flag
-from elman.config import BUDGET, OPTIONS, PRESETS, Config, Task, applies_to, check_value, resolve
+from elman.config import (
+    ALL_TASKS,
+    BUDGET,
+    OPTIONS,
+    PRESETS,
+    Config,
+    DataForm,
+    Task,
+    applies_to,
+    check_value,
+    described,
+    resolve,
+)
 from elman.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
     from elman.data.labelled import Rows
-    from elman.models.runs import TextSetup
+    from elman.models.runs import ExampleSetup, TextSetup
     from elman.training.events import Listener
 
 
@@ -40,6 +52,7 @@ class Train:
         elman train names --task classify --cell gru
         elman train reviews.csv --text-column review --label-column sentiment --test-fraction 0.1
         elman train --resume runs/novel --epochs 30
+        elman train letters.txt --from runs/novel
     """
 
     takes_options: ClassVar[bool] = True
@@ -48,6 +61,8 @@ class Train:
     task: Task | None = flag(None, "what to learn (default: guessed from SOURCE, lm for a text)")
     out: Path | None = flag(None, "the run folder (default: runs/NAME, or runs/NAME-2 …)")
     force: bool = flag(False, "replace the run folder, unless it is being trained")
+    start: Path | None = flag(None, "start from the weights of this run, at a lower rate", name="from")
+    drop_unused: bool = flag(False, "with --from: leave out tokens and labels of the run that SOURCE does not have")
     resume: Path | None = flag(None, "continue this run; only the budget may change (--seconds: that many more)")
     text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
     label_column: str | None = flag(None, "name or number of the column with the label, number or target")
@@ -75,12 +90,20 @@ class Train:
             return self._continue(self.resume)
         columns = {"text_column": self.text_column, "label_column": self.label_column}
         chosen = {name: column for name, column in columns.items() if column is not None}
-        task = self.task or guess(self.source, **chosen)
+        if self.drop_unused and self.start is None:
+            raise ArgumentError("--drop-unused needs --from RUN")
+        task = self.task or self._task_of_start() or guess(self.source, **chosen)
         if task == "lm" and chosen:
             raise ArgumentError(f"--{next(iter(chosen)).replace('_', '-')} does not apply to --task lm")
         config = options_of(task, self.options, self.preset)
         say_if_compiling("backward")
         return self._train_text(config) if task == "lm" else self._train_examples(task, config, chosen)
+
+    def _task_of_start(self) -> Task | None:
+        from elman.training.run import Run
+
+        task = None if self.start is None else Run(self.start).config.get("task")
+        return cast(Task, task) if task in ALL_TASKS else None
 
     # -- a new run ----------------------------------------------------------------------------------------------------
 
@@ -96,10 +119,20 @@ class Train:
             raise ArgumentError("Only rank 0 can read standard input", do="Save the text in a file that all can read.")
         out = self._checked_out()
         source = self.source or default_source(partial(console.print, markup=False))
+        start = None
+        if self.start is not None:
+            from elman.models import LanguageModel
+            from elman.models.fine_tuning import options_of as options_from
+
+            start = LanguageModel.load(self.start)
+            config = resolve("lm", options_from(start.fitted_, "lm", self.options))
         with reading() as progress:
             read = partial(open_corpus, source, **reading_options(config), progress=progress)
             corpus = world().in_turn(read)
-        prepared = runs.text_setup(corpus, config)
+        if start is None:
+            prepared = runs.text_setup(corpus, config)
+        else:
+            prepared = start.continued(corpus, config, read, drop_unused=self.drop_unused)
         out = out or free_folder(Path("runs"), corpus.name)
         _describe_text(prepared, out)
 
@@ -130,17 +163,20 @@ class Train:
                 label_column=columns.get("label_column"),
             )
             kind = model_class(task)  # with all that scikit-learn imports
-        known = kind.defaults()
-        options = {name: value for name, value in config.options().items() if name in known}
-        model = kind(**options, random_state=config.seed)
+        known = {name: value for name, value in self.options.items() if name in kind.defaults()}
+        model = kind(**known, random_state=config.seed)
         name = "stdin" if found == "-" else Path(found).stem
         out = out or free_folder(Path("runs"), name)
         X, y = (rows.right, rows.left) if task == "generate" else (rows.left, rows.right)
-        _describe_examples(name, task, rows, config, out)
+        source = {"name": name, "source": found, "examples": len(rows)}
+        with console.rich.status("encoding the examples"):
+            start = None if self.start is None else kind.load(self.start)
+            setup = model.make_setup(
+                X, y, options=self.options, source=source, start=start, drop_unused=self.drop_unused
+            )
+        _describe_examples(name, rows, setup, out)
 
         def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
-            source = {"name": name, "source": found, "examples": len(rows)}
-            setup = model.make_setup(X, y, config=config, source=source)
             return runs.start(setup, out=out, force=self.force, listeners=listeners, stopping=stopping)
 
         return self._trained(out, task, train)
@@ -159,7 +195,7 @@ class Train:
         given = [f"--{name.replace('_', '-')}" for name in self.options if name not in BUDGET]
         given += ["--out"] * (self.out is not None) + ["--force"] * self.force + list(self.source)
         given += ["--preset"] * (self.preset != "default") + ["--text-column"] * (self.text_column is not None)
-        given += ["--label-column"] * (self.label_column is not None)
+        given += ["--label-column"] * (self.label_column is not None) + ["--from"] * (self.start is not None)
         if given:
             raise ArgumentError(
                 "--resume takes everything from the run; only --epochs, --steps or --seconds may change",
@@ -187,7 +223,7 @@ class Train:
 
     def _trained(self, out: Path, task: str, train: Callable[[list[Listener], Callable[[], bool]], Any]) -> int:
         """Train with progress, a page and signals, and say how it ended."""
-        from elman.cli.console import errors
+        from elman.cli.console import console, errors
         from elman.cli.progress import TrainingReport
         from elman.cli.summary import report_end
         from elman.cli.watch import watched
@@ -201,6 +237,11 @@ class Train:
         ):
             trained = train([report, page, *self._listeners(out)], stopping)
         assert trained.finished is not None
+        for name, (before, after) in (trained.fine_tuning or {}).items():
+            if before is not None and after is not None:
+                console.print(f"Loss on the {name} data: {before:.4f} before, {after:.4f} after.", markup=False)
+            elif name == "old":
+                console.print("Loss on the old data is not known: they cannot be read, or have dropped tokens.")
         return report_end(out, trained.finished, task=task)
 
     def _listeners(self, out: Path) -> list[Listener]:
@@ -283,19 +324,22 @@ def _describe_text(prepared: TextSetup, out: Path) -> None:
     console.print(f"Network: {network_of(config)}. Run folder: {out}", markup=False)
 
 
-def _describe_examples(name: str, task: str, rows: Rows, config: Config, out: Path) -> None:
+def _describe_examples(name: str, rows: Rows, setup: ExampleSetup, out: Path) -> None:
     from elman.cli.console import console
 
     for note in rows.notes:
         console.print(note, markup=False)
-    n, held = len(rows), round(config.validation_fraction * len(rows))
-    tested = round(config.test_fraction * n)
-    parts = f"{n - held - tested:,} to train on, {held:,} to validate{f', {tested:,} to test' if tested else ''}"
+    split, config, task = setup.split, setup.config, setup.spec.task
+    parts = f"{len(split.train):,} to train on, {len(split.validation):,} to validate"
+    if len(split.test):
+        parts += f", {len(split.test):,} to test"
     if task in ("classify", "generate"):
         parts += f"; {len(set(rows.right))} labels"
     if task == "tag":
         parts += f"; {len({tag for tags in rows.right for tag in tags})} tags"
-    console.print(f"{name}: {n:,} examples to {task}, {parts}.", markup=False)
+    console.print(f"{name}: {len(rows):,} examples to {task}, {parts}.", markup=False)
+    if chosen := described(task, config):
+        console.print(f"{DataForm(**setup.source['form'])}: {chosen} (docs/options.md).", markup=False)
     console.print(f"Network: {network_of(config)}. Run folder: {out}", markup=False)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import Config
+from elman.config import Config, DataForm
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols, kind_of
 from elman.errors import ArgumentError, CheckpointError, DtypeError, NotFiniteError, RangeError, ShapeError
@@ -74,7 +74,8 @@ def learn_inputs(sequences: Any, config: Config, rows: Array) -> Inputs:
     check_tokens(sequences, form)
     seen = [sequences[i] for i in rows]
     kind = "list" if form == "tokens" else kind_of(seen, config.tokens)
-    return TokenInputs(Symbols.of(seen, kind, vocabulary_size=config.vocabulary_size, min_count=config.min_count))
+    sizes = {"vocabulary_size": config.vocabulary_size, "min_count": config.min_count}
+    return TokenInputs(Symbols.of(seen, kind, **sizes, lowercase=config.lowercase))
 
 
 def inputs_from_json(value: object) -> Inputs:
@@ -115,6 +116,21 @@ def form_of(sequences: Any) -> str:
         if len(sequence):
             return "tokens" if isinstance(sequence[0], str) else "numbers"
     return "tokens" if len(sequences) else "nothing"
+
+
+def data_form(sequences: Any, tokens: str, classes: int = 0) -> DataForm:
+    """What the defaults of options depend on.
+
+    >>> data_form(["a fine day", "a bad one"], "auto", classes=2)
+    DataForm(kind='word', examples=2, length=3.0, classes=2)
+    """
+    form = form_of(sequences)
+    kind = {"strings": "", "numbers": "numbers"}.get(form, "list")
+    if not kind:
+        sequences = [sequence for sequence in sequences if isinstance(sequence, str)]
+        kind = kind_of(sequences, tokens)
+    steps = [len(one.split() if kind == "word" else one) for one in sequences if hasattr(one, "__len__")]
+    return DataForm(kind, len(sequences), float(np.mean(steps)) if steps else 0.0, classes)
 
 
 def too_large(what: str) -> RangeError:

@@ -48,28 +48,38 @@ class Symbols:
     """The tokens of sequences and their ids. Subwords (bpe) are those of a BPEVocabulary, after the special tokens."""
 
     def __init__(
-        self, kind: str, tokens: Sequence[str], counts: Sequence[int], longest: int, bpe: BPEVocabulary | None = None
+        self,
+        kind: str,
+        tokens: Sequence[str],
+        counts: Sequence[int],
+        longest: int,
+        bpe: BPEVocabulary | None = None,
+        lowercase: bool = False,  # whether words are read in lower case
     ) -> None:
         self.kind, self.tokens, self.longest = kind, (*SPECIAL, *tokens), longest  # longest: tokens of a sequence
+        self.lowercase = lowercase
         self.bpe = bpe
         self.counts = np.array([0, 0, *counts])
         self._ids = {token: i + len(SPECIAL) for i, token in enumerate(tokens)}
 
     @classmethod
-    def of(cls, sequences: Iterable[Any], kind: str, *, vocabulary_size: int, min_count: int) -> Symbols:
+    def of(
+        cls, sequences: Iterable[Any], kind: str, *, vocabulary_size: int, min_count: int, lowercase: bool = False
+    ) -> Symbols:
         """The most frequent tokens first, equally frequent ones by code point."""
+        lowercase = lowercase and kind == "word"
         if kind == "bpe":
             return cls._subwords(list(sequences), vocabulary_size, min_count)
         counts: Counter[str] = Counter()
         longest = 0
         for sequence in sequences:
             tokens = cut(sequence, kind)
-            counts.update(tokens)
+            counts.update(map(str.lower, tokens) if lowercase else tokens)
             longest = max(longest, len(tokens))
         if kind == "byte":
             return cls(kind, BYTES, [counts[byte] for byte in BYTES], longest)
         ranked = sorted((-count, token) for token, count in counts.items() if count >= min_count)[:vocabulary_size]
-        return cls(kind, [token for _, token in ranked], [-count for count, _ in ranked], longest)
+        return cls(kind, [token for _, token in ranked], [-count for count, _ in ranked], longest, lowercase=lowercase)
 
     @classmethod
     def _subwords(cls, strings: list[str], vocabulary_size: int, min_count: int) -> Symbols:
@@ -91,6 +101,8 @@ class Symbols:
         if self.bpe:  # the space makes the first word equal to the same word elsewhere
             return self.bpe.encode(f" {sequence}").astype(np.int32) + len(SPECIAL)
         ids, tokens = self._ids, cut(sequence, self.kind)
+        if self.lowercase:
+            tokens = [token.lower() for token in tokens]
         if self.kind == "word":
             return np.fromiter((ids.get(token, ids.get(token.lower(), UNKNOWN_ID)) for token in tokens), np.int32)
         return np.fromiter((ids.get(token, UNKNOWN_ID) for token in tokens), np.int32)
@@ -118,7 +130,7 @@ class Symbols:
         if self.bpe:
             return {**self.bpe.to_json(), "counts": self.counts[own:].tolist(), "longest": self.longest}
         return {"kind": self.kind, "tokens": list(self.tokens[own:]), "counts": self.counts[own:].tolist(),
-                "longest": self.longest}  # fmt: skip
+                "longest": self.longest, "lowercase": self.lowercase}  # fmt: skip
 
     @classmethod
     def from_json(cls, value: object) -> Symbols:
@@ -132,10 +144,12 @@ class Symbols:
             or not all(isinstance(count, int) for count in (*value["counts"], value.get("longest")))
             or not len(value["tokens"]) == len(set(value["tokens"])) == len(value["counts"])
             or not 0 <= value["longest"] < MOST_LONG
+            or not isinstance(value.get("lowercase", False), bool)
             or (value["kind"] == "byte" and value["tokens"] != BYTES)
         ):
             raise CheckpointError("the tokens of a run are damaged")
-        return cls(value["kind"], value["tokens"], value["counts"], value["longest"])
+        lowercase = value.get("lowercase", False)
+        return cls(value["kind"], value["tokens"], value["counts"], value["longest"], lowercase=lowercase)
 
     @classmethod
     def _subwords_from_json(cls, value: Mapping[str, Any]) -> Symbols:

@@ -9,9 +9,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, column_or_1d
 
-from elman.config import Config
+from elman.config import Config, DataForm
 from elman.data.examples import Examples
-from elman.data.inputs import learn_inputs, too_large
+from elman.data.inputs import data_form, learn_inputs, too_large
 from elman.data.ragged import Ragged
 from elman.data.targets import Labels, Numbers, check_one_kind
 from elman.errors import ArgumentError
@@ -94,6 +94,9 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
         check_classification_targets(y)
         same_number(X, y)
         return X, y
+
+    def _form(self, X: Any, y: Any, tokens: str) -> DataForm:
+        return data_form(X, tokens, classes=len(np.unique(y)))
 
     def _spec(self, X: Any, y: Array, config: Config, rows: Array, classes: Any = None) -> TaskSpec:
         labels = _labels("y", y) if classes is None else _labels("classes", classes)

@@ -19,13 +19,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from elman.config import OPTIONS, Config, is_whole, resolve
+from elman.config import BUDGET, BY_FORM, OPTIONS, Config, DataForm, is_whole, resolve
 from elman.data.examples import Examples
-from elman.data.inputs import few, form_of, number_sequences
+from elman.data.inputs import data_form, few, form_of, number_sequences
 from elman.errors import ArgumentError, NotFiniteError
 from elman.maths.arrays import Array
-from elman.models import runs
+from elman.models import fine_tuning, runs
 from elman.models.class_weights import from_pairs, to_pairs
+from elman.models.fine_tuning import Origin
 from elman.models.fitted import FittedModel, new_model
 from elman.models.predictors import Predictor
 from elman.models.runs import ExampleSetup, RowSplit
@@ -52,10 +53,15 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         """All arguments of the constructor with their defaults."""
         return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
 
-    def _config(self) -> Config:
+    def _given(self) -> dict[str, Any]:
+        """The options that are set, by name: those that are None follow from the data."""
         given = {name: getattr(self, name) for name in self.defaults() if name in OPTIONS}
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        return resolve(self.task, given | {"seed": seed})
+        return {name: value for name, value in given.items() if value is not None} | {"seed": seed}
+
+    def _form(self, X: Any, y: Any, tokens: str) -> DataForm:
+        """What the data look like, as far as defaults depend on it."""
+        return data_form(X, tokens)
 
     # -- learning -----------------------------------------------------------------------------------------------------
 
@@ -65,11 +71,13 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         y: Any = None,
         sample_weight: Any = None,
         *,
+        start: SequenceEstimator | str | Path | None = None,
+        drop_unused: bool = False,
         out: str | Path | None = None,
         force: bool = False,
         listeners: Sequence[Listener] = (),
     ) -> Self:
-        """Train from the beginning.
+        """Train from the beginning, or from a trained model.
 
         Parameters
         ----------
@@ -79,6 +87,11 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
             One for each sequence, as the class describes them.
         sample_weight : array of shape (n,), optional
             How much each example counts, 0 or more.
+        start : model or path, optional
+            A trained model of the same kind, or its run folder, whose weights training starts from. The network is its
+            network, tokens and classes are those of both, and the learning rate is a quarter of its rate unless given.
+        drop_unused : bool
+            With `start`: leave out its tokens and classes that these examples do not have.
         out : path, optional
             A run folder to write; `elman train --resume` can continue it.
         force : bool
@@ -90,7 +103,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         -------
         The model itself.
         """
-        setup = self.make_setup(X, y, sample_weight)
+        origin = self.load(start) if isinstance(start, str | Path) else start
+        setup = self.make_setup(X, y, sample_weight, start=origin, drop_unused=drop_unused)
         with stop_on_interrupt() as stopping:
             where = Path(out) if out else None
             fitted = runs.start(setup, out=where, force=force, listeners=listeners, stopping=stopping)
@@ -107,10 +121,12 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         y: Any,
         sample_weight: Any = None,
         *,
-        config: Config | None = None,
+        options: Mapping[str, Any] | None = None,
         source: Mapping[str, Any] | None = None,
+        start: SequenceEstimator | None = None,
+        drop_unused: bool = False,
     ) -> ExampleSetup:
-        """The examples, encoded and split: what fit trains on, with a config other than the arguments if one is given.
+        """The examples, encoded and split: what fit trains on, with other options than the arguments if some are given.
 
         The split is drawn first: vocabularies, scales and class weights come from the training rows alone.
 
@@ -118,22 +134,43 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         ----------
         X, y, sample_weight
             As in fit.
-        config : Config, optional
-            All options; those of the model unless given.
+        options : dict, optional
+            The options that are chosen, by name; the arguments of the model unless given. Others follow from the data.
         source : dict, optional
             What config.json says about the origin of the data: name and source.
+        start : model, optional
+            The trained model to start from.
+        drop_unused : bool
+            Leave out its tokens and classes that the examples do not have.
 
         Returns
         -------
         ExampleSetup
             For elman.models.runs.start.
         """
-        config = config or self._config()
         X, y = self._checked(X, y)
+        chosen = self._given() if options is None else dict(options)
+        if start is not None:
+            if options is None:  # an argument that has its default was not chosen
+                for name in (*fine_tuning.KEPT, "learning_rate"):
+                    if name in chosen and chosen[name] == self.defaults()[name]:
+                        del chosen[name]
+            chosen = fine_tuning.options_of(start._is_fitted(), self.task, chosen)
+        form = self._form(X, y, str(chosen.get("tokens", "auto")))
+        config = resolve(self.task, chosen, form=form)
         split = RowSplit.draw(len(y), config)
         spec = self._spec(X, y, config, split.train)
+        if start is not None:
+            merged = fine_tuning.merge_specs(start._is_fitted().spec, spec, drop_unused=drop_unused)
+            spec = merged.spec
         examples = self._examples(spec, config, X, y, sample_weight, split.train)
-        return ExampleSetup(spec, config, examples, split, source or {}, self._estimator_params(config))
+        record = {**(source or {}), "form": form._asdict()}
+        setup = ExampleSetup(spec, config, examples, split, record, self._estimator_params(config))
+        if start is None:
+            return setup
+        path = None if start.run_ is None else start.run_.path
+        old = None if path is None else runs.old_data(path)
+        return setup.started_from(Origin(start._is_fitted(), merged, old, str(path or "")))
 
     @abstractmethod
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
@@ -154,17 +191,18 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         """
         first = not hasattr(self, "fitted_")
         X, y = self._checked(X, y, reset=first)
-        config, split = self._config(), RowSplit.all_train(len(y))
+        given, split = self._given(), RowSplit.all_train(len(y))
         if first:
+            config = resolve(self.task, given, form=self._form(X, y, str(given.get("tokens", "auto"))))
             spec = self._spec(X, y, config, split.train, classes)
         else:
-            spec, now = self._is_fitted().spec, self._config_now(config)
+            spec, now = self._is_fitted().spec, self._config_now(given)
             if classes is not None:
                 _same_classes(classes, self.classes_)
         examples = self._examples(spec, config if first else now, X, y, sample_weight, split.train)
         if first:
             self._take(new_model(spec, config))
-            now = self._config_now(config)
+            now = self._config_now(given)
         fitted, training = self.fitted_, now
         fitted.config, fitted.estimator_params = now, self._estimator_params(now)
         task = ExampleSetup(spec, now, examples, split).new_task(fitted)
@@ -181,22 +219,25 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         self._steps, self._passes = trainer.state.progress.step, task.passes + 1
         return self._take(fitted)
 
-    def _config_now(self, config: Config) -> Config:
+    def _config_now(self, given: Mapping[str, Any]) -> Config:
         """Of one more pass: what set_params has changed since the first one counts, unless the model is made of it."""
         known = self.fitted_.config
-        before, now = known.options(), config.options()
-        own = [name for name in now if name in self.defaults()]
-        for name in own:
-            if now[name] != before[name] and name in FIXED:
+        before = known.options()
+        for name, value in given.items():
+            if value != before[name] and name in FIXED:
                 expected = f"{before[name]!r}, as when learning began"
-                raise ArgumentError(name, expected=expected, got=repr(now[name]), do="fit begins anew.")
-        seed = now["seed"] if is_whole(self.random_state) else before["seed"]
-        return known.with_options(**{name: now[name] for name in own} | PASS, seed=seed)
+                raise ArgumentError(name, expected=expected, got=repr(value), do="fit begins anew.")
+        seed = given["seed"] if is_whole(self.random_state) else before["seed"]
+        if set(BUDGET) & set(given):
+            known = known.with_options(**dict.fromkeys(BUDGET))
+        return known.with_options(**{**given, **PASS, "seed": seed})
 
     def _estimator_params(self, config: Config) -> dict[str, Any]:
         """What the config does not say of the arguments, as JSON can keep it."""
         given, said = {name: getattr(self, name) for name in OVERRULED}, config.options()
         params = {name: np.asarray(value).item() for name, value in given.items() if value != said[name]}
+        if open_ := [name for name in BY_FORM.get(self.task, ()) if getattr(self, name) is None]:
+            params["by_form"] = open_
         if self.random_state is None or is_whole(self.random_state):
             params["random_state"] = None if self.random_state is None else int(self.random_state)
         if "class_weight" in self.defaults():
@@ -279,6 +320,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         if "class_weight" in cls.defaults():
             known["class_weight"] = from_pairs(params.get("class_weight"))
         known |= {name: params[name] for name in OVERRULED if name in params}
+        known |= {name: None for name in BY_FORM.get(cls.task, ()) if name in params.get("by_form", ())}
         model = cls(**known, random_state=params["random_state"])
         model._take(fitted)
         model.run_ = run

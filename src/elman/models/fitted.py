@@ -36,6 +36,9 @@ class FittedModel:
     steps_before: int = 0  # of earlier trainings
     estimator_params: dict[str, Any] = field(default_factory=dict)  # arguments that the config does not have
     history: list[dict[str, Any]] = field(default_factory=list)  # rows of metrics
+    fine_tuning: dict[str, tuple[float | None, float | None]] | None = (
+        None  # loss on old and new data, before and after
+    )
 
     @property
     def steps(self) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from elman.config import Config
+from elman.config import Config, DataForm
 from elman.data.examples import Examples
-from elman.data.inputs import check_tokens, form_of
+from elman.data.inputs import check_tokens, data_form, form_of
 from elman.data.symbols import Symbols, kind_of
 from elman.data.targets import Labels, Numbers, Written
 from elman.errors import ArgumentError
@@ -70,6 +70,9 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         array = conditions(X)
         same_number(array, y)
         return array, y
+
+    def _form(self, X: Any, y: Any, tokens: str) -> DataForm:
+        return data_form(y, str(self.target_tokens))  # what is written; tokens are of what is read
 
     def _spec(self, X: Array, y: Any, config: Config, rows: Array, classes: Any = None) -> TaskSpec:
         condition = Numbers.of(X[rows], scale=config.standardize) if X.ndim == 2 else Labels.of(X)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,12 +18,14 @@ from elman.data.words import words_of
 from elman.errors import DataError, NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
-from elman.models import runs
+from elman.models import fine_tuning, runs
 from elman.models.evaluation import Evaluation, evaluate_text, token_losses
+from elman.models.fine_tuning import MOST_OLD
 from elman.models.fitted import FittedModel
 from elman.models.memorization import CopyReport, copy_report
 from elman.models.sampling import Sampling, TextSampler
 from elman.models.signatures import LanguageModelOptions
+from elman.models.task_spec import TaskSpec
 from elman.network import HeadNetwork, Parameters
 from elman.training.events import Listener
 from elman.training.progress_line import ProgressLine
@@ -117,11 +119,13 @@ class LanguageModel(LanguageModelOptions):
         text: str | Path,
         y: None = None,
         *,
+        start: LanguageModel | str | Path | None = None,
+        drop_unused: bool = False,
         out: str | Path | None = None,
         force: bool = False,
         listeners: Sequence[Listener] | None = None,
     ) -> Self:
-        """Train from the beginning.
+        """Train from the beginning, or from a trained model.
 
         On a terminal or in a notebook one line shows the progress and, at the end, a summary. Ctrl-C ends the training
         after the current step and raises KeyboardInterrupt; the model is then the best so far.
@@ -132,6 +136,11 @@ class LanguageModel(LanguageModelOptions):
             The text itself (a str), or a file (a Path).
         y : None
             Ignored; scikit-learn passes it.
+        start : LanguageModel or path, optional
+            A trained model, or its run folder, whose weights training starts from. The network is its network, the
+            vocabulary has the tokens of both, and the learning rate is a quarter of its rate unless given.
+        drop_unused : bool
+            With `start`: leave out its tokens that this text does not have.
         out : str or Path, optional
             A run folder to write, which `elman train --resume` can continue.
         force : bool
@@ -151,12 +160,23 @@ class LanguageModel(LanguageModelOptions):
         DivergenceError
             If the loss diverges although the learning rate was lowered several times.
         """
-        config = resolve("lm", self.get_params())
+        origin = self.load(start) if isinstance(start, str | Path) else start
+        given = self.get_params()
+        if origin is not None:
+            usual = self._defaults()
+            given = {name: value for name, value in given.items() if value != usual[name]}
+            given = fine_tuning.options_of(origin._fitted, "lm", given)
+        config = resolve("lm", given)
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
             corpus = runs.open_text(text, config, **reading)
             try:
-                setup = runs.text_setup(corpus, config)
+                if origin is None:
+                    setup = runs.text_setup(corpus, config)
+                else:
+                    again = partial(runs.open_text, text, config)
+                    setup = origin.continued(corpus, config, again, drop_unused=drop_unused)
+                corpus = setup.corpus
             except DataError:
                 if isinstance(text, str) and len(text) <= MAX_PATH and "\0" not in text and os.path.isfile(text):
                     what, do = f"{text!r} is the name of a file, and a str is read as a text", "Give a Path"
@@ -173,6 +193,39 @@ class LanguageModel(LanguageModelOptions):
         assert fitted.finished is not None
         raise_if_interrupted(fitted.finished)
         return self
+
+    def continued(
+        self, corpus: Corpus, config: Config, reopen: Callable[..., Corpus], *, drop_unused: bool = False
+    ) -> runs.TextSetup:
+        """The training of another text that starts from this model.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The text, in its own vocabulary.
+        config : Config
+            All options.
+        reopen : callable
+            Opens the text again with `vocabulary`.
+        drop_unused : bool
+            Leave out tokens that the text does not have.
+
+        Returns
+        -------
+        TextSetup
+            For elman.models.runs.start.
+        """
+        merged = fine_tuning.merge_specs(
+            self._fitted.spec, TaskSpec.language_model(corpus.vocabulary), drop_unused=drop_unused
+        )
+        corpus = fine_tuning.merge_corpus(corpus, merged.spec.vocabulary, lambda known: reopen(vocabulary=known))
+        setup, old, name = runs.text_setup(corpus, config), None, ""
+        if self.run_ is not None:
+            old, name = runs.old_data(self.run_.path), str(self.run_.path)
+        elif hasattr(self, "corpus_"):
+            known = self.config_
+            old = self.corpus_.split(known.validation_fraction, known.test_fraction).validation[:MOST_OLD]
+        return setup.started_from(fine_tuning.Origin(self._fitted, merged, old, name))
 
     @property
     def _fitted(self) -> FittedModel:

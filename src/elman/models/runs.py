@@ -24,10 +24,20 @@ from elman.data import Corpus, Split, corpus_from_text, fitting_batch, open_corp
 from elman.data.examples import Examples, held_out
 from elman.data.inputs import TokenInputs
 from elman.data.targets import Labels, Written
-from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, RunError, VocabularyError, option
+from elman.errors import (
+    ArgumentError,
+    CheckpointError,
+    DataError,
+    ElmanError,
+    EncodingError,
+    RunError,
+    VocabularyError,
+    option,
+)
 from elman.files import sha256_of
 from elman.maths.arrays import Array
 from elman.models.batches import MAX_ROWS, lengths_and_weights
+from elman.models.fine_tuning import MOST_OLD, Origin, copy_weights
 from elman.models.fitted import FittedModel, build_network, new_model
 from elman.models.sampling import TextSampler, sample_labels
 from elman.models.task_spec import ALL_TASKS, TaskSpec
@@ -46,6 +56,7 @@ from elman.training.trainer import Trainer
 
 SAMPLE_LENGTH = 200  # tokens
 MAX_VALIDATION_TOKENS = 200_000  # which take some seconds each time
+START = "start.safetensors"  # the weights that a run started from, where they come from another run
 DATA = "data.safetensors"  # the encoded data of a run, where its source cannot be read again or may change
 
 
@@ -55,6 +66,8 @@ class TrainingSetup(ABC):
 
     spec: TaskSpec
     config: Config
+    initial: Array | None = field(default=None, kw_only=True)  # the flat parameters to start from; drawn unless given
+    origin: Origin | None = field(default=None, kw_only=True)  # the model that they come from
 
     unit = "examples"  # of what validates
 
@@ -87,8 +100,21 @@ class TrainingSetup(ABC):
         """What config.json says of the training besides options, steps and data."""
         return {}
 
+    @abstractmethod
+    def held_out(self) -> Array | Examples:
+        """What validates."""
+
     def new_model(self) -> FittedModel:
-        return new_model(self.spec, self.config)
+        model = new_model(self.spec, self.config)
+        if self.initial is not None:
+            model.parameters.buffer[:] = self.initial
+        return model
+
+    def started_from(self, origin: Origin) -> Self:
+        """The same, starting from the weights of a trained model."""
+        model = new_model(self.spec, self.config)
+        copy_weights(origin.model, model, origin.merged)
+        return replace(self, initial=model.parameters.buffer, origin=origin)
 
     def shared_facts(self) -> dict[str, object]:
         """What must be the same on all ranks that train together."""
@@ -119,6 +145,9 @@ class TextSetup(TrainingSetup):
     @property
     def validation_size(self) -> int:
         return len(self.validation)
+
+    def held_out(self) -> Array:
+        return self.validation
 
     def with_validation_size(self, size: int) -> Self:
         return replace(self, max_validation=max(2, size))
@@ -234,6 +263,7 @@ def read_corpus(run: Run) -> Corpus:
             keep_boilerplate=data.keep_boilerplate,
             vocabulary_size=data.vocabulary_size,
             min_count=data.min_count,
+            vocabulary=None if run.config.get("start") is None else vocabulary,  # merged: the text has only a part
         )
     except (EncodingError, VocabularyError):
         raise changed from None
@@ -282,6 +312,9 @@ class ExampleSetup(TrainingSetup):
     @property
     def validation_size(self) -> int:
         return len(self.split.validation)
+
+    def held_out(self) -> Examples:
+        return self.examples.take(self.split.validation)
 
     def with_validation_size(self, size: int) -> Self:
         return replace(self, split=replace(self.split, validation=self.split.validation[: max(1, size)]))
@@ -355,6 +388,9 @@ def start(
         here.agree(setup.shared_facts())
     check_cost(setup.cost(), config.seconds)
     model = setup.new_model()
+    before = setup.origin.losses(None, setup.held_out()) if setup.origin else {}
+    if setup.origin:
+        before["new"] = setup.origin.losses(model, setup.held_out())["new"]
     task = setup.new_task(model)
     if config.seconds is not None:
         whole = setup.validation_size
@@ -369,12 +405,18 @@ def start(
     trainer = Trainer(task, task.paced, steps=steps, listeners=heard, stopping=stopping)
     if out is None or here.rank:
         model.finished = trainer.train()
-        return model
-    data, files = setup.record()
-    files["vocabulary.json"] = as_json(setup.spec.to_json())
-    written = _config_json(model, data) | facts | {"steps": steps}
-    with Run.create_locked(out, written, files, force=force) as trainer.run:
-        model.finished = trainer.train()
+    else:
+        data, files = setup.record()
+        files["vocabulary.json"] = as_json(setup.spec.to_json())
+        written = _config_json(model, data) | facts | {"steps": steps}
+        if setup.initial is not None:
+            files[START] = to_bytes(model.parameters)
+            written["start"] = {"run": setup.origin.name if setup.origin else "", "losses": before}
+        with Run.create_locked(out, written, files, force=force) as trainer.run:
+            model.finished = trainer.train()
+    if setup.origin:
+        after = setup.origin.losses(model, setup.held_out())
+        model.fine_tuning = {name: (before[name], after[name]) for name in ("old", "new")}
     return model
 
 
@@ -433,14 +475,37 @@ def open_setup(run: Run) -> TrainingSetup:
     spec, config = read_spec(run), read_config(run)
     if spec.task == "lm":
         return open_text_setup(run)
+    initial = _read_start(run, spec, config)
     examples, record = read_examples(run), run.config.get("data")
     split, source = RowSplit.draw(len(examples), config), record if isinstance(record, dict) else {}
-    return ExampleSetup(spec, config, examples, split, source, _estimator_params(run))
+    return ExampleSetup(spec, config, examples, split, source, _estimator_params(run), initial=initial)
 
 
 def open_text_setup(run: Run) -> TextSetup:
     """The text of a run of a language model, split as in training."""
-    return text_setup(read_corpus(run), read_config(run))
+    setup = text_setup(read_corpus(run), read_config(run))
+    return replace(setup, initial=_read_start(run, setup.spec, setup.config))
+
+
+def _read_start(run: Run, spec: TaskSpec, config: Config) -> Array | None:
+    """The parameters that a run started from, if they come from another run."""
+    if run.config.get("start") is None:
+        return None
+    network, dtype = build_network(spec, config), np.dtype(config.dtype)
+    arrays = read_arrays(run.path / START, {name: (shape, dtype) for name, shape in network.shapes.items()})
+    return np.concatenate([arrays[name].reshape(-1) for name in network.shapes])
+
+
+def old_data(path: Path) -> Array | Examples | None:
+    """Data of a run that can show what a training that starts from it forgets; None if they cannot be read."""
+    try:
+        setup = open_setup(Run(path))
+    except ElmanError:
+        return None
+    found = setup.held_out()
+    if isinstance(found, Examples):
+        return found if len(found) else None
+    return np.asarray(found[:MOST_OLD])
 
 
 def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:

@@ -40,7 +40,7 @@ class LanguageModelOptions:
         accumulate: int = 1,
         clip_norm: float = 1.0,
         clip_value: float = 0.0,
-        patience: int | None = None,
+        patience: int = 0,
         retries: int = 5,
         seed: int = 0,
         optimizer: Optimizer = "adam",
@@ -125,8 +125,8 @@ class LanguageModelOptions:
             Maximum gradient norm; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
-        patience : int or None, default=None
-            Stop after this many validations without improvement. Above 0.
+        patience : int, default=0
+            Stop after this many validations without improvement; 0: never. At least 0.
         retries : int, default=5
             Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
         seed : int, default=0
@@ -222,22 +222,23 @@ class ClassifierOptions:
         self,
         *,
         tokens: Tokens = "auto",
+        lowercase: bool | None = None,
         vocabulary_size: int = 20000,
         min_count: int = 1,
-        unk_dropout: float = 0.25,
+        unk_dropout: float | None = None,
         standardize: bool = True,
         validation_fraction: float = 0.0,
         test_fraction: float = 0.0,
-        hidden: int = 192,
+        hidden: int | None = None,
         layers: int = 1,
-        cell: CellName = "rnn",
+        cell: CellName | None = None,
         activation: Activation = "tanh",
-        bidirectional: bool = False,
-        pooling: Pooling = "last",
-        embedding: int = 0,
+        bidirectional: bool | None = None,
+        pooling: Pooling | None = None,
+        embedding: int | None = None,
         learned_state: bool = False,
-        dropout: float = 0.3,
-        input_dropout: float = 0.0,
+        dropout: float | None = None,
+        input_dropout: float | None = None,
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
@@ -247,14 +248,14 @@ class ClassifierOptions:
         epochs: float | None = None,
         steps: int | None = None,
         seconds: float | None = None,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         accumulate: int = 1,
         clip_norm: float = 1.0,
         clip_value: float = 0.0,
         patience: int | None = None,
         retries: int = 5,
-        optimizer: Optimizer = "adam",
-        learning_rate: float = 0.004,
+        optimizer: Optimizer | None = None,
+        learning_rate: float | None = None,
         schedule: Schedule = "cosine",
         warmup_steps: int = 50,
         final_rate_fraction: float = 0.01,
@@ -264,7 +265,7 @@ class ClassifierOptions:
         beta1: float = 0.9,
         beta2: float = 0.99,
         epsilon: float = 1e-08,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         validate_every: int = 250,
         class_weight: dict[Any, float] | str | None = None,
         random_state: Any = None,
@@ -275,12 +276,15 @@ class ClassifierOptions:
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token is; bpe: subwords; auto: words if most strings have several, else characters.
+        lowercase : bool or None, default=None
+            Read words in lower case. None: what fits the data (docs/options.md).
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
             Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
-        unk_dropout : float, default=0.25
+        unk_dropout : float or None, default=None
             Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
+            None: what fits the data (docs/options.md).
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -288,26 +292,28 @@ class ClassifierOptions:
             random. At least 0 and below 1.
         test_fraction : float, default=0.0
             Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
-        hidden : int, default=192
-            Units of each recurrent layer and direction. Above 0.
+        hidden : int or None, default=None
+            Units of each recurrent layer and direction. Above 0. None: what fits the data (docs/options.md).
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
-        cell : {"rnn", "gru", "lstm"}, default="rnn"
-            Kind of recurrent cell.
+        cell : {"rnn", "gru", "lstm"} or None, default=None
+            Kind of recurrent cell. None: what fits the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the cell. For cell rnn.
-        bidirectional : bool, default=False
-            Read in both directions.
-        pooling : {"last", "mean", "max"}, default="last"
-            How the states become one vector.
-        embedding : int, default=0
-            Size of token embeddings; 0: one-hot tokens. At least 0.
+        bidirectional : bool or None, default=None
+            Read in both directions. None: what fits the data (docs/options.md).
+        pooling : {"last", "mean", "max"} or None, default=None
+            How the states become one vector. None: what fits the data (docs/options.md).
+        embedding : int or None, default=None
+            Size of token embeddings; 0: one-hot tokens. At least 0. None: what fits the data (docs/options.md).
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
-        dropout : float, default=0.3
-            Dropout on the output of each layer. At least 0 and below 1.
-        input_dropout : float, default=0.0
-            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+        dropout : float or None, default=None
+            Dropout on the output of each layer. At least 0 and below 1. None: what fits the data
+            (docs/options.md).
+        input_dropout : float or None, default=None
+            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1. None: what fits
+            the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -326,8 +332,9 @@ class ClassifierOptions:
             Updates of the parameters. Above 0.
         seconds : float or None, default=None
             Time for training; a short measurement turns it into steps. Above 0.
-        batch_size : int, default=64
-            Sequences, or streams of the text, in one batch. Above 0.
+        batch_size : int or None, default=None
+            Sequences, or streams of the text, in one batch. Above 0. None: what fits the data
+            (docs/options.md).
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
         clip_norm : float, default=1.0
@@ -335,13 +342,15 @@ class ClassifierOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement. Above 0.
+            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
+            (docs/options.md).
         retries : int, default=5
             Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
-        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
-            Optimizer.
-        learning_rate : float, default=0.004
-            Highest learning rate, reached after the warm-up. Above 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"} or None, default=None
+            Optimizer. None: what fits the data (docs/options.md).
+        learning_rate : float or None, default=None
+            Highest learning rate, reached after the warm-up. Above 0. None: what fits the data
+            (docs/options.md).
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=50
@@ -360,8 +369,9 @@ class ClassifierOptions:
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
             Added to the root of the second moment. Above 0.
-        weight_decay : float, default=0.0
-            L2 penalty; with adamw decoupled weight decay. At least 0.
+        weight_decay : float or None, default=None
+            L2 penalty; with adamw decoupled weight decay. At least 0. None: what fits the data
+            (docs/options.md).
         validate_every : int, default=250
             Steps between two validations; with examples at most an epoch. Above 0.
         class_weight : dict or "balanced", optional
@@ -370,6 +380,7 @@ class ClassifierOptions:
             Seed of all random numbers; None draws one.
         """
         self.tokens = tokens
+        self.lowercase = lowercase
         self.vocabulary_size = vocabulary_size
         self.min_count = min_count
         self.unk_dropout = unk_dropout
@@ -423,22 +434,23 @@ class RegressorOptions:
         self,
         *,
         tokens: Tokens = "auto",
+        lowercase: bool | None = None,
         vocabulary_size: int = 20000,
         min_count: int = 1,
-        unk_dropout: float = 0.25,
+        unk_dropout: float | None = None,
         standardize: bool = True,
         validation_fraction: float = 0.0,
         test_fraction: float = 0.0,
-        hidden: int = 128,
+        hidden: int | None = None,
         layers: int = 1,
-        cell: CellName = "rnn",
+        cell: CellName | None = None,
         activation: Activation = "tanh",
-        bidirectional: bool = False,
-        pooling: Pooling = "last",
-        embedding: int = 0,
+        bidirectional: bool | None = None,
+        pooling: Pooling | None = None,
+        embedding: int | None = None,
         learned_state: bool = False,
-        dropout: float = 0.0,
-        input_dropout: float = 0.0,
+        dropout: float | None = None,
+        input_dropout: float | None = None,
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
@@ -448,14 +460,14 @@ class RegressorOptions:
         epochs: float | None = None,
         steps: int | None = None,
         seconds: float | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         accumulate: int = 1,
         clip_norm: float = 1.0,
         clip_value: float = 0.0,
         patience: int | None = None,
         retries: int = 5,
-        optimizer: Optimizer = "adam",
-        learning_rate: float = 0.002,
+        optimizer: Optimizer | None = None,
+        learning_rate: float | None = None,
         schedule: Schedule = "cosine",
         warmup_steps: int = 50,
         final_rate_fraction: float = 0.01,
@@ -465,7 +477,7 @@ class RegressorOptions:
         beta1: float = 0.9,
         beta2: float = 0.99,
         epsilon: float = 1e-08,
-        weight_decay: float = 0.0,
+        weight_decay: float | None = None,
         validate_every: int = 250,
         random_state: Any = None,
     ) -> None:
@@ -475,12 +487,15 @@ class RegressorOptions:
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token is; bpe: subwords; auto: words if most strings have several, else characters.
+        lowercase : bool or None, default=None
+            Read words in lower case. None: what fits the data (docs/options.md).
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
             Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
-        unk_dropout : float, default=0.25
+        unk_dropout : float or None, default=None
             Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
+            None: what fits the data (docs/options.md).
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -488,26 +503,28 @@ class RegressorOptions:
             random. At least 0 and below 1.
         test_fraction : float, default=0.0
             Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
-        hidden : int, default=128
-            Units of each recurrent layer and direction. Above 0.
+        hidden : int or None, default=None
+            Units of each recurrent layer and direction. Above 0. None: what fits the data (docs/options.md).
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
-        cell : {"rnn", "gru", "lstm"}, default="rnn"
-            Kind of recurrent cell.
+        cell : {"rnn", "gru", "lstm"} or None, default=None
+            Kind of recurrent cell. None: what fits the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the cell. For cell rnn.
-        bidirectional : bool, default=False
-            Read in both directions.
-        pooling : {"last", "mean", "max"}, default="last"
-            How the states become one vector.
-        embedding : int, default=0
-            Size of token embeddings; 0: one-hot tokens. At least 0.
+        bidirectional : bool or None, default=None
+            Read in both directions. None: what fits the data (docs/options.md).
+        pooling : {"last", "mean", "max"} or None, default=None
+            How the states become one vector. None: what fits the data (docs/options.md).
+        embedding : int or None, default=None
+            Size of token embeddings; 0: one-hot tokens. At least 0. None: what fits the data (docs/options.md).
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
-        dropout : float, default=0.0
-            Dropout on the output of each layer. At least 0 and below 1.
-        input_dropout : float, default=0.0
-            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+        dropout : float or None, default=None
+            Dropout on the output of each layer. At least 0 and below 1. None: what fits the data
+            (docs/options.md).
+        input_dropout : float or None, default=None
+            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1. None: what fits
+            the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -526,8 +543,9 @@ class RegressorOptions:
             Updates of the parameters. Above 0.
         seconds : float or None, default=None
             Time for training; a short measurement turns it into steps. Above 0.
-        batch_size : int, default=32
-            Sequences, or streams of the text, in one batch. Above 0.
+        batch_size : int or None, default=None
+            Sequences, or streams of the text, in one batch. Above 0. None: what fits the data
+            (docs/options.md).
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
         clip_norm : float, default=1.0
@@ -535,13 +553,15 @@ class RegressorOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement. Above 0.
+            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
+            (docs/options.md).
         retries : int, default=5
             Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
-        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
-            Optimizer.
-        learning_rate : float, default=0.002
-            Highest learning rate, reached after the warm-up. Above 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"} or None, default=None
+            Optimizer. None: what fits the data (docs/options.md).
+        learning_rate : float or None, default=None
+            Highest learning rate, reached after the warm-up. Above 0. None: what fits the data
+            (docs/options.md).
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=50
@@ -560,14 +580,16 @@ class RegressorOptions:
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
             Added to the root of the second moment. Above 0.
-        weight_decay : float, default=0.0
-            L2 penalty; with adamw decoupled weight decay. At least 0.
+        weight_decay : float or None, default=None
+            L2 penalty; with adamw decoupled weight decay. At least 0. None: what fits the data
+            (docs/options.md).
         validate_every : int, default=250
             Steps between two validations; with examples at most an epoch. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
         self.tokens = tokens
+        self.lowercase = lowercase
         self.vocabulary_size = vocabulary_size
         self.min_count = min_count
         self.unk_dropout = unk_dropout
@@ -730,7 +752,8 @@ class TaggerOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement. Above 0.
+            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
+            (docs/options.md).
         retries : int, default=5
             Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
@@ -917,7 +940,8 @@ class GeneratorOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement. Above 0.
+            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
+            (docs/options.md).
         retries : int, default=5
             Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
@@ -1113,7 +1137,8 @@ class Seq2SeqOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement. Above 0.
+            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
+            (docs/options.md).
         retries : int, default=5
             Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"

@@ -150,6 +150,8 @@ class Finished:
         The step of the best validation loss.
     seconds : float
         Of the whole training.
+    last_loss : float or None
+        The last validation loss, where this process validated: well above the best one, the training has overfitted.
     """
 
     step: int
@@ -157,6 +159,12 @@ class Finished:
     best_loss: float | None
     best_step: int
     seconds: float
+    last_loss: float | None = None
+
+    @property
+    def overfitted(self) -> bool:
+        """Whether the last validation loss is at least one percent above the best one."""
+        return self.best_loss is not None and self.last_loss is not None and self.last_loss > 1.01 * self.best_loss
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ class Trainer:
         self.metrics: MetricsFile | None = None
         self.seconds_before, self._taken = 0.0, 0  # by trainers before this one; steps, by this one
         self._saved: tuple[int, int] | None = None  # where the last checkpoint was: _here()
+        self._last_loss: float | None = None  # of validation
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
@@ -184,6 +185,7 @@ class Trainer:
     def _judge(self, loss: float) -> bool:
         """Keep the best; count what is not better, for patience and for the plateau."""
         c, p = self.config, self.state.progress
+        self._last_loss = loss
         if math.isfinite(loss) and (p.best_loss is None or loss < p.best_loss):
             p.best_loss, p.best_step, p.worse, p.worse_rate = loss, p.step, 0, 0
             self.state.best[:] = self.task.parameters.buffer
@@ -191,7 +193,7 @@ class Trainer:
         p.worse, p.worse_rate = p.worse + 1, p.worse_rate + 1
         if c.schedule == "plateau" and p.worse_rate >= c.plateau_patience:
             p.plateau_factor, p.worse_rate = p.plateau_factor * c.decay_factor, 0
-        if c.patience is not None and p.worse >= c.patience:
+        if c.patience and p.worse >= c.patience:
             p.finished = "patience"
         return False
 
@@ -229,7 +231,7 @@ class Trainer:
         p = self.state.progress
         if p.best_loss is not None:
             self.task.parameters.buffer[:] = self.state.best
-        event = Finished(p.step, why, p.best_loss, p.best_step, self._seconds())
+        event = Finished(p.step, why, p.best_loss, p.best_step, self._seconds(), self._last_loss)
         self._emit(event)
         return event
 

@@ -1,0 +1,239 @@
+"""Training that starts from a trained model: vocabularies are merged, and weights are copied token by token.
+
+A known token keeps its rows of the embedding (or of W_xh) and its column of W_hy, and a known class its column; those
+of new tokens and classes are drawn as at the start of any training. All other parameters are copied: they must have the
+same shape. Numbers keep the scale that the weights know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from elman.config import OPTIONS
+from elman.data import BPEVocabulary, ByteVocabulary, CharVocabulary, Corpus, Vocabulary
+from elman.data.examples import Examples
+from elman.data.inputs import NumberInputs, TokenInputs
+from elman.data.ragged import Ragged
+from elman.data.symbols import SPECIAL, Symbols
+from elman.data.targets import Labels, Numbers
+from elman.data.words import WordVocabulary
+from elman.errors import ArgumentError, ShapeError
+from elman.maths.arrays import Array
+from elman.models.evaluation import evaluate_examples, mean_loss
+from elman.models.fitted import FittedModel
+from elman.models.task_spec import TaskSpec
+
+RATE = 0.25  # of the first training's learning rate: what is known is to be changed, not replaced
+KEPT = [name for name, option in OPTIONS.items() if option.fixed and option.group == "network"]
+KEPT += ["tokens", "target_tokens", "lowercase"]
+MOST_OLD = 50_000  # tokens of the old text that are evaluated, before and after
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What of a trained model a new one keeps."""
+
+    spec: TaskSpec
+    inputs: Array  # (X,) for each input of the new model its number in the old one, -1 if it is new
+    targets: Array  # (Y,)
+
+    def __str__(self) -> str:
+        known, new = int((self.inputs >= 0).sum()), int((self.inputs < 0).sum())
+        return f"{known:,} inputs are known, {new:,} new"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The model that a training starts from, and data of its own training that can show what is forgotten."""
+
+    model: FittedModel
+    merged: Merged
+    old: Array | Examples | None = None  # a text, or examples, as the old model reads it
+    name: str = ""  # its run
+
+    def losses(self, model: FittedModel | None, new: Array | Examples) -> dict[str, float | None]:
+        """The loss on the old data and on the new: before training (model None: the old one), or after."""
+        old = self.old if model is None else self._translated()
+        return {"old": _loss(model or self.model, old), "new": None if model is None else _loss(model, new)}
+
+    def _translated(self) -> Array | Examples | None:
+        """The old data as the new model reads them; None where they have what was dropped."""
+        if self.old is None:
+            return None
+        spec, m = self.model.spec, self.merged
+        maps = [_back(m.inputs, spec.n_inputs), _back(m.targets, spec.n_outputs)]
+        if isinstance(self.old, np.ndarray):
+            ids = maps[0][self.old]
+            return ids if ids.size and ids.min() >= 0 else None
+        parts = []
+        for part, encoder, back in zip((self.old.x, self.old.y), (spec.inputs, spec.targets), maps, strict=True):
+            values = part.values if isinstance(part, Ragged) else part
+            if not isinstance(encoder, NumberInputs | Numbers):
+                values = back[values]
+                if values.size and values.min() < 0:
+                    return None
+            parts.append(Ragged(values, part.lengths) if isinstance(part, Ragged) else values)
+        return Examples(parts[0], parts[1], self.old.weights)
+
+
+def _back(places: Array, size: int) -> Array:
+    """For each place in the old model the one in the new, or -1."""
+    back = np.full(size, -1)
+    known = np.flatnonzero(places >= 0)
+    back[places[known]] = known
+    return back
+
+
+def _loss(model: FittedModel, data: Array | Examples | None) -> float | None:
+    if data is None or len(data) < 2:
+        return None
+    if isinstance(data, Examples):
+        return evaluate_examples(model.network, model.parameters, data).loss
+    return mean_loss(model.head_network, model.parameters, data)
+
+
+def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a training that starts from a model: the network is the model's, the learning rate is lower."""
+    if start.spec.task != task:
+        raise ArgumentError("the model to start from", expected=f"a model to {task}", got=f"one to {start.spec.task}")
+    known = start.config.options()
+    for name in KEPT:
+        value = given.get(name)
+        if value is not None and value != known[name] and not (name == "tokens" and value == "auto"):
+            raise ArgumentError(
+                name,
+                expected=f"{known[name]!r}, as in the model that training starts from",
+                got=repr(value),
+                do=f"Leave {name} out, or train from the beginning.",
+            )
+    own = {name: known[name] for name in KEPT if task in OPTIONS[name].tasks}
+    if isinstance(start.spec.inputs, TokenInputs) and start.spec.inputs.symbols.kind != "list":
+        own["tokens"] = start.spec.inputs.symbols.kind  # what auto found
+    rate = {"learning_rate": RATE * start.config.learning_rate}
+    return rate | {name: value for name, value in given.items() if value is not None} | own
+
+
+def merge_specs(old: TaskSpec, new: TaskSpec, *, drop_unused: bool = False) -> Merged:
+    """The inputs and targets of a training that starts from a model.
+
+    Parameters
+    ----------
+    old : TaskSpec
+        Of the model that training starts from.
+    new : TaskSpec
+        Of the new data.
+    drop_unused : bool
+        Leave out tokens and classes that the new data do not have.
+    """
+    if new.task == "lm":
+        vocabulary = merge_vocabularies(old.vocabulary, new.vocabulary, drop_unused=drop_unused)
+        places = _places(old.vocabulary.tokens, vocabulary.tokens)
+        return Merged(TaskSpec.language_model(vocabulary), places, places)
+    inputs, of_inputs = _merge(old.inputs, new.inputs, drop_unused)
+    targets, of_targets = _merge(old.targets, new.targets, drop_unused)
+    return Merged(TaskSpec(new.task, inputs, targets), of_inputs, of_targets)
+
+
+def merge_vocabularies(old: Vocabulary, new: Vocabulary, *, drop_unused: bool = False) -> Vocabulary:
+    """The tokens of both, or without those that the new text does not have; bytes and subwords stay as they are.
+
+    >>> merge_vocabularies(CharVocabulary("ab"), CharVocabulary("bc")).tokens
+    ('a', 'b', 'c')
+    """
+    if old.kind != new.kind:
+        raise ArgumentError("tokens", expected=f"{old.kind}, as in the model that training starts from", got=new.kind)
+    if isinstance(old, ByteVocabulary | BPEVocabulary):
+        return old  # which know any text
+    if drop_unused:
+        return new
+    if isinstance(old, CharVocabulary):
+        return CharVocabulary((*old.tokens, *new.tokens))
+    return WordVocabulary(dict.fromkeys((*old.tokens, *new.tokens)))
+
+
+def merge_corpus(corpus: Corpus, vocabulary: Vocabulary, reread: Callable[[Vocabulary], Corpus]) -> Corpus:
+    """A text in another vocabulary, which has all its tokens."""
+    if corpus.vocabulary == vocabulary:
+        return corpus
+    if corpus.files or corpus.vocabulary.kind == "bpe":
+        return reread(vocabulary)
+    table = _places(vocabulary.tokens, corpus.vocabulary.tokens).astype(vocabulary.dtype)
+    return replace(corpus, ids=table[corpus.ids], vocabulary=vocabulary)
+
+
+def _merge(old: Any, new: Any, drop_unused: bool) -> tuple[Any, Array]:
+    """What encodes the new data for the new model, and for each of its places the place in the old one, or -1."""
+    if type(old) is not type(new):
+        names = {TokenInputs: "tokens", NumberInputs: "numbers", Labels: "labels", Numbers: "numbers"}
+        expected = f"{names.get(type(old), 'sequences')}, as in the model that training starts from"
+        raise ArgumentError("the data", expected=expected, got=names.get(type(new), "sequences"))
+    if isinstance(old, NumberInputs | Numbers):
+        if old.width != new.width:
+            expected = f"{old.width} numbers a step, as in the model that training starts from"
+            raise ShapeError("the data", expected=expected, got=new.width)
+        return old, np.arange(old.width)
+    if isinstance(old, Labels):
+        kinds = [labels.classes.dtype.kind in "UO" for labels in (old, new)]
+        if kinds[0] != kinds[1]:
+            raise ArgumentError("labels", expected=f"like {old.classes[0]!r}, as before", got=repr(new.classes[0]))
+        labels = new if drop_unused else Labels(np.unique(np.concatenate([old.classes, new.classes])))
+        return labels, _places(old.classes.tolist(), labels.classes.tolist())
+    symbols = _merge_symbols(old.symbols, new.symbols, drop_unused)
+    return type(old)(symbols), _places(old.symbols.tokens, symbols.tokens)
+
+
+def _merge_symbols(old: Symbols, new: Symbols, drop_unused: bool) -> Symbols:
+    if (old.kind, old.lowercase) != (new.kind, new.lowercase):
+        raise ArgumentError("tokens", expected=f"{old.kind}, as in the model that training starts from", got=new.kind)
+    if old.kind in ("byte", "bpe"):
+        return old
+    own = len(SPECIAL)
+    counts = {} if drop_unused else dict(zip(old.tokens[own:], old.counts[own:].tolist(), strict=True))
+    for token, count in zip(new.tokens[own:], new.counts[own:].tolist(), strict=True):
+        counts[token] = counts.get(token, 0) + count
+    longest = max(old.longest, new.longest)
+    return Symbols(old.kind, list(counts), list(counts.values()), longest, lowercase=old.lowercase)
+
+
+def _places(old: Any, new: Any) -> Array:
+    """For each token of the new list its place in the old one, or -1."""
+    known = {token: i for i, token in enumerate(old)}
+    return np.array([known.get(token, -1) for token in new], np.int64)
+
+
+def copy_weights(start: FittedModel, model: FittedModel, merged: Merged) -> None:
+    """Put the weights of a trained model into a new one; rows and columns of new tokens stay as they were drawn."""
+    for name, new in model.parameters.items():
+        old = start.parameters.get(name, None)
+        axis, places = _axis_of(name, model, merged)
+        if old is None or old.ndim != new.ndim or _without(old.shape, axis) != _without(new.shape, axis):
+            got = "no such parameter" if old is None else f"shape {old.shape}"
+            raise ShapeError(f"{name} of the model that training starts from", expected=f"shape {new.shape}", got=got)
+        if axis is None:
+            new[...] = old
+            continue
+        known = np.flatnonzero(places >= 0)
+        np.moveaxis(new, axis, 0)[known] = np.moveaxis(old, axis, 0)[places[known]]
+
+
+def _axis_of(name: str, model: FittedModel, merged: Merged) -> tuple[int | None, Array]:
+    """The axis of a parameter whose places are tokens or classes, and what they were in the old model."""
+    prefix = name.rpartition(".")[0]
+    if prefix == "head":
+        return (1 if name.endswith("W_hy") else 0), merged.targets
+    of_tokens = merged.targets if name.startswith("decoder.") else merged.inputs
+    if name.endswith("embedding.W") or (name == "bridge.W_ch" and model.spec.task == "generate"):
+        return 0, of_tokens
+    for stack in model.network.stacks:
+        first = stack.names[: len(stack.directions)]
+        if prefix in first and name.endswith(".W_xh") and stack.tokens and not stack.embedding:
+            return 0, of_tokens
+    return None, merged.inputs
+
+
+def _without(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    return shape if axis is None else shape[:axis] + shape[axis + 1 :]
