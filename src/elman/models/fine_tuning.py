@@ -21,14 +21,14 @@ from elman.data.ragged import Ragged
 from elman.data.symbols import SPECIAL, Symbols
 from elman.data.targets import Labels, Numbers
 from elman.data.words import WordVocabulary
-from elman.errors import ArgumentError, ShapeError
+from elman.errors import ArgumentError, ShapeError, option
 from elman.maths.arrays import Array
 from elman.models.evaluation import evaluate_examples, mean_loss
 from elman.models.fitted import FittedModel
 from elman.models.task_spec import TaskSpec
 
 RATE = 0.25  # of the first training's learning rate: what is known is to be changed, not replaced
-KEPT = [name for name, option in OPTIONS.items() if option.fixed and option.group == "network"]
+KEPT = [name for name, facts in OPTIONS.items() if facts.fixed and facts.group == "network"]
 KEPT += ["tokens", "target_tokens", "lowercase"]
 MOST_OLD = 50_000  # tokens of the old text that are evaluated, before and after
 
@@ -105,10 +105,10 @@ def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[
         value = given.get(name)
         if value is not None and value != known[name] and not (name == "tokens" and value == "auto"):
             raise ArgumentError(
-                name,
+                option(name),
                 expected=f"{known[name]!r}, as in the model that training starts from",
                 got=repr(value),
-                do=f"Leave {name} out, or train from the beginning.",
+                do=f"Leave {option(name)} out, or train from the beginning.",
             )
     own = {name: known[name] for name in KEPT if task in OPTIONS[name].tasks}
     if isinstance(start.spec.inputs, TokenInputs) and start.spec.inputs.symbols.kind != "list":
