@@ -8,6 +8,10 @@ from typing import Any
 from contenders import NAMES, RIVALS, Size
 
 COLORS = {"elman": "#1f5fa8", "numpy": "#8fb3d9", "torch": "#c0392b", "compile": "#e59866", "jax": "#2e7d32"}
+DARK = {  # what each color becomes on dark paper
+    "#fff": "#14171c", "#333": "#e6e6e6", "#ddd": "#3a3f47", "#999": "#8a9099", "#000": "#fff", "#1f5fa8": "#7db4f0",
+    "#8fb3d9": "#4d7099", "#c0392b": "#f08a7d", "#e59866": "#c98a5e", "#2e7d32": "#7fcf86",
+}  # fmt: skip
 MOST = 2.5  # bars that are longer are cut, and say so
 
 
@@ -23,7 +27,9 @@ def line(x: float, y: float, x2: float, y2: float, color: str = "#ddd") -> str:
 def svg(width: float, height: float, parts: list[str]) -> str:
     box, size = f'viewBox="0 0 {width:.0f} {height:.0f}"', f'width="{width:.0f}" height="{height:.0f}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {box} {size} font-family="sans-serif" font-size="12">'
-    return "\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>\n"])
+    rules = [f'[{kind}="{light}"] {{ {kind}: {dark} }}' for light, dark in DARK.items() for kind in ("fill", "stroke")]
+    style = f"<style>@media (prefers-color-scheme: dark) {{ {' '.join(rules)} }}</style>"
+    return "\n".join([head, style, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>\n"])
 
 
 def bars(part: dict[str, Any]) -> str:
@@ -57,7 +63,7 @@ def bars(part: dict[str, Any]) -> str:
             parts.append(text(left + length + 4, y + thick - 3, label, "start"))
         x = left + unit * row["share"][0] * ms["elman"] / best
         parts.append(line(x, top - 3, x, top + group - gap + 1, "#000"))
-    parts.append(text(left, bottom + 34, "B, T, H, V on the left; the black line is the machine's limit", "start"))
+    parts.append(text(left, bottom + 34, "B, T, H, V on the left; the thin line is the machine's limit", "start"))
     return svg(720, bottom + 46, parts)
 
 
@@ -79,8 +85,8 @@ def curves(part: dict[str, Any]) -> str:
         for k in range(low, high + 1, max(1, (high - low) // 5)):
             _, y = place(points[0][0], 2.0**k)
             parts += [line(left, y, left + side, y), text(left - 5, y + 4, f"{2.0**k:g}", "end")]
-        parts += [text(place(n, 1)[0], top + side + 16, f"{n:g}") for n, _ in points]
-        parts.append(text(left + side / 2, top + side + 34, axis))
+        parts += [text(place(n, 1)[0], top + side + 20, f"{n:g}") for n, _ in points]
+        parts.append(text(left + side / 2, top + side + 38, axis))
         n, ms = points[-1]  # overheads are smallest at the large end
         if axis == "threads":
             n, ms = points[0]
@@ -89,7 +95,7 @@ def curves(part: dict[str, Any]) -> str:
         parts.append(polyline([place(*p) for p in points], COLORS["elman"]))
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLORS["elman"]}"/>' for x, y in
                   (place(*p) for p in points)]  # fmt: skip
-    return svg(50 + len(shown) * (side + space), top + side + 46, parts)
+    return svg(50 + len(shown) * (side + space), top + side + 50, parts)
 
 
 def polyline(points: list[tuple[float, float]], color: str, more: str = "") -> str:

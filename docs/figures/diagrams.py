@@ -215,7 +215,10 @@ def gru() -> str:
     parts += [arrow("M553 60 H646"), node(660, 60, "+"), arrow("M673 60 H740"), text(780, 60, "h[t+1]", "name")]
     for x, name, what in ((200, "r", "reset gate"), (540, "z", "update gate")):
         parts += [box(x, 240, f"{name} = sigmoid", 110), text(x, 276, what, "small")]
-    parts += [box(360, 240, "q = @ W_hn + b_hn", 150, look="small"), text(360, 276, "recurrent product of n", "small")]
+    parts += [
+        box(360, 240, "q = h[t] @ W_hn + b_hn", 164, look="small"),
+        text(360, 276, "recurrent product of n", "small"),
+    ]
     parts += [
         node(280, 160, "×"),
         arrow("M200 220 C200 170 230 160 266 160"),
@@ -255,7 +258,7 @@ def lstm() -> str:
     ):
         parts += [box(x, 250, name, 104), text(x, 284, what, "small"), arrow(f"M{x} 330 V294")]
     parts += [line("M60 330 H620"), line("M58 312 C64 330 60 330 70 330"), line("M58 348 C64 330 60 330 70 330")]
-    parts += [text(410, 348, "a = x[t] @ W_xh + h[t] @ W_hh + b_h, in four blocks", "small")]
+    parts += [text(410, 348, "a = x[t] @ W_xh + h[t] @ W_hh + b_h, in four blocks: i, f, g, o", "small")]
     parts += [arrow("M200 230 V74"), text(212, 150, "f", "name small left")]
     parts += [
         node(380, 160, "×"),

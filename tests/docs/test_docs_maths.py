@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from elman.lab.mistakes import MISTAKES
+from elman.look.equations import equations
 from elman.look.source import Marked, marked_lines
+from elman.maths.cells import CELLS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 sys.path.insert(0, str(DOCS))
@@ -150,6 +152,17 @@ def test_an_equation_number_means_the_same_equation_in_the_text_and_in_the_box(m
             if found := re.search(r"\((\d+)\)(?: |$)", line):
                 symbols = {name.removesuffix("_i") if name == "y_hat_i" else name for name in symbol.findall(line)}
                 assert symbols & named[int(found[1])], line
+
+
+def test_the_numbers_of_the_steps_are_those_of_the_box(maths_md: str) -> None:
+    box = maths_md.split("## 17. All equations")[1].split("## 18.")[0]
+    box = box.replace("to h[t]", "d_h =").replace("to c[t]", "d_c =")
+    entries = dict(re.findall(r"^ ?(\(\d+\))(.*?)(?=^ ?\(|\Z)", box, re.MULTILINE | re.DOTALL))
+    for cell in CELLS.values():
+        for equation in equations(cell()).values():
+            name = {"d_h0": "d_h", "d_c0": "d_c", "o_gate": "o"}.get(equation.name, equation.name)
+            for number in re.findall(r"\(\d+\)", equation.number)[-1:]:
+                assert re.search(rf"\b{name}\b(\[[^\]]*\])?\s*=|\b{name}, |, {name} =", entries[number]), equation
 
 
 if __name__ == "__main__" and "--fix" in sys.argv:

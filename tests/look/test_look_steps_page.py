@@ -33,9 +33,9 @@ def test_buttons_and_keys_step(open_page, written):
     assert count.inner_text() == "1 / 39"
     assert page.locator("#previous").is_disabled()
     page.locator("#next").click()
-    assert formula.inner_text() == "a[0] = x[0] @ W_xh + h[0] @ W_hh + b_h"
+    assert formula.inner_text() == "a[0] = x[0] @ W_xh + h[0] @ W_hh + b_h (1)"
     page.keyboard.press("ArrowRight")
-    assert formula.inner_text() == "h[1] = tanh(a[0])"
+    assert formula.inner_text() == "h[1] = tanh(a[0]) (2)"
     assert page.locator("#map [aria-current=step]").inner_text() == "1"  # as h is counted
     page.keyboard.press("ArrowLeft")
     assert formula.inner_text().startswith("a[0]")
@@ -45,7 +45,7 @@ def test_buttons_and_keys_step(open_page, written):
     page.keyboard.press("ArrowRight")
     assert count.inner_text() == "39 / 39"
     page.locator("#map button", has_text="d_W_hh").click()
-    assert formula.inner_text() == "d_W_hh = Σ_t h[t].T @ d_a[t]"
+    assert formula.inner_text() == "d_W_hh = Σ_t h[t].T @ d_a[t] (10)"
     assert page.url.endswith("#36")
     assert page.locator("#map button[aria-current=step]").count() == 1
     page.keyboard.press("Home")
@@ -261,6 +261,66 @@ def test_the_drawing_shows_signs_by_direction_and_names_what_it_shows(open_page,
     )  # they point back
     box.click()
     assert page.inner_text("#card .formula b") == "h[3]"
+    watched.check()
+
+
+@pytest.mark.parametrize(("cell", "symbol", "gate"), [("lstm", "d_a_g[2]", "g"), ("gru", "d_q[2]", "q")])
+def test_a_box_with_several_gates_names_them_all_and_marks_the_one_of_the_step(open_page, written, cell, symbol, gate):
+    watched = open_page(written("hell", "ello", cell=cell))
+    page, steps = watched.page, steps_data("hell", "ello", cell=cell)["steps"]
+    box = page.locator("#drawing [data-key='a:0:2']")
+    page.evaluate("go(4 + drawing.gates.length)")
+    assert page.locator("#drawing [data-key='a:0:0'] .caption").text_content() == "gates[0]"
+    page.evaluate(f"go({next(i for i, step in enumerate(steps) if step['symbol'] == symbol)})")
+    assert box.locator(".caption").text_content() == "d_a[2]"
+    assert box.locator(".gate.on").all_text_contents() == [gate]
+    start = box.locator(".caption").bounding_box()["x"]
+    frame = box.locator(".frame").bounding_box()
+    assert start > frame["x"] + frame["width"] / 2 + 4  # beside the arrow
+    bars = page.evaluate(f"drawing.boxes.get('a:0:2').bars.get('{gate}').map(b => b.bar.getAttribute('height'))")
+    assert len(bars) == 3
+    assert any(float(height) > 0.6 for height in bars)
+    watched.check()
+
+
+def test_equations_have_the_numbers_of_the_document_and_initial_states_their_place(open_page, written):
+    watched = open_page(written("hell", "ello", cell="lstm"))
+    page, steps = watched.page, steps_data("hell", "ello", cell="lstm")["steps"]
+    at = {step["symbol"]: i for i, step in enumerate(steps)}
+    for symbol, number in {"f[0]": "(1), (23)", "d_c[2]": "(26)", "d_a_o[1]": "(27)", "d_W_hh": "(10)"}.items():
+        page.evaluate(f"go({at[symbol]})")
+        assert page.inner_text(".formula .number").strip() == number
+    for symbol in ("d_h[0]", "d_c[0]"):
+        page.evaluate(f"go({at[symbol]})")
+        assert "the state before the first step" in page.inner_text(".kicker")
+    page.evaluate("go(0)")
+    assert page.inner_text(".general") == ""
+    watched.check()
+
+
+def test_row_names_stay_in_view_on_a_phone(open_page, written):
+    watched = open_page(
+        written("hell", "ello", cell="lstm"), viewport={"width": 390, "height": 800}, reduced_motion="reduce"
+    )
+    page = watched.page
+    page.keyboard.press("End")
+    page.evaluate("at('drawing').scrollTo(400, 0)")
+    page.wait_for_function("drawing.rowNames.classList.contains('moved')")
+    left = page.locator("#drawing").bounding_box()["x"]
+    names = page.locator("#drawing .rowname")
+    assert names.count() == 6
+    assert all(left <= names.nth(i).bounding_box()["x"] < left + 40 for i in range(6))
+    watched.check()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_no_column_of_a_parameter_is_cut(open_page, written, cell):
+    watched = open_page(written("hell", "ello", cell=cell))
+    page = watched.page
+    for name in ("layers.0.W_xh", "layers.0.W_hh", "layers.0.b_h"):
+        page.locator("#parameter").select_option(name)
+        assert page.locator("#weights input").count() == page.evaluate(f"[].concat(...[lab.P['{name}']].flat()).length")
+        assert page.evaluate("at('weights').scrollWidth <= at('weights').clientWidth")
     watched.check()
 
 

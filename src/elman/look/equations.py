@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from elman.look.line_tracer import Line
 from elman.maths import activations
@@ -69,6 +69,8 @@ class Equation:
         The code that computes it.
     operands : tuple of str
         What enters it, named as in the formula.
+    number : str
+        Its number in docs/maths.md, section 17, such as "(7)"; empty where it has none.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Equation:
     says: str
     lines: tuple[Line, ...]
     operands: tuple[str, ...] = ()
+    number: str = ""
 
     @property
     def result(self) -> str:
@@ -99,7 +102,26 @@ def equations(cell: Cell) -> dict[str, Equation]:
     """All equations of a network with this cell, by name, in the order in which they run."""
     forward, backward, gradients = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}[cell.name](cell)
     rows: Iterable[Equation] = (_X, *forward, *_OUTPUT, *backward, *_OUTPUT_GRADIENTS, *gradients)
-    return {equation.name: equation for equation in rows}
+    numbers = _NUMBERS | _NUMBERS_OF_CELL[cell.name]
+    return {equation.name: replace(equation, number=numbers.get(equation.name, "")) for equation in rows}
+
+
+_NUMBERS = {
+    "o": "(3)", "y_hat": "(4)", "L": "(5)", "d_o": "(6)", "d_W_xh": "(9)", "d_W_hh": "(10)", "d_b_h": "(11)",
+    "d_W_hy": "(12)", "d_b_y": "(13)",
+}  # fmt: skip
+_NUMBERS_OF_CELL = {
+    "rnn": {"a": "(1)", "h": "(2)", "d_h": "(7)", "d_a": "(8)", "d_h0": "(14)"},
+    "gru": {
+        **dict.fromkeys(("r", "z"), "(18)"), **dict.fromkeys(("q", "n"), "(19)"), "h": "(20)",
+        **dict.fromkeys(("d_a_n", "d_a_z", "d_a_r", "d_q"), "(21)"), "d_h": "(7), (22)", "d_h0": "(22)",
+    },
+    "lstm": {
+        **dict.fromkeys(("i", "f", "g", "o_gate"), "(1), (23)"), "c": "(24)", "h": "(25)", "d_c": "(26)",
+        **dict.fromkeys(("d_a_i", "d_a_f", "d_a_g", "d_a_o"), "(27)"), "d_h": "(7), (28)", "d_h0": "(28)",
+        "d_c0": "(29)",
+    },
+}  # fmt: skip
 
 
 _X = Equation(
@@ -138,7 +160,8 @@ _OUTPUT = (
         "d_o",
         "backward",
         "d_o[t] = (y_hat[t] - y[t]) / T",
-        "Prediction minus target; scale is 1 / T. d_o is the derivative of L by o, and so for every d_.",
+        "Prediction minus target; scale is 1 / T because this loss is a mean (in the lab it is a sum). d_o is the "
+        "derivative of L by o, and so for every d_.",
         (Line(cross_entropy, "d_o"), Line(cross_entropy, "minus_one"), Line(cross_entropy, "scale")),
         ("y_hat[t]", "y[t]"),
     ),
@@ -174,7 +197,7 @@ def _rnn(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
             "a[t] = x[t] @ W_xh + h[t] @ W_hh + b_h",
             "The pre-activation: the input, the previous state and a bias, weighted and added.",
             (TOKEN, BIAS, A_H, Line(RNNCell.forward, "a")),
-            ("h[t]", "W_hh", "x[t] @ W_xh", "h[t] @ W_hh", "b_h"),
+            ("x[t]", "W_xh", "h[t]", "W_hh", "x[t] @ W_xh", "h[t] @ W_hh", "b_h"),
         ),
         Equation(
             "h",

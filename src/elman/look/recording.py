@@ -86,7 +86,7 @@ def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording
         x_in = Quantity(trace.inputs[i], "TBH" if i else "TBE")
         if trace.inputs[i].ndim == 2:
             x_in = Quantity(_one_hot(ids, stack.inputs), "TBX")  # only to be shown
-        found = _forward(cell, p.part(name), a_x[i], recurrent[i], trace.traces[i]) | {"x[t]": x_in}
+        found = _forward(cell, p.part(name), a_x[i], recurrent[i], trace.traces[i], x_in.axes[-1]) | {"x[t]": x_in}
         found["d_o[t] @ W_hy.T"] = Quantity(direct[-1 - i], "TBH")
         found["d_h[t+1]"] = Quantity(d_s_steps[i, :, 0], "TBH")
         d_a_h = "d_a_h" if "d_a_h[t]" in backward else "d_a"
@@ -118,10 +118,11 @@ def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording
     return Recording(T, cell, output, layers)
 
 
-def _forward(cell: Cell, p: Weights, a_x: Array, a_h: Array, trace: CellTrace) -> dict[str, Quantity]:
-    """The quantities of a layer's forward pass; a_x is x[t] @ W_xh without the bias."""
+def _forward(cell: Cell, p: Weights, a_x: Array, a_h: Array, trace: CellTrace, inputs: str) -> dict[str, Quantity]:
+    """The quantities of a layer's forward pass; a_x is x[t] @ W_xh without the bias, inputs the axis of x[t]."""
     wide = "G" if cell.gates > 1 else "H"
     found = {
+        "W_xh": Quantity(p["W_xh"], inputs + wide),
         "W_hh": Quantity(p["W_hh"], f"H{wide}"),
         "b_h": Quantity(p["b_h"], wide),
         "x[t] @ W_xh": Quantity(a_x, f"TB{wide}"),

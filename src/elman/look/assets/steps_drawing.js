@@ -15,7 +15,7 @@ function draw(tag, options = {}, ...children) {
 class Drawing {
   constructor(data, choose) {
     Object.assign(this, { data, choose, net: data.network, T: data.tokens.length });
-    this.gates = { rnn: ["a"], gru: ["r", "z", "n"], lstm: ["i", "f", "g", "o"] }[this.net.cell];
+    this.gates = { rnn: ["a"], gru: ["r", "z", "q", "n"], lstm: ["i", "f", "g", "o"] }[this.net.cell];
     this.rows = this.net.cell === "lstm" ? ["a", "c", "h"] : ["a", "h"]; // of a layer, from below
     this.boxes = new Map();
     this.edges = [];
@@ -31,6 +31,7 @@ class Drawing {
     for (let t = -1; t < this.T; t += 1) this.#column(t);
     this.#words();
     this.#loss();
+    this.svg.append(this.rowNames); // above everything else
   }
 
   x(t) { return LEFT + (t + 1) * PITCH + BOX / 2; } // the middle of a column; t = -1 has the initial state
@@ -47,7 +48,7 @@ class Drawing {
     const group = draw("g", { class: "box", "data-key": key });
     group.append(draw("rect", { x: x - BOX / 2, y, width: BOX, height: BAR, rx: 8, class: "frame" }), draw("path", { d: `M${x - BOX / 2 + 4} ${y + BAR / 2}h${BOX - 8}`, class: "line" }));
     const count = groups.reduce((sum, { labels }) => sum + labels.length, 0), w = (BOX - 12 - 4 * (groups.length - 1)) / count;
-    const bars = new Map();
+    const bars = new Map(), names = new Map(); // names: of the gates, where a box holds several
     let left = x - BOX / 2 + 6;
     for (const { name, labels } of groups) {
       bars.set(name, labels.map((label) => {
@@ -58,14 +59,14 @@ class Drawing {
         left += w;
         return { bar, title, label };
       }));
-      if (groups.length > 1) group.append(draw("text", { x: left - (w * labels.length) / 2, y: y + BAR - 3, class: "gate", "text-anchor": "middle" }, name));
+      if (groups.length > 1) names.set(name, draw("text", { x: left - (w * labels.length) / 2, y: y + BAR - 3, class: "gate", "text-anchor": "middle" }, name));
       left += 4;
     }
-    const caption = draw("text", { x: x + BOX / 2, y: y - 5, class: "caption", "text-anchor": "end" });
-    group.append(caption);
+    const caption = draw("text", { x: x + 10, y: y - 5, class: "caption" }); // beside the arrow in the middle
+    group.append(...names.values(), caption);
     if (step) group.addEventListener("click", () => this.choose(...step));
     this.svg.append(group);
-    this.boxes.set(key, { group, bars, caption, y, seen: [] });
+    this.boxes.set(key, { group, bars, names, caption, y, seen: [] });
   }
 
   #column(t) {
@@ -103,9 +104,10 @@ class Drawing {
   }
 
   #words() {
+    this.rowNames = draw("g", { class: "rows" }, draw("rect", { x: 0, y: 0, width: 62, height: this.height }));
     const put = (y, forward, backward) => {
       const node = draw("text", { x: 6, y, class: "rowname" }, forward);
-      this.svg.append(node);
+      this.rowNames.append(node);
       this.labels.push({ node, forward, backward });
     };
     put(34, "target", "target");
@@ -121,7 +123,13 @@ class Drawing {
     name(x - 8, this.bottom - 8, "W_xh", "W_xh");
     name(x - 8, this.y("h", this.net.layers - 1) - 14, "W_hy", "W_hy");
     name(x - BOX / 2 - 10, this.y("a", 0) + BAR / 2 + 18, "W_hh", "W_hh");
-    if (this.net.cell !== "rnn") name(x - BOX / 2 - 8, (this.net.cell === "lstm" ? this.y("c", 0) + BAR / 2 : this.y("h", 0) + BAR / 2 - 12) - 6, this.net.cell === "lstm" ? "⊙ f" : "⊙ z", "carry");
+    if (this.net.cell !== "rnn") name(x - BOX / 2 - 1, (this.net.cell === "lstm" ? this.y("c", 0) + BAR / 2 : this.y("h", 0) + BAR / 2 - 12) - 6, this.net.cell === "lstm" ? "⊙ f" : "⊙ z", "carry");
+  }
+
+  /** Row names stay in view while the drawing is scrolled. */
+  keepLabels(left) {
+    this.rowNames.setAttribute("transform", `translate(${left} 0)`);
+    this.rowNames.classList.toggle("moved", left > 0);
   }
 
   #loss() {
@@ -135,7 +143,7 @@ class Drawing {
 
   /** Which box an equation fills, and which of its bars. */
   place({ name, t, layer }) {
-    const gate = name.replace(/^d_a_/, "").replace("o_gate", "o");
+    const gate = name.replace(/^d_(a_)?(?=[a-z]$)/, "").replace("o_gate", "o");
     if (name === "x") return [`x:${t}`];
     if (name === "L") return ["L"];
     if (["o", "y_hat", "d_o"].includes(name)) return [`o:${t}`, "o"];
@@ -143,7 +151,7 @@ class Drawing {
     if (["c", "d_c"].includes(name)) return [`c:${layer}:${t}`, "c"];
     if (name === "d_h0" || name === "d_c0") return [`${name[2]}:${layer}:-1`, name[2]];
     if (name === "d_a" || this.gates.includes(gate)) return [`a:${layer}:${t}`, name === "d_a" ? "a" : gate];
-    return [name === "q" || name === "d_q" ? `a:${layer}:${t}` : null];
+    return [null];
   }
 
   /** Take the numbers of all steps: after every change of a weight. */
@@ -161,7 +169,7 @@ class Drawing {
   }
 
   show(now) {
-    const step = this.data.steps[now], back = backward(step), [here] = this.place(step), lit = this.#lit(step);
+    const step = this.data.steps[now], back = backward(step), [here, bars] = this.place(step), lit = this.#lit(step);
     this.svg.classList.toggle("back", back);
     for (const label of this.labels) label.node.textContent = back ? label.backward : label.forward;
     for (const [key, box] of this.boxes) {
@@ -169,10 +177,11 @@ class Drawing {
       box.group.classList.toggle("now", key === here);
       box.group.classList.toggle("old", back && box.bars.size > 0 && !latest?.back); // still a value of the forward pass
       if (box.words) box.words.textContent = latest ? `L = ${shown(latest.values[0])}` : "L";
-      if (box.caption) box.caption.textContent = latest?.symbol ?? "";
-      for (const [name, bars] of box.bars) {
+      if (box.caption) box.caption.textContent = latest && box.names.size ? `${latest.back ? "d_a" : "gates"}[${key.split(":").at(-1)}]` : (latest?.symbol ?? "");
+      for (const [name, node] of box.names ?? []) node.classList.toggle("on", key === here && name === bars);
+      for (const [name, drawn] of box.bars) {
         const entry = known.filter((e) => e.bars === name && e.back === latest.back).at(-1); // no d_ beside forward values
-        bars.forEach(({ bar, title, label }, i) => {
+        drawn.forEach(({ bar, title, label }, i) => {
           const value = entry?.values[i] ?? 0, size = Math.max(0.6, Math.min(1, Math.abs(value) / (entry?.full || 1)) * (BAR / 2 - 5));
           bar.setAttribute("y", (value > 0 ? box.y + BAR / 2 - size : box.y + BAR / 2).toFixed(2));
           bar.setAttribute("height", entry ? size.toFixed(2) : 0);

@@ -78,7 +78,7 @@ function part(P, prefix) {
 
 /** All quantities of a layer's forward pass over rows. */
 function layerForward(net, p, rows) {
-  const cell = CELLS[net.cell], f = ACTIVATIONS[net.activation], H = net.hidden, q = { "x[t]": rows, W_hh: p.W_hh, b_h: p.b_h };
+  const cell = CELLS[net.cell], f = ACTIVATIONS[net.activation], H = net.hidden, q = { "x[t]": rows, W_xh: p.W_xh, W_hh: p.W_hh, b_h: p.b_h };
   let h = zeros(H), c = zeros(H);
   const kept = [], from_x = rows.map((row) => times(row, p.W_xh)), from_h = [], states = [h], cells = [c];
   for (const product of from_x) {

@@ -34,7 +34,15 @@ class Lab {
   }
 
   #table() {
-    const name = at("parameter").value, p = this.P[name], [down, across] = this.#axes(name), table = make("table", { class: "weights" });
+    const name = at("parameter").value, [, across] = this.#axes(name), wide = across === this.data.axes.G ? this.data.axes.H.indices.length : across.indices.length;
+    const blocks = Array.from({ length: across.indices.length / wide }, (_, block) => this.#block(name, block * wide, wide)); // one for each gate
+    at("weights").replaceChildren(...blocks);
+  }
+
+  /** Some columns of a parameter. */
+  #block(name, first, wide) {
+    const p = this.P[name], [down, all] = this.#axes(name), table = make("table", { class: "weights" });
+    const across = { labels: all.labels.slice(first, first + wide), indices: all.indices.slice(first, first + wide) };
     table.append(make("tr", {}, make("th"), ...across.labels.map((label) => make("th", { scope: "col" }, visible(label)))));
     const rows = down ? down.indices : [null];
     rows.forEach((i, number) => {
@@ -52,7 +60,7 @@ class Lab {
       });
       table.append(line);
     });
-    at("weights").replaceChildren(table);
+    return table;
   }
 
   setGain(gain) {

@@ -63,7 +63,7 @@ function drawEquation(step) {
   at("equation").replaceChildren(
     make("p", { class: "kicker" }, make("span", { class: "badge" }, step.phase), where, data.network.layers > 1 ? ` · layer ${step.layer}` : ""),
     formula(step.here, numbersOf),
-    make("p", { class: "says" }, step.says),
+    make("p", { class: "says" }, step.says, step.number ? ` Equation ${step.number} of docs/maths.md.` : ""),
     make("div", { class: "values" }, ...step.operands.map((value) => table(value, data.axes)), make("div", { class: "result" }, table(step.result, data.axes))),
     make("p", { class: "hint" }, cut.length ? `Shown: ${cut.join(", ")}.` : ""),
     make("h3", {}, "The code that computes it"),
