@@ -1,10 +1,11 @@
-"""One HTML file that runs a language model in a browser: the weights are inside, and nothing is loaded."""
+"""One HTML file that runs a language model or a translator in a browser: the weights are inside, nothing is loaded."""
 
 from __future__ import annotations
 
 import base64
 import json
 import zlib
+from collections.abc import Callable, Sequence
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
@@ -12,17 +13,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from elman.data import BPEVocabulary
-from elman.errors import ElmanError
+from elman.data.inputs import TokenInputs
+from elman.data.targets import Written
+from elman.errors import DataError, ElmanError, RunError
 from elman.exchange.cells import unit_kind
 from elman.exchange.model_file import ExportResult, refuse_existing, write_new
 from elman.exchange.quantize import Precision, store
 from elman.models import runs
-from elman.models.evaluation import mean_loss
-from elman.network import HeadNetwork, Parameters, Stack
+from elman.models.evaluation import evaluate_examples, mean_loss
+from elman.models.fitted import FittedModel
+from elman.models.sampling import max_length
+from elman.network import EncoderDecoder, HeadNetwork, Network, Parameters, Stack
 from elman.training.run import Run
 
 UNITS = {"char": "characters", "byte": "bytes", "word": "words", "bpe": "subwords"}
-SCRIPTS = ("random.js", "model.js", "page.js")
+TEXT_SCRIPTS = "load.js", "random.js", "model.js", "page.js"
+TRANSLATOR_SCRIPTS = "load.js", "model.js", "translate.js", "translate_page.js"
 
 
 class Measured(NamedTuple):
@@ -36,16 +42,16 @@ class Measured(NamedTuple):
 def export_html(
     run: str | Path, out: str | Path, *, precision: Precision = "float32", force: bool = False
 ) -> ExportResult:
-    """Export the best language model of a run as one HTML page that writes text in a browser, offline.
+    """Export the best model of a run as one HTML page for a browser, offline: it writes text, or translates.
 
     Parameters
     ----------
     run : str or Path
-        The run folder.
+        The run folder of a language model or of a translator of texts.
     out : str or Path
         The .html file to write.
     precision : {"float32", "float16", "int8"}
-        How weights are stored in the page. The page says what that costs on the validation text.
+        How weights are stored in the page. The page says what that costs on the validation part.
     force : bool
         Replace the file if it exists.
 
@@ -64,42 +70,98 @@ def export_html(
     """
     out = Path(out)
     refuse_existing(out, force=force)
-    opened, fitted = runs.load(Path(run), "lm")
+    task = "translate" if Run(Path(run)).config.get("task") == "translate" else "lm"
+    opened, fitted = runs.load(Path(run), task)
+    page = _translator_page if task == "translate" else _text_page
+    path = write_new(out, page(opened, fitted, precision), force=force)
+    does = "translates" if task == "translate" else "writes"
+    return ExportResult([path], f"Open it in a browser: it {does} without a network.")
+
+
+def _text_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
     network, parameters = _without_embedding(fitted.head_network, fitted.parameters)
     vocabulary = fitted.spec.vocabulary
     stored = store(parameters, precision)
-    measured = _measure(opened, network, parameters, stored.parameters)
-    corpus = opened.config.get("data")
-    name = corpus.get("name") if isinstance(corpus, dict) else None
-    stack = network.stack
+    measured = _measure(run, network, parameters, stored.parameters)
+    stack, units = network.stack, UNITS[vocabulary.kind]
     facts = {
-        "name": name,
-        "tokens": vocabulary.kind,
-        "units": UNITS[vocabulary.kind],
+        "name": _name(run),
+        **_vocabulary(vocabulary.kind, vocabulary.tokens, vocabulary),
+        "units": units,
+        **_network(stack, precision),
+        "loss": measured.original,
+        "loss_as_stored": measured.stored,
+        "arrays": network.shapes,
+    }
+    words = {
+        "network": f"A recurrent network trained on this text: {_size(stack)}, {parameters.buffer.size:,} weights, "
+        f"{len(vocabulary)} different {units}.",
+        "tokens": units,
+        "measured": _in_words(measured, precision, units),
+        "same": " as with <code>elman sample</code>" if precision == str(parameters.buffer.dtype) == "float32" else "",
+    }
+    return _page("page.html", TEXT_SCRIPTS, run, words, facts, stored.data)
+
+
+def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
+    network, inputs, targets = fitted.network, fitted.spec.inputs, fitted.spec.targets
+    if not isinstance(inputs, TokenInputs):
+        raise RunError(f"{run.path} reads numbers", expected="a translator of texts", do="Export it with --to onnx.")
+    assert isinstance(network, EncoderDecoder)
+    assert network.encoder is not None
+    assert isinstance(targets, Written)
+    stored = store(fitted.parameters, precision)
+    measured = _measure(run, network, fitted.parameters, stored.parameters)
+    read, written = (_vocabulary(s.kind, s.tokens[2:], s.bpe) for s in (inputs.symbols, targets.symbols))
+    facts = {
+        "name": _name(run),
+        **_network(network.decoder, precision),
+        "directions": len(network.encoder.directions),
+        "parts": network.decoder.cell.parts,
+        "embedding": network.decoder.embedding,
+        "source": read,
+        "target": written,
+        "limit": max_length(targets.symbols),
+        "loss": measured.original,
+        "loss_as_stored": measured.stored,
+        "arrays": network.shapes,
+    }
+    attends = " with attention" if network.attention else ""
+    words = {
+        "network": f"A recurrent encoder and decoder{attends}: {_size(network.decoder)} in each layer and direction, "
+        f"{fitted.parameters.buffer.size:,} weights.",
+        "measured": _in_words(measured, precision, "tokens"),
+    }
+    return _page("translate.html", TRANSLATOR_SCRIPTS, run, words, facts, stored.data)
+
+
+def _name(run: Run) -> object:
+    data = run.config.get("data")
+    return data.get("name") if isinstance(data, dict) else None
+
+
+def _vocabulary(kind: str, tokens: Sequence[str], bpe: object) -> dict[str, Any]:
+    """What the page makes its Vocabulary of."""
+    return {
+        "tokens": kind,
+        "vocabulary": None if kind in ("byte", "bpe") else tokens,
+        "merges": bpe.merges if isinstance(bpe, BPEVocabulary) else None,
+    }
+
+
+def _network(stack: Stack, precision: Precision) -> dict[str, Any]:
+    return {
         "cell": stack.cell.name,
         "activation": stack.cell.activation,
         "layers": stack.layers,
         "hidden": stack.hidden,
         "precision": precision,
-        "loss": measured.original,
-        "loss_as_stored": measured.stored,
-        "arrays": network.shapes,
-        "vocabulary": None if vocabulary.kind in ("byte", "bpe") else vocabulary.tokens,
-        "merges": vocabulary.merges if isinstance(vocabulary, BPEVocabulary) else None,
     }
+
+
+def _size(stack: Stack) -> str:
     size = f"{stack.layers} × {stack.hidden}" if stack.layers > 1 else f"{stack.hidden}"
-    units = unit_kind(stack.cell.name, stack.cell.activation)
-    words = {
-        "title": escape(name if isinstance(name, str) and name else opened.path.resolve().name),
-        "network": f"A recurrent network trained on this text: {size} {units} units, "
-        f"{parameters.buffer.size:,} weights, {len(vocabulary)} different {UNITS[vocabulary.kind]}.",
-        "tokens": UNITS[vocabulary.kind],
-        "measured": _in_words(measured, precision, UNITS[vocabulary.kind]),
-        "same": " as with <code>elman sample</code>" if precision == str(parameters.buffer.dtype) == "float32" else "",
-        "version": version("elman"),
-    }
-    path = write_new(out, _page(words, facts, stored.data), force=force)
-    return ExportResult([path], "Open it in a browser: it writes without a network.")
+    return f"{size} {unit_kind(stack.cell.name, stack.cell.activation)} units"
 
 
 def _without_embedding(network: HeadNetwork, parameters: Parameters) -> tuple[HeadNetwork, Parameters]:
@@ -115,14 +177,27 @@ def _without_embedding(network: HeadNetwork, parameters: Parameters) -> tuple[He
     return plain, p
 
 
-def _measure(run: Run, network: HeadNetwork, original: Parameters, stored: Parameters) -> Measured:
+def _measure(run: Run, network: Network, original: Parameters, stored: Parameters) -> Measured:
     try:
-        ids = runs.open_text_setup(run).validation
-        before = mean_loss(network, original, ids)
+        loss = _validation_loss(run, network)
+        before = loss(original)
         same = original.buffer.dtype == stored.buffer.dtype and (original.buffer == stored.buffer).all()
-        return Measured(before, before if same else mean_loss(network, stored, ids))
-    except (ElmanError, OSError) as error:  # the text is missing or has changed
+        return Measured(before, before if same else loss(stored))
+    except (ElmanError, OSError) as error:  # the data are missing or have changed
         return Measured(why_not=str(error))
+
+
+def _validation_loss(run: Run, network: Network) -> Callable[[Parameters], float]:
+    """The loss of any parameters on the part of the data that judged the training."""
+    if isinstance(network, HeadNetwork):
+        ids = runs.open_text_setup(run).validation
+        return lambda p: mean_loss(network, p, ids)
+    setup = runs.open_setup(run)
+    assert isinstance(setup, runs.ExampleSetup)
+    if not len(setup.split.validation):
+        raise DataError("the validation part", expected="at least one example", got="none")
+    held_out = setup.examples.take(setup.split.validation)
+    return lambda p: evaluate_examples(network, p, held_out).loss
 
 
 def _in_words(measured: Measured, precision: str, units: str) -> str:
@@ -135,19 +210,23 @@ def _in_words(measured: Measured, precision: str, units: str) -> str:
     return f"<p>{whole}; as stored here, in {precision}, {measured.stored:.4f} ({cost:+.4f}).</p>"
 
 
-def _page(words: dict[str, str], facts: dict[str, Any], weights: bytes) -> bytes:
+def _page(
+    template: str, scripts: Sequence[str], run: Run, words: dict[str, str], facts: dict[str, Any], weights: bytes
+) -> bytes:
     """The template filled in."""
-    folder = files("elman.exchange") / "page"
+    folder, name = files("elman.exchange") / "page", facts["name"]
     parts = words | {
+        "title": escape(name if isinstance(name, str) and name else run.path.resolve().name),
+        "version": version("elman"),
         "style": (folder / "page.css").read_text("utf-8"),
-        "script": "".join((folder / name).read_text("utf-8") for name in SCRIPTS),
+        "script": "".join((folder / name).read_text("utf-8") for name in scripts),
         # base 85 is shorter than base 64; its < becomes a comma, so that nothing ends the script element early
         "weights": base64.b85encode(zlib.compress(weights, 9)).decode().replace("<", ","),
         "facts": json.dumps(facts, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
-    before, *rest = (folder / "page.html").read_text("utf-8").split("{{")
+    before, *rest = (folder / template).read_text("utf-8").split("{{")
     page = before  # each part is inserted once, so that a token that looks like a placeholder stays as it is
     for piece in rest:
-        name, after = piece.split("}}", 1)
-        page += parts[name] + after
+        part, after = piece.split("}}", 1)
+        page += parts[part] + after
     return page.encode("utf-8", "backslashreplace")  # of a lone surrogate: \ud800, which JSON reads

@@ -54,44 +54,57 @@ function addProduct(x, W, out) { // out += x @ W
   }
 }
 
+function weights(facts, bytes) { // arrays by their names
+  let at = 0;
+  const take = (Kind, n) => new Kind(bytes.buffer.slice(at, at += n * Kind.BYTES_PER_ELEMENT));
+  const read = shape => {
+    const columns = shape.at(-1), n = shape.reduce((a, b) => a * b);
+    if (facts.precision === "float16") return Float32Array.from(take(Uint16Array, n), half);
+    if (facts.precision === "float32" || shape.length === 1) return take(Float32Array, n);
+    const scales = take(Float32Array, columns); // int8: one for each column
+    return Float32Array.from(take(Int8Array, n), (q, i) => q * scales[i % columns]);
+  };
+  return Object.fromEntries(Object.entries(facts.arrays).map(([name, shape]) => [name, read(shape)]));
+}
+
+class Layer {
+  constructor(facts, p, name) {
+    for (const part of ["W_xh", "W_hh", "b_h", "b_hn", "h0", "c0"]) this[part] = p[`${name}.${part}`];
+    this.cell = CELLS[facts.cell];
+    this.f = ACTIVATIONS[facts.activation];
+    this.a = new Float32Array(this.b_h.length);
+    this.r = new Float32Array(this.b_h.length);
+    this.hidden = this.W_hh.length / this.b_h.length;
+  }
+  start() { return [this.h0, this.c0].map(learned => learned?.slice() ?? new Float32Array(this.hidden)); } // h, and c of an LSTM
+  step([h, c], x, fed, W_fh) { // x is a vector, or a token, which stands for its row of W_xh
+    const { a } = this;
+    // a[t] = x[t] @ W_xh + b_h
+    a.set(this.b_h);
+    if (typeof x === "number") for (let j = 0; j < a.length; j++) a[j] += this.W_xh[x * a.length + j];
+    else addProduct(x, this.W_xh, a);
+    if (fed) addProduct(fed, W_fh, a);
+    // plus h[t] @ W_hh, which stays apart where a gate multiplies it
+    const r = this.b_hn ? this.r.fill(0) : a;
+    addProduct(h, this.W_hh, r);
+    this.cell(h, c, a, r, this.b_hn, this.f);
+    return h;
+  }
+}
+
 class Network {
   constructor(facts, bytes) {
-    let at = 0;
-    const take = (Kind, n) => new Kind(bytes.buffer.slice(at, at += n * Kind.BYTES_PER_ELEMENT));
-    const read = shape => {
-      const columns = shape.at(-1), n = shape.reduce((a, b) => a * b);
-      if (facts.precision === "float16") return Float32Array.from(take(Uint16Array, n), half);
-      if (facts.precision === "float32" || shape.length === 1) return take(Float32Array, n);
-      const scales = take(Float32Array, columns); // int8: one for each column
-      return Float32Array.from(take(Int8Array, n), (q, i) => q * scales[i % columns]);
-    };
-    this.p = Object.fromEntries(Object.entries(facts.arrays).map(([name, shape]) => [name, read(shape)]));
-    const vector = n => new Float32Array(n), states = () => Array.from({ length: facts.layers }, () => vector(facts.hidden));
-    this.f = ACTIVATIONS[facts.activation];
-    this.cell = CELLS[facts.cell];
-    this.h = states();
-    this.c = states(); // of an LSTM
-    this.a = vector(this.p["layers.0.b_h"].length);
-    this.r = vector(this.a.length);
-    this.o = vector(this.p["head.b_y"].length);
+    this.p = weights(facts, bytes);
+    this.layers = Array.from({ length: facts.layers }, (_, i) => new Layer(facts, this.p, `layers.${i}`));
+    this.o = new Float32Array(this.p["head.b_y"].length);
+    this.reset();
   }
-  reset() { for (const state of [...this.h, ...this.c]) state.fill(0); }
+  reset() { this.states = this.layers.map(layer => layer.start()); }
   step(token) {
-    const { p, a, o } = this;
-    this.h.forEach((h, layer) => {
-      const part = name => p[`layers.${layer}.${name}`], W_xh = part("W_xh"), b_hn = part("b_hn");
-      // a[t] = x[t] @ W_xh + b_h, where a token stands for its row of W_xh
-      a.set(part("b_h"));
-      if (layer) addProduct(this.h[layer - 1], W_xh, a);
-      else for (let j = 0; j < a.length; j++) a[j] += W_xh[token * a.length + j];
-      // plus h[t] @ W_hh, which stays apart where a gate multiplies it
-      const r = b_hn ? this.r.fill(0) : a;
-      addProduct(h, part("W_hh"), r);
-      this.cell(h, this.c[layer], a, r, b_hn, this.f);
-    });
+    const h = this.layers.reduce((x, layer, i) => layer.step(this.states[i], x), token);
     // o[t] = h[t+1] @ W_hy + b_y
-    o.set(p["head.b_y"]);
-    addProduct(this.h.at(-1), p["head.W_hy"], o);
+    this.o.set(this.p["head.b_y"]);
+    addProduct(h, this.p["head.W_hy"], this.o);
   }
 }
 
@@ -151,11 +164,13 @@ class Vocabulary {
       ids = joined;
     }
   }
+  words(text) { // Python's \w and \s, spelled out
+    const word = / ?[\p{L}\p{N}_]{1,64}| ?[^\p{L}\p{N}_\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|./gsu;
+    return text.match(word) ?? [];
+  }
   encode(text) {
     if (this.kind === "byte") return [...new TextEncoder().encode(text)];
-    // Python's \w and \s, spelled out
-    const word = / ?[\p{L}\p{N}_]{1,64}| ?[^\p{L}\p{N}_\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]|./gsu;
-    const found = this.kind === "word" || this.kind === "bpe" ? text.match(word) ?? [] : [...text];
+    const found = this.kind === "word" || this.kind === "bpe" ? this.words(text) : [...text];
     if (this.kind === "bpe") return found.flatMap(piece => this.subwords(piece));
     const strange = found.filter(token => !this.ids.has(token));
     if (strange.length) throw new Unknown(strange);

@@ -1,25 +1,5 @@
-const at = id => document.getElementById(id);
 const facts = JSON.parse(at("facts").textContent), vocabulary = new Vocabulary(facts);
 let network, current; // the text that is being written, if any
-
-const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
-
-function unpacked(text) { // base 85: five digits are four bytes
-  const values = new Uint8Array(128), whole = text.padEnd(Math.ceil(text.length / 5) * 5, "~");
-  [...DIGITS].forEach((digit, value) => { values[digit.charCodeAt()] = value; });
-  const bytes = new DataView(new ArrayBuffer(whole.length / 5 * 4));
-  for (let i = 0, n = 0; i < whole.length; i++) {
-    n = n * 85 + values[whole.charCodeAt(i)];
-    if (i % 5 === 4) { bytes.setUint32((i - 4) / 5 * 4, n); n = 0; }
-  }
-  return bytes.buffer.slice(0, bytes.byteLength - (whole.length - text.length));
-}
-
-async function load() {
-  const packed = unpacked(at("weights").textContent);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  network = new Network(facts, new Uint8Array(await new Response(stream).arrayBuffer()));
-}
 
 function busy(is) {
   at("text").setAttribute("aria-busy", is);
@@ -105,7 +85,7 @@ addEventListener("keydown", event => {
   if (event.key === "Escape") stop();
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) start();
 });
-load().then(begin, () => {
-  busy(false);
-  at("status").textContent = "The model could not be opened: the file is damaged, or the browser is from before 2023.";
-});
+load(bytes => {
+  network = new Network(facts, bytes);
+  begin();
+}).finally(() => { if (!network) busy(false); });
