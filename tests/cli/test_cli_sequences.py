@@ -99,6 +99,29 @@ def test_predict_reads_a_file_and_an_empty_one_gives_nothing(folder, told):
     assert told("predict", "classify", text="") == ""
 
 
+@pytest.mark.parametrize(("name", "text", "words"), [
+    ("new.csv", "id,text\n1,abab3\n2,baba3\n", []),
+    ("new.csv", "text,label\nabab3,B\nbaba3,A\n", []),
+    ("new.csv", 'mark;"what, I say"\n1;abab3\n2;baba3\n', ["--text-column", "2"]),
+    ("new.tsv", "text\tlabel\nabab3\tB\nbaba3\tA\n", []),
+    ("new.tsv", "n\tword\tlabel\n1\tabab3\tB\n2\tbaba3\tA\n", ["--text-column", "word"]),
+])  # fmt: skip
+def test_predict_reads_the_texts_of_a_table(folder, elman, name, text, words):
+    Path(name).write_text(text)
+    status, out, err = elman("predict", "classify", name, *words)
+    assert (status, out.split()) == (0, ["A", "B"])
+    assert words == ["--text-column", "2"] or "is read as the text." in err
+
+
+def test_predict_asks_for_the_column_of_a_table(folder, elman):
+    Path("new.csv").write_text("left,middle,right\n1,abab3,x\n2,baba3,y\n")
+    status, _, err = elman("predict", "classify", "new.csv")
+    assert status == 2
+    assert "--text-column" in err
+    assert elman("predict", "classify", "new.csv", "--text-column", "above").status == 2
+    assert "--text-column: expected a run to" in elman("predict", "tag", "new.csv", "--text-column", "1").err
+
+
 def test_predict_tags_tokens(folder, told):
     said = told("predict", "tag", text="the\ncat1\n\na\ndog2\n")
     blocks = [[line.split("\t") for line in block.splitlines()] for block in said.strip().split("\n\n")]

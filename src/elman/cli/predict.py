@@ -1,4 +1,4 @@
-"""elman predict: what a trained model of sequences says of new ones."""
+"""elman predict: predictions of a trained model for new sequences."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from elman.errors import ArgumentError, DataError, RunError
 
 @dataclass(frozen=True)
 class Predict:
-    """What a trained model says: a class, a tag for each token, a translation, or something that fits a label.
+    """Predict with a trained model: a class, a tag for each token, a translation, or a sequence for a label.
 
-    FILE has a text in each line (classify, translate), a label in each line (generate), a token in each line and a
-    blank line after each sequence (tag), or numbers as JSON, [1, 2, 3] or [[1, 2], [3, 4]], in each line. Without a
-    FILE, or with -, standard input is read. What follows a tab is ignored.
+    SOURCE has a text in each line, or is a CSV or TSV file with a column of texts (classify, regress, translate); it
+    has a label in each line (generate), a token in each line and a blank line after each sequence (tag), or numbers as
+    JSON, [1, 2, 3] or [[1, 2], [3, 4]], in each line. Without SOURCE, or with -, standard input is read. Labels in
+    other columns are ignored.
 
     For instance:
         elman predict runs/names surnames.txt --json
+        elman predict runs/reviews new.csv --text-column review
         elman predict runs/names - --proba
     """
 
@@ -36,7 +38,8 @@ class Predict:
     temperature: float | None = flag(None, "generate: 0 takes the most probable token, above 0 samples (default: 0)")
     count: int = flag(1, "generate: samples for each label (with --temperature 0.8 unless it is given)")
     seed: int = flag(0, "generate: seed of the random numbers")
-    encoding: str = flag("utf-8", "of FILE")
+    text_column: str | None = flag(None, "the column of a table with the texts, by name or by number from 1")
+    encoding: str = flag("utf-8", "text encoding of SOURCE")
 
     def run(self) -> int:
         from elman.models.loading import load_predictor
@@ -45,7 +48,7 @@ class Predict:
 
         if Run(self.run_folder).config.get("task") == "lm":
             raise RunError(
-                f"{self.run_folder} is a language model", do=f"elman sample {self.run_folder} writes with it."
+                f"{self.run_folder} is a language model", do=f"elman sample {self.run_folder} samples from it."
             )
         model = load_predictor(self.run_folder)
         task = model.task
@@ -58,6 +61,10 @@ class Predict:
         for name, given in (("--temperature", self.temperature), ("--seed", self.seed), ("--count", self.count - 1)):
             if given and task != "generate":
                 raise ArgumentError(name, expected="a run to generate", got=f"one to {task}")
+        if self.text_column is not None and task not in ("classify", "regress", "translate"):
+            raise ArgumentError(
+                "--text-column", expected="a run to classify, regress or translate", got=f"one to {task}"
+            )
         check_beam(self.beam)
         if self.beam > 1 and task not in ("generate", "translate"):
             raise ArgumentError("--beam", expected="a run to translate or generate", got=f"one to {task}")
@@ -69,21 +76,26 @@ class Predict:
         say_if_compiling("forward")
         if not items:
             return 0
-        if note := _strangers(model, items):
+        if note := _note_on_unknown(model, items):
             errors.print(note, markup=False, style="yellow")
-        lines = _tagged(model, items, self) if task == "tag" else _said(model, items, self)
+        lines = _tagged(model, items, self) if task == "tag" else _predicted(model, items, self)
         for line in lines:
             write(f"{line}\n")
         sys.stdout.flush()
         return 0
 
     def _items(self, model: Any) -> list[Any]:
-        from elman.data.inputs import NumberInputs
-        from elman.data.labelled import is_blank, lines_of
+        from elman.data.inputs import NumberInputs, TokenInputs
+        from elman.data.labelled import is_blank, lines_of, read_texts
         from elman.data.named import find_here
         from elman.data.targets import Numbers
 
         source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
+        if isinstance(model.fitted_.spec.inputs, TokenInputs) and model.task in ("classify", "regress", "translate"):
+            texts, notes = read_texts(source, encoding=self.encoding, text_column=self.text_column)
+            for note in notes:
+                errors.print(note, markup=False)
+            return texts
         whole = list(lines_of(source, self.encoding))
         lines = [(number, line.partition("\t")[0]) for number, line in whole]
         if isinstance(model.fitted_.spec.inputs, NumberInputs | Numbers):
@@ -98,9 +110,7 @@ class Predict:
                 elif blocks[-1]:
                     blocks.append([])
             return [block for block in blocks if block]
-        if model.task == "generate":
-            return [line.strip() for _, line in lines if line.strip()]
-        return [line for _, line in lines]
+        return [line.strip() for _, line in lines if line.strip()]  # the labels of generate
 
 
 def _numbers(place: str, line: str) -> Any:
@@ -110,8 +120,8 @@ def _numbers(place: str, line: str) -> Any:
         raise DataError(place, expected="numbers as JSON, such as [1, 2.5, 3]", got=repr(line[:40])) from None
 
 
-def _strangers(model: Any, items: list[Any]) -> str:
-    """A note on the tokens that were never seen in training, or nothing: whatever is said of them is a guess."""
+def _note_on_unknown(model: Any, items: list[Any]) -> str:
+    """A note on the tokens that do not occur in the training data, or nothing."""
     from elman.data.checks import few
     from elman.data.inputs import TokenInputs
     from elman.data.symbols import UNKNOWN_ID
@@ -119,24 +129,24 @@ def _strangers(model: Any, items: list[Any]) -> str:
     inputs = model.fitted_.spec.inputs
     if not isinstance(inputs, TokenInputs):
         return ""
-    strange: dict[str, None] = {}  # each once, in their order
+    unknown: dict[str, None] = {}  # each once, in their order
     count = 0
     for item in items:
         ids = inputs.symbols.encode(item)
         tokens = inputs.symbols.cut(item)
         new = [token.strip() or token for token, i in zip(tokens, ids, strict=True) if i == UNKNOWN_ID]
-        strange.update(dict.fromkeys(new))
+        unknown.update(dict.fromkeys(new))
         count += bool(new)
     if not count:
         return ""
     note = f"Note: {count:,} of {len(items):,} inputs have tokens that the model has never seen: "
-    spaced = [token for token in strange if " " in token.strip()] if model.task == "tag" else []
+    spaced = [token for token in unknown if " " in token.strip()] if model.task == "tag" else []
     if spaced:
         return f"{note}{few(spaced)}. A tagger reads one token a line, and a blank line after each sequence."
-    return f"{note}{few(strange)}."
+    return f"{note}{few(unknown)}."
 
 
-def _said(model: Any, items: list[Any], how: Predict) -> list[str]:
+def _predicted(model: Any, items: list[Any], how: Predict) -> list[str]:
     """A line for each item."""
     if how.proba:
         y_hat = model.predict_proba(items)
@@ -150,18 +160,18 @@ def _said(model: Any, items: list[Any], how: Predict) -> list[str]:
         return ["\t".join(f"{label} {share:.3f}" for label, share in row[:5]) for row in ranked]
     if model.task == "generate":
         temperature = (0.8 if how.count > 1 else 0.0) if how.temperature is None else how.temperature
-        said = (
+        found = (
             model.sample(items, temperature=temperature, seed=how.seed)
             if temperature > 0
             else model.predict(items, beam=how.beam)
         )
     else:
-        said = model.predict(items, **({"beam": how.beam} if model.task == "translate" else {}))
-    said = [one.tolist() if hasattr(one, "tolist") else one for one in said]
+        found = model.predict(items, **({"beam": how.beam} if model.task == "translate" else {}))
+    found = [one.tolist() if hasattr(one, "tolist") else one for one in found]
     if how.json:
-        pairs = zip(items, said, strict=True)
+        pairs = zip(items, found, strict=True)
         return [json.dumps({"input": item, "prediction": one}, ensure_ascii=False) for item, one in pairs]
-    return [" ".join(map(str, one)) if isinstance(one, list) else str(one) for one in said]
+    return [" ".join(map(str, one)) if isinstance(one, list) else str(one) for one in found]
 
 
 def _tagged(model: Any, items: list[Any], how: Predict) -> list[str]:

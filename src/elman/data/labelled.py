@@ -21,6 +21,7 @@ from elman.data.tables import (
     Column,
     Table,
     choose_columns,
+    choose_text,
     has_header,
     number_in,
     parse_table,
@@ -115,6 +116,24 @@ def read_rows(
     if not len(rows):
         raise DataError(f"{source} has no example", expected=FORMS[task])
     return rows
+
+
+def read_texts(
+    source: str, *, encoding: str = "utf-8", text_column: Column | None = None
+) -> tuple[list[str], list[str]]:
+    """The texts of a file without their labels, if it has any, and notes for the user.
+
+    A table has its texts in one column; any other file has one in each line, up to the first tab.
+    """
+    text = read_text(source, encoding)
+    if text_column is None and Path(source).suffix.lower() != ".csv" and _tabs(text) < 2:
+        rows = [line.split("\t") for line in cut_lines(text)]
+        if not (all(len(row) == 2 for row in rows) and has_header(rows)):
+            return [row[0] for row in rows], []
+    table = parse_table(source, text, chosen=(text_column,))
+    column = choose_text(table, text_column)
+    notes = [f"{source}: {table.header[column]!r} is read as the text."] if table.header else []
+    return [row[column] for row in table.rows], notes
 
 
 FORMS = {

@@ -69,8 +69,8 @@ class Table:
         """Where a row stands, for messages."""
         return f"{self.source}, line {self.lines[row]}"
 
-    def column(self, choice: Column, option: str) -> int:
-        """The index of a column that the user chose by name or by number from 1; `option` is the name of the option."""
+    def column(self, choice: Column, chosen_by: str) -> int:
+        """The index of a column that the user chose, by name or by number from 1, with the option `chosen_by`."""
         names = self.header or ()
         if isinstance(choice, str) and choice in names:
             return names.index(choice)
@@ -82,7 +82,7 @@ class Table:
             return folded.index(choice.lower())
         expected = f"a number from 1 to {self.width}" + (f" or one of {', '.join(names)}" if names else "")
         do = did_you_mean(str(choice), names) if names else "The file has no header: choose columns by number."
-        raise ArgumentError(option, expected=expected, got=repr(choice), do=do or None)
+        raise ArgumentError(chosen_by, expected=expected, got=repr(choice), do=do or None)
 
     def numbers(self, column: int) -> Array:
         """A column as finite float64 numbers (n,)."""
@@ -216,10 +216,20 @@ def number_in(cell: str) -> float | None:
         return None
 
 
+def choose_text(table: Table, text: Column | None) -> int:
+    """The index of the text column of a table that may have no labels."""
+    if text is not None:
+        return table.column(text, option("text_column"))
+    found = _only([name.lower() for name in table.header or ()], TEXTS, None)
+    if found is None and table.width > 1:
+        found = choose_columns(table, None, None)[0]
+    return found or 0
+
+
 def choose_columns(table: Table, text: Column | None, label: Column | None) -> tuple[int, int]:
     """The indices of the text and the label column: as chosen, by their names, or the two that there are."""
-    left = None if text is None else table.column(text, "text_column")
-    right = None if label is None else table.column(label, "label_column")
+    left = None if text is None else table.column(text, option("text_column"))
+    right = None if label is None else table.column(label, option("label_column"))
     names = [name.lower() for name in table.header or ()]
     if table.width == 2:
         if left is None and right is None and len(names) == 2 and names[0] in LABELS and names[1] in TEXTS - LABELS:
@@ -291,6 +301,6 @@ def read_series(source: str | Path, columns: Sequence[Column] | None = None, *, 
         if not chosen:
             raise DataError(f"{source} has no column of numbers", got=few(table.rows[0]))
     else:
-        chosen = [table.column(column, "columns") for column in columns]
+        chosen = [table.column(column, option("columns")) for column in columns]
     values = np.stack([table.numbers(j) for j in chosen], axis=1)  # (T, X)
     return Series(values, tuple(table.header[j] if table.header else str(j + 1) for j in chosen))
