@@ -28,7 +28,7 @@ from rich.console import Console
 from twin import Twin, both_curves, prepared, seeded, train
 
 from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
-from elman.data.labelled import read_rows
+from elman.data.labeled_data import read_examples
 from elman.models.evaluation import edit_distance, sequence_scores
 
 PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "random_state": 0}
@@ -72,8 +72,8 @@ def split(X: Any, y: Any) -> Split:
 
 def load(folder: Path, name: str, kind: Any = None) -> Split:
     corpus = CORPORA[name]
-    rows = read_rows(str(folder / corpus.file), (kind or corpus.kind).task)
-    return by_source(rows.left, rows.right) if corpus.kind is Seq2Seq else split(rows.left, rows.right)
+    rows = read_examples(str(folder / corpus.file), (kind or corpus.kind).task)
+    return by_source(rows.inputs, rows.targets) if corpus.kind is Seq2Seq else split(rows.inputs, rows.targets)
 
 
 def by_source(X: list[str], y: list[str]) -> Split:

@@ -6,12 +6,12 @@ python examples/english_to_french.py [FILE] [--quick]
 from shared import arguments, progress
 
 import elman
-from elman.data.labelled import read_rows
+from elman.data.labeled_data import read_examples
 
 args = arguments(__doc__, "english-french")
-rows = read_rows(args.path, "translate")
-short = [i for i, sentence in enumerate(rows.left) if len(sentence.split()) <= 3]
-english, french = [rows.left[i] for i in short], [rows.right[i] for i in short]
+rows = read_examples(args.path, "translate")
+short = [i for i, sentence in enumerate(rows.inputs) if len(sentence.split()) <= 3]
+english, french = [rows.inputs[i] for i in short], [rows.targets[i] for i in short]
 
 model = elman.Seq2Seq(random_state=0, epochs=2 if args.quick else 8)
 model.fit(english, french, listeners=[progress])

@@ -7,18 +7,18 @@ from shared import arguments, progress
 from sklearn.model_selection import train_test_split
 
 import elman
-from elman.data.labelled import read_rows
+from elman.data.labeled_data import read_examples
 
 args = arguments(__doc__, "names")
-rows = read_rows(args.path, "generate")
-X, X_test, y, y_test = train_test_split(rows.right, rows.left, test_size=0.1, random_state=0)
+rows = read_examples(args.path, "generate")
+X, X_test, y, y_test = train_test_split(rows.targets, rows.inputs, test_size=0.1, random_state=0)
 
 model = elman.SequenceGenerator(random_state=0, epochs=2 if args.quick else 8)
 model.fit(X, y, listeners=[progress])
 
 nats = -model.score(X_test, y_test)
 print(f"{len(X):,} surnames are learned; a letter of {len(X_test):,} others costs {nats:.2f} nats.\n")
-known = set(rows.left)
+known = set(rows.inputs)
 for language in sorted(set(X)):
     told = model.sample([language] * 30, temperature=0.6)
     new = [name for name in dict.fromkeys(told) if name not in known]  # not just remembered

@@ -7,11 +7,11 @@ from shared import arguments, progress
 from sklearn.model_selection import train_test_split
 
 import elman
-from elman.data.labelled import read_rows
+from elman.data.labeled_data import read_examples
 
 args = arguments(__doc__, "sentiment")
-rows = read_rows(args.path, "classify")
-X, X_test, y, y_test = train_test_split(rows.left, rows.right, test_size=0.1, random_state=0)
+rows = read_examples(args.path, "classify")
+X, X_test, y, y_test = train_test_split(rows.inputs, rows.targets, test_size=0.1, random_state=0)
 
 model = elman.SequenceClassifier(random_state=0, epochs=4 if args.quick else 12)
 model.fit(X, y, listeners=[progress])

@@ -321,7 +321,7 @@ def test_predict_finds_its_file_in_the_data_folder(elman, mine, runs):
     assert elman("predict", folder / "classify", "new.txt").out.split() == ["A", "B"]
 
 
-def test_one_bad_line_makes_no_language_model_of_a_labelled_file(elman):
+def test_one_bad_line_makes_no_language_model_of_a_labeled_file(elman):
     Path("slip.tsv").write_text(f"{NAMES}no tab\n")
     words = ("train", "slip.tsv", "--steps", "1", "--hidden", "4", "--out", "slip")
     status, out, err = elman(*words)

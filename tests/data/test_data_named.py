@@ -16,7 +16,7 @@ from pathlib import Path
 import pooch
 import pytest
 
-from elman.data import default_source, fetch, find_source, list_corpora, named, open_corpus, read_rows
+from elman.data import default_source, fetch, find_source, list_corpora, named, open_corpus, read_examples
 from elman.data.named import find_here, prose
 from elman.errors import DataError, DownloadError, UnknownNameError
 
@@ -179,7 +179,7 @@ def test_a_corpus_of_several_files_is_a_folder_to_classify(
     assert fetch("names") == find_source("names") == folder
     assert len(asked) == 2  # once each
     assert {row.name: row.where for row in list_corpora()}["names"] == folder
-    assert set(read_rows(str(folder), "classify").right) == {"English", "Irish"}
+    assert set(read_examples(str(folder), "classify").targets) == {"English", "Irish"}
 
 
 def test_of_several_files_one_that_differs_is_refused(server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_examples_are_made_from_what_is_published(
     assert path.name == f"{name}.tsv"
     assert {row.name: row.where for row in list_corpora()}[name] == path
     assert set(path.read_text("utf-8").removesuffix("\n").split("\n")) <= EXAMPLES[name]
-    rows = read_rows(str(path), "tag" if name == "part-of-speech" else "classify")
+    rows = read_examples(str(path), "tag" if name == "part-of-speech" else "classify")
     assert len(rows) == {"english-french": 25_000, "sentiment": 4}.get(name, 2)
     assert fetch(name) == find_source(name) == path
     assert len(asked) == 1  # it is downloaded once

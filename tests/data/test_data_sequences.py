@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elman.data.examples import Examples
-from elman.data.labelled import guess_task, read_rows
+from elman.data.labeled_data import guess_task, read_examples
 from elman.data.ragged import Ragged
 from elman.data.symbols import EDGE_ID, UNKNOWN_ID, Symbols, kind_of
 from elman.data.targets import Labels
@@ -97,19 +97,19 @@ def written(tmp_path, text, name="data.tsv"):
 
 
 def test_each_form_of_file_is_read(tmp_path):
-    rows = read_rows(written(tmp_path, "\ufeffgood\tpos\r\n\r\nbad\tneg\r\n"), "classify")
-    assert (rows.left, rows.right) == (["good", "bad"], ["pos", "neg"])
+    rows = read_examples(written(tmp_path, "\ufeffgood\tpos\r\n\r\nbad\tneg\r\n"), "classify")
+    assert (rows.inputs, rows.targets) == (["good", "bad"], ["pos", "neg"])
     assert rows.places[1].endswith("line 3")
-    rows = read_rows(written(tmp_path, "a\tX\nb\tY\n\n\nc\tX"), "tag")
-    assert (rows.left, rows.right) == ([["a", "b"], ["c"]], [["X", "Y"], ["X"]])
-    rows = read_rows(written(tmp_path, "go on\tva y\n"), "translate")
-    assert (rows.left, rows.right) == (["go on"], ["va y"])
+    rows = read_examples(written(tmp_path, "a\tX\nb\tY\n\n\nc\tX"), "tag")
+    assert (rows.inputs, rows.targets) == ([["a", "b"], ["c"]], [["X", "Y"], ["X"]])
+    rows = read_examples(written(tmp_path, "go on\tva y\n"), "translate")
+    assert (rows.inputs, rows.targets) == (["go on"], ["va y"])
     folder = tmp_path / "names"
     folder.mkdir()
     written(folder, "Rossi\nBianchi\n", "Italian.txt")
     written(folder, "Kim\n", "Korean.txt")
-    rows = read_rows(str(folder), "generate")
-    assert (rows.left, rows.right) == (["Rossi", "Bianchi", "Kim"], ["Italian", "Italian", "Korean"])
+    rows = read_examples(str(folder), "generate")
+    assert (rows.inputs, rows.targets) == (["Rossi", "Bianchi", "Kim"], ["Italian", "Italian", "Korean"])
 
 
 @pytest.mark.parametrize(
@@ -132,19 +132,19 @@ def test_each_form_of_file_is_read(tmp_path):
 )
 def test_a_bad_row_is_reported_with_its_line(tmp_path, task, text, says):
     with pytest.raises(DataError, match=says):
-        read_rows(written(tmp_path, text), task)
+        read_examples(written(tmp_path, text), task)
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
-        read_rows(str(tmp_path / "missing"), "classify")
+        read_examples(str(tmp_path / "missing"), "classify")
     says = r"data\.tsv, line 2: expected text in utf-8, got the byte 0xe9\. Name its encoding"
     with pytest.raises(EncodingError, match=says):
-        read_rows(written(tmp_path, b"a\tx\nRen\xe9\tx\n"), "classify")
+        read_examples(written(tmp_path, b"a\tx\nRen\xe9\tx\n"), "classify")
     (tmp_path / "one").mkdir()
     written(tmp_path / "one", "a\n", "only.txt")
     with pytest.raises(DataError, match="1 files with lines"):
-        read_rows(str(tmp_path / "one"), "classify")
+        read_examples(str(tmp_path / "one"), "classify")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ LABELLED = "".join(f"text {i}\t{'pos' if i % 2 else 'neg'}\n" for i in range(18)
         ("".join(f"a {i}\tb {i}\n" for i in range(99)) + "a\tb\tc\n", "line 100: expected one tab", "translate"),
     ],
 )
-def test_a_few_bad_lines_do_not_make_a_text_of_a_labelled_file(tmp_path, text, place, task):
+def test_a_few_bad_lines_do_not_make_a_text_of_a_labeled_file(tmp_path, text, place, task):
     path = written(tmp_path, text)
     with pytest.raises(DataError) as caught:
         guess_task(path)
@@ -203,8 +203,8 @@ def test_a_file_is_guessed_by_the_lines_that_are_read(tmp_path, odd):
     text = "".join(f"text{odd}{i}\t{'pos' if i % 2 else 'neg'}\n" for i in range(40))
     path = written(tmp_path, f"\ufeff{text}")
     assert guess_task(path) == "classify"
-    rows = read_rows(path, "classify")
-    assert (rows.left[0], rows.right[0], len(rows)) == (f"text{odd}0", "neg", 40)
+    rows = read_examples(path, "classify")
+    assert (rows.inputs[0], rows.targets[0], len(rows)) == (f"text{odd}0", "neg", 40)
     assert guess_task(written(tmp_path, text.replace("\n", "\r\n"))) == "classify"
 
 
@@ -322,25 +322,25 @@ def test_the_ending_of_a_file_in_capitals_or_without_lines_does_not_matter(tmp_p
 
 
 @pytest.mark.parametrize("name", ["README.txt", "readme.md", "README", "LICENSE", "Licence.txt"])
-def test_a_file_about_a_labelled_folder_is_no_label(tmp_path, name):
+def test_a_file_about_a_labeled_folder_is_no_label(tmp_path, name):
     written(tmp_path, PROSE, name)
     written(tmp_path, NAMES, "Italian.txt")
     written(tmp_path, NAMES, "Korean.txt")
     assert guess_task(str(tmp_path)) == "classify"
-    assert set(read_rows(str(tmp_path), "classify").right) == {"Italian", "Korean"}
+    assert set(read_examples(str(tmp_path), "classify").targets) == {"Italian", "Korean"}
 
 
 def test_a_label_may_have_the_name_of_a_file_about_others(tmp_path):
     for name in ("memo.txt", "notice.txt", "readme.txt"):
         written(tmp_path, NAMES, name)
     assert guess_task(str(tmp_path)) == "classify"
-    assert set(read_rows(str(tmp_path), "classify").right) == {"memo", "notice", "readme"}
+    assert set(read_examples(str(tmp_path), "classify").targets) == {"memo", "notice", "readme"}
 
 
-def test_blank_lines_in_a_labelled_folder_are_no_examples(tmp_path):
+def test_blank_lines_in_a_labeled_folder_are_no_examples(tmp_path):
     written(tmp_path, GAPS, "Italian.txt")
     written(tmp_path, " \nKim\n\t\nPark\n\n", "Korean.txt")
-    rows = read_rows(str(tmp_path), "classify")
-    assert rows.left == ["Rossi", "Bianchi", "Verdi", "Neri", "Kim", "Park"]
-    assert rows.right == ["Italian"] * 4 + ["Korean"] * 2
+    rows = read_examples(str(tmp_path), "classify")
+    assert rows.inputs == ["Rossi", "Bianchi", "Verdi", "Neri", "Kim", "Park"]
+    assert rows.targets == ["Italian"] * 4 + ["Korean"] * 2
     assert rows.places[1].endswith("Italian.txt, line 3")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from elman.data import guess_task, read_rows, read_series, read_table
+from elman.data import guess_task, read_examples, read_series, read_table
 from elman.errors import ArgumentError, DataError
 
 
@@ -52,38 +52,38 @@ def test_quotation_marks_in_tsv_are_text(file):
 ])  # fmt: skip
 def test_a_header_is_noticed_and_is_no_example(file, text, header):
     path = file("a.tsv", text)
-    rows = read_rows(path, "translate")
+    rows = read_examples(path, "translate")
     assert len(rows) == text.count("\n") - header
     assert bool(rows.notes) == header
     assert (read_table(path).header is not None) == header
 
 
 def test_a_header_of_tagged_tokens_is_noticed(file):
-    rows = read_rows(file("a.tsv", "token\ttag\nthe\tDET\ndog\tNOUN\n\nit\tPRON\n"), "tag")
-    assert rows.left == [["the", "dog"], ["it"]]
+    rows = read_examples(file("a.tsv", "token\ttag\nthe\tDET\ndog\tNOUN\n\nit\tPRON\n"), "tag")
+    assert rows.inputs == [["the", "dog"], ["it"]]
     assert "line 1 is read as a header" in rows.notes[0]
 
 
 def test_columns_are_found_by_their_names_or_chosen(file):
     path = file("a.csv", "id,text,label\n" + CSV)
-    rows = read_rows(path, "classify")
-    assert rows.left[0] == 'Review 0, "so" good'
-    assert set(rows.right) == {"pos", "neg"}
+    rows = read_examples(path, "classify")
+    assert rows.inputs[0] == 'Review 0, "so" good'
+    assert set(rows.targets) == {"pos", "neg"}
     assert rows.places[0].endswith("a.csv, line 2")
-    assert read_rows(path, "classify", text_column="id", label_column="LABEL").left[:2] == ["0", "1"]
-    assert read_rows(path, "classify", text_column=2, label_column="3").left == rows.left
+    assert read_examples(path, "classify", text_column="id", label_column="LABEL").inputs[:2] == ["0", "1"]
+    assert read_examples(path, "classify", text_column=2, label_column="3").inputs == rows.inputs
     assert guess_task(path) == "classify"
     bare = file("b.csv", CSV)
-    assert read_rows(bare, "classify", text_column="2", label_column=3).left == rows.left
+    assert read_examples(bare, "classify", text_column="2", label_column=3).inputs == rows.inputs
     swapped = file("c.csv", "label,text\npos,Good one.\nneg,Bad one.\n")
-    assert read_rows(swapped, "classify").left == ["Good one.", "Bad one."]
+    assert read_examples(swapped, "classify").inputs == ["Good one.", "Bad one."]
 
 
 def test_a_chosen_name_makes_the_first_row_a_header(file):
     path = file("a.csv", "überschrift,urteil\nGut.,ja\nSchlecht.,nein\n")
-    assert len(read_rows(path, "classify")) == 3
-    rows = read_rows(path, "classify", text_column="überschrift", label_column="urteil")
-    assert rows.left == ["Gut.", "Schlecht."]
+    assert len(read_examples(path, "classify")) == 3
+    rows = read_examples(path, "classify", text_column="überschrift", label_column="urteil")
+    assert rows.inputs == ["Gut.", "Schlecht."]
 
 
 @pytest.mark.parametrize(("columns", "why"), [
@@ -95,7 +95,7 @@ def test_a_chosen_name_makes_the_first_row_a_header(file):
 def test_columns_that_are_unclear_are_asked_for(file, columns, why):
     path = file("a.csv", "id,a,b\n1,x y,z\n2,v w,z\n")
     with pytest.raises((ArgumentError, DataError), match=why):
-        read_rows(path, "classify", **columns)
+        read_examples(path, "classify", **columns)
 
 
 @pytest.mark.parametrize(("text", "why"), [
@@ -105,19 +105,19 @@ def test_columns_that_are_unclear_are_asked_for(file, columns, why):
 ])  # fmt: skip
 def test_a_bad_row_is_reported_with_its_line(file, text, why):
     with pytest.raises(DataError, match=why):
-        read_rows(file("a.csv", text), "classify")
+        read_examples(file("a.csv", text), "classify")
 
 
 def test_numbers_as_targets(file):
     path = file("a.csv", "name,price\nbread,2.5\nwine,1e1\n")
-    rows = read_rows(path, "regress")
-    assert rows.right == [2.5, 10.0]
+    rows = read_examples(path, "regress")
+    assert rows.targets == [2.5, 10.0]
     assert guess_task(path) == "regress"
     assert guess_task(file("stars.tsv", "".join(f"text {i}\t{i % 5}\n" for i in range(50)))) == "classify"
     with pytest.raises(DataError, match=r"line 3: expected a finite number, got 'red'.*task='classify'"):
-        read_rows(file("b.csv", "wine,2\nmilk,1\nrose,red\n"), "regress")
+        read_examples(file("b.csv", "wine,2\nmilk,1\nrose,red\n"), "regress")
     with pytest.raises(DataError, match="expected a finite number, got 'nan'"):
-        read_rows(file("c.csv", "a,1\nb,nan\n"), "regress")
+        read_examples(file("c.csv", "a,1\nb,nan\n"), "regress")
 
 
 def test_a_table_is_never_read_as_a_text(file):

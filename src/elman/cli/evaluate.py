@@ -14,7 +14,7 @@ from elman.config import SEQUENCE_TASKS
 from elman.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
-    from elman.data.labelled import Rows
+    from elman.data.labeled_data import LabeledData
     from elman.models.evaluation import ClassScores
     from elman.training.run import Run
 
@@ -97,7 +97,7 @@ class Evaluate:
 
     def _examples(self, run: Run, source: str) -> int:
         from elman.data.inputs import NumberInputs
-        from elman.data.labelled import FORMS, read_rows
+        from elman.data.labeled_data import FORMS, read_examples
         from elman.data.named import find_here
         from elman.data.targets import Numbers
         from elman.models.evaluation import evaluate_model
@@ -110,10 +110,10 @@ class Evaluate:
             raise DataError(what, do="Evaluate it in Python: load_model(RUN).score(X, y).")
         source = source if source == "-" else str(find_here(source) or source)
         columns = {"text_column": self.text_column, "label_column": self.label_column}
-        rows = read_rows(source, model.task, encoding=self.encoding or model.fitted_.config.encoding, **columns)
+        rows = read_examples(source, model.task, encoding=self.encoding or model.fitted_.config.encoding, **columns)
         refuse_unknown_labels(model, rows)
         with console.rich.status(f"evaluating {len(rows):,} examples"):
-            figures = evaluate_model(model, rows.left, rows.right)
+            figures = evaluate_model(model, rows.inputs, rows.targets)
         known = _recorded(run, "source")
         trained_on = source != "-" and isinstance(known, str) and Path(known).resolve() == Path(source).resolve()
         self._print_examples(model.task, figures, {"trained_on": trained_on})
@@ -182,7 +182,7 @@ def _recorded(run: Run, name: str) -> object:
     return data.get(name) if isinstance(data, dict) else None
 
 
-def refuse_unknown_labels(model: Any, rows: Rows) -> None:
+def refuse_unknown_labels(model: Any, rows: LabeledData) -> None:
     """DataError for a label that does not occur in the training data: it can only be predicted wrongly."""
     from elman.data.checks import did_you_mean
 
@@ -190,7 +190,7 @@ def refuse_unknown_labels(model: Any, rows: Rows) -> None:
         return
     classes = model.classes_ if model.task != "generate" else model.fitted_.spec.inputs.classes
     known = set(classes.tolist())
-    for right, place in zip(rows.right, rows.places, strict=True):
+    for right, place in zip(rows.targets, rows.places, strict=True):
         for label in right if model.task == "tag" else [right]:
             if label not in known:
                 what = "tag" if model.task == "tag" else "label"

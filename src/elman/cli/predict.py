@@ -86,7 +86,7 @@ class Predict:
 
     def _items(self, model: Any) -> list[Any]:
         from elman.data.inputs import NumberInputs, TokenInputs
-        from elman.data.labelled import is_blank, lines_of, read_texts
+        from elman.data.labeled_data import is_blank, lines_of, read_texts
         from elman.data.named import find_here
         from elman.data.targets import Numbers
 

@@ -69,7 +69,7 @@ class Surprise:
     def _of_text(self, source: str) -> Iterator[dict[str, Any]]:
         import numpy as np
 
-        from elman.data.labelled import lines_of
+        from elman.data.labeled_data import lines_of
         from elman.data.words import words_of
         from elman.models import LanguageModel
 
@@ -97,16 +97,16 @@ class Surprise:
         import numpy as np
 
         from elman.cli.evaluate import refuse_unknown_labels
-        from elman.data.labelled import read_rows
+        from elman.data.labeled_data import read_examples
         from elman.models.loading import load_predictor
 
         model = load_predictor(self.run_folder)
         columns = {"text_column": self.text_column, "label_column": self.label_column}
-        rows = read_rows(source, task, encoding=self.encoding, **columns)
+        rows = read_examples(source, task, encoding=self.encoding, **columns)
         refuse_unknown_labels(model, rows)
         index = {label: i for i, label in enumerate(model.classes_.tolist())}
-        probabilities = model.predict_proba(rows.left)
-        for left, right, place, y_hat in zip(rows.left, rows.right, rows.places, probabilities, strict=True):
+        probabilities = model.predict_proba(rows.inputs)
+        for left, right, place, y_hat in zip(rows.inputs, rows.targets, rows.places, probabilities, strict=True):
             line = int(place.rpartition(" ")[2])
             labels = right if task == "tag" else [right]
             nats = [

@@ -26,7 +26,7 @@ from elman.config import (
 from elman.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
-    from elman.data.labelled import Rows
+    from elman.data.labeled_data import LabeledData
     from elman.models.runs import ExampleSetup, TextSetup
     from elman.training.events import Listener
 
@@ -144,7 +144,7 @@ class Train:
     def _train_examples(self, task: str, config: Config, columns: dict[str, str]) -> int:
         from elman.cli.console import console
         from elman.cli.summary import free_folder
-        from elman.data.labelled import read_rows
+        from elman.data.labeled_data import read_examples
         from elman.data.named import find_here
         from elman.models import runs
         from elman.models.loading import model_class
@@ -155,7 +155,7 @@ class Train:
         out = self._checked_out()
         found = self.source[0] if self.source[0] == "-" else str(find_here(self.source[0]) or self.source[0])
         with console.rich.status("reading the examples"):
-            rows = read_rows(
+            rows = read_examples(
                 found,
                 task,
                 encoding=config.encoding,
@@ -167,7 +167,7 @@ class Train:
         model = kind(**known, random_state=config.seed)
         name = "stdin" if found == "-" else Path(found).stem
         out = out or free_folder(Path("runs"), name)
-        X, y = (rows.right, rows.left) if task == "generate" else (rows.left, rows.right)
+        X, y = (rows.targets, rows.inputs) if task == "generate" else (rows.inputs, rows.targets)
         source = {"name": name, "source": found, "examples": len(rows)}
         with console.rich.status("encoding the examples"):
             start = None if self.start is None else kind.load(self.start)
@@ -286,7 +286,7 @@ def options_of(task: str, options: dict[str, Any], preset: str = "default") -> C
 
 def guess(source: tuple[str, ...], *, text_column: str | None = None, label_column: str | None = None) -> str:
     """The task of a source: that of a file or folder of examples, or lm."""
-    from elman.data.labelled import guess_task
+    from elman.data.labeled_data import guess_task
     from elman.data.named import find_here
 
     if len(source) != 1 or source[0] == "-":
@@ -324,7 +324,7 @@ def _describe_text(prepared: TextSetup, out: Path) -> None:
     console.print(f"Network: {network_of(config)}. Run folder: {out}", markup=False)
 
 
-def _describe_examples(name: str, rows: Rows, setup: ExampleSetup, out: Path) -> None:
+def _describe_examples(name: str, rows: LabeledData, setup: ExampleSetup, out: Path) -> None:
     from elman.cli.console import console
 
     for note in rows.notes:
@@ -334,9 +334,9 @@ def _describe_examples(name: str, rows: Rows, setup: ExampleSetup, out: Path) ->
     if len(split.test):
         parts += f", {len(split.test):,} to test"
     if task in ("classify", "generate"):
-        parts += f"; {len(set(rows.right))} labels"
+        parts += f"; {len(set(rows.targets))} labels"
     if task == "tag":
-        parts += f"; {len({tag for tags in rows.right for tag in tags})} tags"
+        parts += f"; {len({tag for tags in rows.targets for tag in tags})} tags"
     console.print(f"{name}: {len(rows):,} examples to {task}, {parts}.", markup=False)
     if chosen := described(task, config):
         console.print(f"{DataForm(**setup.source['form'])}: {chosen} (docs/options.md).", markup=False)

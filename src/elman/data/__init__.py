@@ -2,7 +2,7 @@
 
 from elman.data.bpe import BPEVocabulary
 from elman.data.corpus import Corpus, Split, corpus_from_text, open_corpus
-from elman.data.labelled import Rows, guess_task, read_rows
+from elman.data.labeled_data import LabeledData, guess_task, read_examples
 from elman.data.named import NamedCorpus, default_source, fetch, find_source, list_corpora
 from elman.data.streams import LaneStream, Window, fitting_batch
 from elman.data.tables import Series, Table, read_series, read_table
@@ -30,9 +30,9 @@ __all__ = [
     "fetch",
     "list_corpora",
     "NamedCorpus",
-    "read_rows",
+    "read_examples",
     "guess_task",
-    "Rows",
+    "LabeledData",
     "read_table",
     "read_series",
     "Table",

@@ -38,14 +38,14 @@ CLASSES = 20  # integers as labels are classes if they have at most this many di
 
 
 @dataclass(frozen=True)
-class Rows:
+class LabeledData:
     """The examples of a file.
 
     Attributes
     ----------
-    left : list
+    inputs : list
         Texts, or lists of tokens.
-    right : list
+    targets : list
         Labels, targets, numbers, or lists of tags.
     places : list of str
         Where each example stands: "names.tsv, line 3".
@@ -53,23 +53,23 @@ class Rows:
         Sentences for the user, for example that the first line was taken as a header.
     """
 
-    left: list[Any]
-    right: list[Any]
+    inputs: list[Any]
+    targets: list[Any]
     places: list[str]
     notes: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self.left)
+        return len(self.inputs)
 
 
-def read_rows(
+def read_examples(
     source: str,
     task: str,
     *,
     encoding: str = "utf-8",
     text_column: Column | None = None,
     label_column: Column | None = None,
-) -> Rows:
+) -> LabeledData:
     r"""Read the examples of a file or folder.
 
     Parameters
@@ -86,15 +86,15 @@ def read_rows(
 
     Returns
     -------
-    Rows
+    LabeledData
 
     Examples
     --------
     >>> from pathlib import Path
-    >>> from elman.data import read_rows
+    >>> from elman.data import read_examples
     >>> size = Path("reviews.csv").write_text("id,text,label\n1,Good.,positive\n2,Bad.,negative\n")
-    >>> rows = read_rows("reviews.csv", "classify")
-    >>> rows.left, rows.right
+    >>> rows = read_examples("reviews.csv", "classify")
+    >>> rows.inputs, rows.targets
     (['Good.', 'Bad.'], ['positive', 'negative'])
     """
     path = Path(source)
@@ -160,16 +160,16 @@ def _tabs(text: str) -> int:
     return next((line.count("\t") for line in cut_lines(text[: 1 << 20]) if not is_blank(line)), 0)
 
 
-def _from_table(table: Table, task: str, text_column: Column | None, label_column: Column | None) -> Rows:
+def _from_table(table: Table, task: str, text_column: Column | None, label_column: Column | None) -> LabeledData:
     if table.width < 2:
         raise DataError(f"{table.source}", expected=FORMS[task], got="a table of one column")
     left, right = choose_columns(table, text_column, label_column)
-    rows = Rows([], [], [])
+    rows = LabeledData([], [], [])
     for i, row in enumerate(table.rows):
         if not row[right].strip():
             raise DataError(table.place(i), expected=f"a label in {table.shown(right)}", got="an empty cell")
-        rows.left.append(row[left])
-        rows.right.append(_target(row[right], task, table.place(i)))
+        rows.inputs.append(row[left])
+        rows.targets.append(_target(row[right], task, table.place(i)))
         rows.places.append(table.place(i))
     if table.header:
         rows.notes.append(
@@ -191,7 +191,7 @@ def _target(cell: str, task: str, place: str) -> str | float:
     return number
 
 
-def _pairs(source: str, text: str, task: str) -> Rows:
+def _pairs(source: str, text: str, task: str) -> LabeledData:
     """Lines with one tab."""
     cells: list[list[str]] = []
     places: list[str] = []
@@ -217,19 +217,19 @@ def _pairs(source: str, text: str, task: str) -> Rows:
     else:
         (left_column, right_column), notes = (0, 1), []
     targets = [_target(row[right_column], task, place) for row, place in zip(cells, places, strict=True)]
-    return Rows([row[left_column] for row in cells], targets, places, notes)
+    return LabeledData([row[left_column] for row in cells], targets, places, notes)
 
 
-def _tagged(source: str, text: str) -> Rows:
-    rows = Rows([], [], [])
+def _tagged(source: str, text: str) -> LabeledData:
+    rows = LabeledData([], [], [])
     tokens: list[str] = []
     tags: list[str] = []
     place = source
     for number, line in [*enumerate(cut_lines(text), 1), (0, "")]:
         if is_blank(line):
             if tokens:
-                rows.left.append(tokens)
-                rows.right.append(tags)
+                rows.inputs.append(tokens)
+                rows.targets.append(tags)
                 rows.places.append(place)
             tokens, tags = [], []
             continue
@@ -247,18 +247,18 @@ def _tagged(source: str, text: str) -> Rows:
     return rows
 
 
-def _read_folder(folder: Path, task: str, encoding: str) -> Rows:
+def _read_folder(folder: Path, task: str, encoding: str) -> LabeledData:
     if task not in ("classify", "generate"):
         raise DataError(f"{folder} is a folder", expected=f"a file: {FORMS[task]}")
-    rows = Rows([], [], [])
+    rows = LabeledData([], [], [])
     for path in _files_of_labels(folder):
         for number, line in lines_of(str(path), encoding):
             if line.strip():
-                rows.left.append(line.strip())
-                rows.right.append(path.stem)
+                rows.inputs.append(line.strip())
+                rows.targets.append(path.stem)
                 rows.places.append(f"{path}, line {number}")
-    if len(set(rows.right)) < 2:
-        raise DataError(f"{folder}", expected=FORMS[task], got=f"{len(set(rows.right))} files with lines in them")
+    if len(set(rows.targets)) < 2:
+        raise DataError(f"{folder}", expected=FORMS[task], got=f"{len(set(rows.targets))} files with lines in them")
     return rows
 
 
