@@ -37,7 +37,7 @@ TEXTS, TOKENS, HIDDEN, PROMPT = 32, 200, 256, "The "
 
 def engine_speed(model: LanguageModel, together: bool) -> float:
     """Characters a second."""
-    stepper, engine, done = Stepper(model.writer), Engine(), threading.Semaphore(0)
+    stepper, engine, done = Stepper(model.text_sampler), Engine(), threading.Semaphore(0)
 
     def receive(delta: Delta) -> None:
         if delta.finish:

@@ -176,7 +176,7 @@ def test_ctrl_c_stops_and_says_how_to_go_on(text):
     (["--search", "hiden"], r"--search: expected one of .*Did you mean hidden\?"),
     (["--search", "lr", "--lr", "0.1"], "without a fixed value, got learning_rate"),
     (["--search", "tokens=char,byte"], "cannot be compared"),
-    (["--validation-fraction", "0"], "validation_fraction: a sweep is judged by it"),
+    (["--validation-fraction", "0"], "validation_fraction: a sweep compares validation losses"),
     (["--resume", "run"], "elman sweep has no flag --resume"),
     (["--steps", "3", "--epochs", "3"], "one of --epochs, --steps and --seconds"),
     (["--out", "cat.txt"], "exists already"),

@@ -113,7 +113,7 @@ def test_a_pt_file_of_torch_s_own_weights_computes_the_same_here(tmp_path, wrap,
     ids = torch.tensor([[LETTERS.index(c)] for c in text])
     with torch.no_grad():
         logits, _ = module.to(torch.float64 if dtype is torch.float64 else torch.float32)(ids)
-    o, _ = model.writer.read(model.vocabulary_.encode(text))
+    o, _ = model.text_sampler.read(model.vocabulary_.encode(text))
     theirs = {c: logits[-1, 0, i].item() for i, c in enumerate(LETTERS)}
     for c, ours in zip(model.vocabulary_.tokens, o, strict=True):
         assert abs(ours - theirs[c]) < TOLERANCE

@@ -89,7 +89,7 @@ def test_a_trained_model_with_gates_comes_back_to_the_bit(tmp_path, cell, to):
     text = "the cat sat on the mat; the dog sat on the log\n" * 20
     options = {"hidden": 12, "layers": 2, "steps": 30, "batch_size": 4, "window": 16}
     before = LanguageModel(cell=cell, **options).fit(text)
-    run = before.save(tmp_path / "run").path
+    run = before.save(tmp_path / "run")
     if to == "onnx":
         export_onnx(run, tmp_path / "model.onnx")
         back = read_onnx(tmp_path / "model.onnx")

@@ -126,7 +126,7 @@ def test_logits_are_the_same_to_the_bit_where_the_cpu_fuses_multiply_and_add(run
     for kind in ("two layers", "sigmoid"):
         page = opened(run_of(kind)).page
         text = write_on(page)
-        writer = LanguageModel.load(run_of(kind)).writer
+        writer = LanguageModel.load(run_of(kind)).text_sampler
         o, _ = writer.read(writer.vocabulary.encode("\n" + text[:-1]))
         assert page.evaluate("Array.from(network.o)") == o.tolist()
 

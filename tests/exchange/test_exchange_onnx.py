@@ -127,7 +127,7 @@ def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers):
     run = random_run(tmp_path / "run", kind, activation=activation, layers=layers, dropout=0.3, seed=7)
     before = LanguageModel.load(run)
     before.parameters_["layers.0.b_h"][:2] = -0.0  # whose sign a sum with 0 would lose
-    run = before.save(tmp_path / "saved").path
+    run = before.save(tmp_path / "saved")
     export_onnx(run, tmp_path / "model.onnx")
     check_onnx((tmp_path / "model.onnx").read_bytes())
     save_run(read_onnx(tmp_path / "model.onnx"), tmp_path / "back")

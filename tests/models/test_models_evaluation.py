@@ -25,7 +25,7 @@ def losses_by_definition(model, ids):
     """-log softmax of each token but the first, one step at a time, in float64."""
     losses, state = [], None
     for token, following in pairwise(ids):
-        o, state = model.writer.read([token], state)
+        o, state = model.text_sampler.read([token], state)
         o = o.astype(np.float64)
         losses.append(math.log(np.exp(o - o.max()).sum()) - (o[following] - o.max()))
     return losses
@@ -153,7 +153,7 @@ def test_a_text_as_it_was_learned_surprises_less_than_the_same_letters_in_disord
 def test_the_next_distribution_is_the_softmax_sorted(model):
     prompt = "The "[: 3 if model.vocabulary_.kind == "word" else 4]
     got = model.next_distribution(prompt)
-    o, _ = model.writer.read(encoded(model, prompt))
+    o, _ = model.text_sampler.read(encoded(model, prompt))
     o = o.astype(np.float64)
     assert sum(got.values()) == pytest.approx(1)
     assert list(got.values()) == sorted(got.values(), reverse=True)

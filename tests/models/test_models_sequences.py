@@ -865,7 +865,7 @@ def test_weights_so_large_that_probabilities_are_nan_are_an_error_and_no_class(k
         WORDS, FIRST if kind is SequenceClassifier else TAGS
     )
     model.fitted_.parameters.buffer[:] = 3e38
-    with pytest.raises(NotFiniteError, match=r"what the model says of sequence \d+: expected finite numbers"):
+    with pytest.raises(NotFiniteError, match=r"the prediction for sequence \d+: expected finite numbers"):
         getattr(model, ask)(WORDS)
 
 

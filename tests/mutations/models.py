@@ -219,14 +219,14 @@ MUTANTS = [
     ("language_model.py", "model.run_ = run", "pass", "the run is not known"),
     (
         "language_model.py",
-        "self.writer.write(prompt, length=length, how=how, seed=seed, index=index,",
-        "self.writer.write(prompt, length=length, how=how, seed=seed,",
+        "self.text_sampler.write(prompt, length=length, how=how, seed=seed, index=index,",
+        "self.text_sampler.write(prompt, length=length, how=how, seed=seed,",
         "the index does nothing",
     ),
     (
         "language_model.py",
-        "Sampling(temperature, top_k, top_p)\n        return self.writer.write(",
-        "Sampling(temperature, top_k)\n        return self.writer.write(",
+        "Sampling(temperature, top_k, top_p)\n        return self.text_sampler.write(",
+        "Sampling(temperature, top_k)\n        return self.text_sampler.write(",
         "top_p does nothing",
     ),
 ]

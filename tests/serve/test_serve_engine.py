@@ -28,7 +28,7 @@ from elman.serve.stepper import Stepper
 LETTERS = CharVocabulary("abcdefgh \n")
 
 
-def new_writer(vocabulary, *, hidden=24, layers=2, activation="tanh") -> TextSampler:
+def new_text_sampler(vocabulary, *, hidden=24, layers=2, activation="tanh") -> TextSampler:
     config = Config().with_options(hidden=hidden, layers=layers, seed=3)
     model = new_model(TaskSpec.language_model(vocabulary), config)
     network, p = model.network, model.parameters
@@ -48,13 +48,13 @@ class Text:
         self, stepper, prompt="", *, seed=0, length=20, sampling=None, stop=(), logprobs=None, deadline=1e18
     ) -> None:
         rng = np.random.default_rng([seed, 0])
-        ids, initial = stepper.writer.prompt(prompt, rng)
+        ids, initial = stepper.text_sampler.prompt(prompt, rng)
         self.deltas, self.done = [], threading.Event()
         self.job = SequenceJob(
             stepper, np.array(ids), initial, sampling or Sampling(), rng, length, Detokenizer(stepper.vocabulary, stop),
             self.receive, logprobs, deadline,
         )  # fmt: skip
-        self.alone = lambda: stepper.writer.write(
+        self.alone = lambda: stepper.text_sampler.write(
             prompt, length=length, seed=seed, how=sampling, stop=stop[0] if stop else None
         ).removeprefix(prompt)
 
@@ -87,7 +87,7 @@ def engine():
 @pytest.mark.parametrize("vocabulary", [LETTERS, ByteVocabulary(), WordVocabulary(["<unk>", ".", " b", "a"]),
                                         CharVocabulary("xyz")], ids=["char", "byte", "word", "no newline"])  # fmt: skip
 def test_texts_with_different_settings_share_a_batch(engine, vocabulary, activation):
-    stepper = Stepper(new_writer(vocabulary, activation=activation))
+    stepper = Stepper(new_text_sampler(vocabulary, activation=activation))
     assert stepper.compiled == (activation == "tanh")
     first = vocabulary.decode([1])
     settings = [Sampling(), Sampling(0), Sampling(1.5, top_k=3), Sampling(1.0, top_p=0.5)]
@@ -121,7 +121,7 @@ _steppers: list[Stepper] = []
 
 def _shared_stepper() -> Stepper:
     if not _steppers:
-        _steppers.append(Stepper(new_writer(LETTERS)))
+        _steppers.append(Stepper(new_text_sampler(LETTERS)))
     return _steppers[0]
 
 
@@ -145,7 +145,7 @@ def test_prompts_of_all_lengths_are_read_as_each_would_be_alone():
     texts = [rng.integers(0, len(LETTERS), n) for n in (1, 7, 30, 2, 18)]
     s = stepper.read(texts, stepper.network.stack.zero_state(5, np.dtype(np.float32)))
     for i, ids in enumerate(texts):
-        o, after = stepper.writer.read(ids)
+        o, after = stepper.text_sampler.read(ids)
         assert (s[:, :, -1, i] == after.state[:, :, 0]).all()
         assert (stepper.logits(s[-1, 0, -1:, i])[0] == o).all()
 
@@ -203,7 +203,7 @@ def test_a_request_beyond_the_limit_is_refused_as_a_whole():
 
 
 def test_an_internal_error_ends_the_texts_of_its_batch_only(engine, caplog):
-    broken = Stepper(new_writer(LETTERS))
+    broken = Stepper(new_text_sampler(LETTERS))
     broken.decoder.sampler.write = None
     bad, good = Text(broken, "ab"), Text(_shared_stepper(), "ab", seed=1)
     engine.submit([bad.job, good.job])
@@ -238,7 +238,7 @@ def test_an_internal_error_outside_of_a_batch_ends_all_texts_but_not_the_engine(
 
 
 def test_an_idle_engine_keeps_no_model_in_memory(engine):
-    stepper = Stepper(new_writer(LETTERS))
+    stepper = Stepper(new_text_sampler(LETTERS))
     text, model = Text(stepper, "ab"), weakref.ref(stepper)
     engine.submit([text.job])
     text.text()

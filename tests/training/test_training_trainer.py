@@ -315,7 +315,7 @@ def test_tries_are_bounded_and_the_end_says_so() -> None:
     task = Descent(losses=lambda call, step: math.nan if step >= 6 else 1.0)
     events: list[Event] = []
     config = dataclasses.replace(SGD, snapshot_every=5, retries=3)
-    with pytest.raises(DivergenceError, match=r"step 6 .*after 3 tries.*learning-rate") as caught:
+    with pytest.raises(DivergenceError, match=r"step 6 .*after 3 tries.*learning_rate") as caught:
         Trainer(task, config, steps=50, listeners=[events.append]).train()
     assert isinstance(caught.value, ArithmeticError)
     assert events[-1] == Failed(6, caught.value)

@@ -54,7 +54,7 @@ def as_a_rank(command: Callable[[], int]) -> int:
         world.abort(130)
     except (ElmanError, OSError, MemoryError) as error:
         if not world.begun:
-            world.tell(reason(error))
+            world.fail(reason(error))
         _shout(f"elman: rank {world.rank}: {reason(error)}")
         world.abort(2)
     except BaseException:

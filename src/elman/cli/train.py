@@ -128,7 +128,7 @@ class Train:
             config = resolve("lm", options_from(start.fitted_, "lm", self.options))
         with reading() as progress:
             read = partial(open_corpus, source, **reading_options(config), progress=progress)
-            corpus = world().in_turn(read)
+            corpus = world().leader_first(read)
         if start is None:
             prepared = runs.text_setup(corpus, config)
         else:

@@ -94,8 +94,8 @@ class Numbers:
         return cls(*scale_from_json(value, "targets"), value["flat"])
 
 
-class Written:
-    """Sequences of tokens that are to be written."""
+class TokenTargets:
+    """Targets that are sequences of tokens: strings, or lists of tokens."""
 
     def __init__(self, symbols: Symbols) -> None:
         self.symbols, self.width = symbols, len(symbols)
@@ -108,13 +108,13 @@ class Written:
         return {"form": "written", "symbols": self.symbols.to_json()}
 
 
-Targets = Labels | Numbers | Written
+Targets = Labels | Numbers | TokenTargets
 
 
 def targets_from_json(value: object) -> Targets:
     form = value.get("form") if isinstance(value, Mapping) else None
     if isinstance(value, Mapping) and form == "written":
-        return Written(Symbols.from_json(value.get("symbols")))
+        return TokenTargets(Symbols.from_json(value.get("symbols")))
     if isinstance(value, Mapping) and form in ("labels", "numbers"):
         return Labels.from_json(value) if form == "labels" else Numbers.from_json(value)
     raise CheckpointError("the targets of a run are damaged")

@@ -78,7 +78,7 @@ def write_card(
     >>> import elman
     >>> from elman.exchange import write_card
     >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
-    >>> run = model.save("runs/hello")
+    >>> folder = model.save("runs/hello")
     >>> [path.name for path in write_card("runs/hello")]
     ['README.md']
     """

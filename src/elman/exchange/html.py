@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from elman.data import BPEVocabulary
 from elman.data.inputs import TokenInputs
-from elman.data.targets import Written
+from elman.data.targets import TokenTargets
 from elman.errors import DataError, ElmanError, RunError
 from elman.exchange.cells import unit_kind
 from elman.exchange.model_file import ExportResult, refuse_existing, write_new
@@ -64,7 +64,7 @@ def export_html(
     >>> import elman
     >>> from elman.exchange import export_html
     >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
-    >>> run = model.save("runs/hello")
+    >>> folder = model.save("runs/hello")
     >>> export_html("runs/hello", "hello.html", precision="int8").paths[0].name
     'hello.html'
     """
@@ -109,7 +109,7 @@ def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> byt
         raise RunError(f"{run.path} reads numbers", expected="a translator of texts", do="Export it with --to onnx.")
     assert isinstance(network, EncoderDecoder)
     assert network.encoder is not None
-    assert isinstance(targets, Written)
+    assert isinstance(targets, TokenTargets)
     stored = store(fitted.parameters, precision)
     measured = _measure(run, network, fitted.parameters, stored.parameters)
     read, written = (_vocabulary(s.kind, s.tokens[2:], s.bpe) for s in (inputs.symbols, targets.symbols))

@@ -33,7 +33,7 @@ def export_npz(run: str | Path, out: str | Path, *, force: bool = False) -> Expo
     >>> import elman, numpy
     >>> from elman.exchange import export_npz
     >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
-    >>> run = model.save("runs/hello")
+    >>> folder = model.save("runs/hello")
     >>> file = export_npz("runs/hello", "hello.npz").paths[0]
     >>> numpy.load(file)["layers.0.W_hh"].shape
     (8, 8)

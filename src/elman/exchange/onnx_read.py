@@ -64,7 +64,7 @@ def import_onnx(
     >>> import elman
     >>> from elman.exchange import export_onnx, import_onnx
     >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
-    >>> run = model.save("runs/hello")
+    >>> folder = model.save("runs/hello")
     >>> file = export_onnx("runs/hello", "hello.onnx").paths[0]
     >>> again = elman.LanguageModel.load(import_onnx(file, "runs/again"))
     >>> again.sample(20, seed=1) == model.sample(20, seed=1)

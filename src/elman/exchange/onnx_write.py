@@ -52,7 +52,7 @@ def export_onnx(run: str | Path, out: str | Path, *, force: bool = False) -> Exp
     >>> import elman
     >>> from elman.exchange import export_onnx
     >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
-    >>> run = model.save("runs/hello")
+    >>> folder = model.save("runs/hello")
     >>> export_onnx("runs/hello", "hello.onnx").paths[0].name
     'hello.onnx'
     """

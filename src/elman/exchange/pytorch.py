@@ -85,7 +85,7 @@ def export_torch(run: str | Path, out: str | Path, *, force: bool = False) -> Ex
     >>> import elman
     >>> from elman.exchange import export_torch
     >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
-    >>> run = model.save("runs/hello")
+    >>> folder = model.save("runs/hello")
     >>> export_torch("runs/hello", "hello.safetensors").paths[0].name
     'hello.safetensors'
     """
@@ -137,7 +137,7 @@ def import_torch(
     >>> import elman
     >>> from elman.exchange import export_torch, import_torch
     >>> model = elman.LanguageModel(hidden=8, steps=5).fit("hello world\\n" * 40, listeners=[])
-    >>> run = model.save("runs/first")
+    >>> folder = model.save("runs/first")
     >>> file = export_torch("runs/first", "first.safetensors").paths[0]
     >>> again = elman.LanguageModel.load(import_torch(file, "runs/again"))
     >>> again.sample(20, seed=1) == model.sample(20, seed=1)

@@ -148,8 +148,8 @@ def examine(
     >>> look.examine(model, "the cat sat on the mat").flow.steps
     21
     """
-    writer = model.writer
-    network, p, config = writer.network, writer.parameters, model.config_
+    text_sampler = model.text_sampler
+    network, p, config = text_sampler.network, text_sampler.parameters, model.config_
     ids = text_ids(model, text)
     x, y = inputs_and_targets(model, ids, steps)
     used = np.append(x, y[-1])
@@ -170,7 +170,7 @@ def examine(
     per_token = network.stack.layers * network.stack.cell.parts * network.stack.hidden
     most = min(READ_TOKENS, READ_STATES // per_token)
     said = text if isinstance(text, str) else words
-    reading = read_text(model, _to_read(writer.vocabulary, ids, said, most))
+    reading = read_text(model, _to_read(text_sampler.vocabulary, ids, said, most))
     try:
         ranking = rank_units(reading)
     except DataError:
@@ -185,11 +185,11 @@ def examine(
         facts={
             "network": f"{network.stack.layers} × {network.stack.hidden} {kind} units",
             "parameters": f"{p.buffer.size:,}",
-            "tokens": f"{len(writer.vocabulary)} {config.tokens} tokens",
+            "tokens": f"{len(text_sampler.vocabulary)} {config.tokens} tokens",
             "BPTT steps in training": f"{config.k2}",
         },
-        tokens=tuple(writer.vocabulary.tokens[i] for i in used),
-        token={"char": "letter", "byte": "byte", "word": "word", "bpe": "subword"}[writer.vocabulary.kind],
+        tokens=tuple(text_sampler.vocabulary.tokens[i] for i in used),
+        token={"char": "letter", "byte": "byte", "word": "word", "bpe": "subword"}[text_sampler.vocabulary.kind],
         unread=len(ids) - len(used),
         flow=flow,
         verdicts=verdicts(flow, reach=config.k2),

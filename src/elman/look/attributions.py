@@ -20,7 +20,7 @@ from elman.look.traces import exact
 from elman.maths.arrays import Array
 from elman.maths.layers import output_forward
 from elman.maths.loss import softmax
-from elman.models.predictors import Labelled, Predictor
+from elman.models.predictors import LabelPredictor, Predictor
 from elman.network import HeadNetwork, Parameters, Stack
 
 LONGEST = {"one": 4096, "steps": 256}  # steps of a sequence, with one output and with an output at every step
@@ -230,7 +230,7 @@ def _picked(model: Predictor, o: Array, target: Any, *, classes: bool) -> Array 
         return None
     if target is None:
         return np.asarray(o.argmax(axis=1))
-    assert isinstance(model, Labelled)
+    assert isinstance(model, LabelPredictor)
     known = model.classes_.tolist()
     if target not in known:
         raise UnknownNameError("target", expected=f"one of {', '.join(map(str, known[:20]))}", got=repr(target))
@@ -238,7 +238,7 @@ def _picked(model: Predictor, o: Array, target: Any, *, classes: bool) -> Array 
 
 
 def _labels(model: Predictor, o: Array, picked: Array | None) -> tuple[Any, ...]:
-    if picked is None or not isinstance(model, Labelled):
+    if picked is None or not isinstance(model, LabelPredictor):
         return ("value",) * len(o)
     return tuple(model.classes_[picked].tolist())
 

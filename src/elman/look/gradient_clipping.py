@@ -100,7 +100,7 @@ def clipping(
     network: Network
     if isinstance(model, LanguageModel) and not isinstance(text, Parameters):
         x, y = inputs_and_targets(model, text)
-        network, p = model.writer.network, model.writer.parameters
+        network, p = model.network_, model.parameters_
         clip_norm = model.config_.clip_norm if clip_norm is None else clip_norm
     elif isinstance(model, Network) and isinstance(text, Parameters) and x is not None and y is not None:
         network, p = model, text

@@ -201,7 +201,7 @@ def steps_data(
         p.buffer[:] = SPREAD * np.random.default_rng(SEED).standard_normal(len(p.buffer))
     else:
         source = "a trained model" if model.run_ is None else f"the run {model.run_.path.name}"
-        network, p, vocabulary = model.writer.network, model.writer.parameters, model.writer.vocabulary
+        network, p, vocabulary = model.network_, model.parameters_, model.vocabulary_
     x, y = (_ids(name, text, vocabulary) for name, text in (("input", input), ("target", target)))
     if len(x) != len(y):
         raise ArgumentError(

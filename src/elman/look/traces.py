@@ -139,12 +139,12 @@ def exact(stack: Stack, p: Parameters) -> tuple[Packed, Parameters]:
 
 def text_ids(model: LanguageModel, text: str | Array) -> Array:
     """The ids of a text: unknown words become <unk>, another unknown token is an error; ids are checked."""
-    vocabulary = model.writer.vocabulary
+    vocabulary = model.vocabulary_
     if isinstance(text, str):
         ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error")
     else:
         ids = np.asarray(text)
-        check_ids("ids", ids, model.writer.network.stack.inputs)
+        check_ids("ids", ids, model.network_.stack.inputs)
     return np.asarray(ids, np.int64)
 
 
@@ -202,7 +202,7 @@ def trace(
     if isinstance(model, HeadNetwork) and isinstance(text, Parameters) and x is not None:
         network, p = model, text
     elif isinstance(model, LanguageModel) and not isinstance(text, Parameters):
-        network, p, x = model.writer.network, model.writer.parameters, text_ids(model, text)
+        network, p, x = model.network_, model.parameters_, text_ids(model, text)
     else:
         raise ArgumentError("trace", expected="a model and a text, or a network, parameters and ids")
     if len(x) == 0:

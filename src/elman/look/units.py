@@ -102,7 +102,7 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
     >>> look.read_text(model, "the cat").h.shape
     (1, 7, 8)
     """
-    network, p, vocabulary = model.writer.network, model.writer.parameters, model.writer.vocabulary
+    network, p, vocabulary = model.network_, model.parameters_, model.vocabulary_
     if not isinstance(alternatives, int) or alternatives < 1:
         raise RangeError("alternatives", expected="1 or more", got=alternatives)
     if not len(text):

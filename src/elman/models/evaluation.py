@@ -111,11 +111,11 @@ def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: Wor
             sums[chunk] = float(losses.sum())
         else:
             end = state
-        before, ends = ends, world.joined(end[np.newaxis])  # (ranks, L, P, 1, H)
+        before, ends = ends, world.gather(end[np.newaxis])  # (ranks, L, P, 1, H)
         if before is not None and _same(ends, before):
             break
         begin = ends[readers[-1]] if readers else zero
-    total = world.joined(np.array([sums[chunk] for chunk in sorted(sums)]))
+    total = world.gather(np.array([sums[chunk] for chunk in sorted(sums)]))
     return float(sum(total.tolist())) / (len(ids) - 1)
 
 

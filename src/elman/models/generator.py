@@ -8,11 +8,11 @@ from elman.config import Config, DataForm
 from elman.data.examples import Examples
 from elman.data.inputs import check_tokens, data_form, form_of
 from elman.data.symbols import Symbols, kind_of
-from elman.data.targets import Labels, Numbers, Written
+from elman.data.targets import Labels, Numbers, TokenTargets
 from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.models.estimator import SequenceEstimator, no_targets
-from elman.models.predictors import GeneratingPredictor, belonging, conditions, same_number
+from elman.models.predictors import GeneratingPredictor, conditions, generator_examples, same_number
 from elman.models.signatures import GeneratorOptions
 from elman.models.task_spec import TaskSpec
 
@@ -76,10 +76,10 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
 
     def _spec(self, X: Array, y: Any, config: Config, rows: Array, classes: Any = None) -> TaskSpec:
         condition = Numbers.of(X[rows], scale=config.standardize) if X.ndim == 2 else Labels.of(X)
-        return TaskSpec(self.task, condition, learn_written(y, config, rows))
+        return TaskSpec(self.task, condition, learn_token_targets(y, config, rows))
 
     def _examples(self, spec: TaskSpec, config: Config, X: Array, y: Any, sample_weight: Any, rows: Array) -> Examples:
-        return belonging(spec, X, y, sample_weight)
+        return generator_examples(spec, X, y, sample_weight)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The mean log-likelihood of sequences in nats per token, the end included: higher is better.
@@ -100,7 +100,7 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         return -self.nats(X, y, sample_weight)
 
 
-def learn_written(y: Any, config: Config, rows: Array) -> Written:
+def learn_token_targets(y: Any, config: Config, rows: Array) -> TokenTargets:
     """The tokens of sequences that are to be written, as those rows have them."""
     data, form = config, form_of(y)
     if form not in ("strings", "tokens"):
@@ -108,4 +108,4 @@ def learn_written(y: Any, config: Config, rows: Array) -> Written:
     check_tokens(y, form, "target")
     seen = [y[i] for i in rows]
     kind = kind_of(seen, data.target_tokens) if form == "strings" else "list"
-    return Written(Symbols.of(seen, kind, vocabulary_size=data.vocabulary_size, min_count=data.min_count))
+    return TokenTargets(Symbols.of(seen, kind, vocabulary_size=data.vocabulary_size, min_count=data.min_count))

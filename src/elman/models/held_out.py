@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from elman.data.ragged import Ragged
-from elman.data.targets import Labels, Numbers, Written
+from elman.data.targets import Labels, Numbers, TokenTargets
 from elman.errors import DataError, option
 from elman.models import runs
 from elman.models.evaluation import (
@@ -65,7 +65,7 @@ def evaluate_held_out(
     if isinstance(targets, Numbers):
         assert isinstance(y, np.ndarray)
         right = list(targets.decode(y))
-    elif isinstance(targets, Written):
+    elif isinstance(targets, TokenTargets):
         assert isinstance(y, Ragged)
         right = [targets.symbols.decode(ids.tolist()) for ids in y]
     else:

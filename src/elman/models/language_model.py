@@ -240,7 +240,7 @@ class LanguageModel(LanguageModelOptions):
         return self
 
     @property
-    def writer(self) -> TextSampler:
+    def text_sampler(self) -> TextSampler:
         fitted = self._fitted
         return TextSampler(fitted.head_network, fitted.parameters, fitted.spec.vocabulary)
 
@@ -315,7 +315,9 @@ class LanguageModel(LanguageModelOptions):
             The pieces that sample() joins, without the prompt.
         """
         how = Sampling(temperature, top_k, top_p)
-        return self.writer.stream(prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown)
+        return self.text_sampler.stream(
+            prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown
+        )
 
     def sample(
         self,
@@ -362,9 +364,11 @@ class LanguageModel(LanguageModelOptions):
             The prompt and what follows it.
         """
         if beam is not None:
-            return self.writer.likeliest(prompt, width=beam, length=length, stop=stop, unknown=unknown, seed=seed)
+            return self.text_sampler.likeliest(prompt, width=beam, length=length, stop=stop, unknown=unknown, seed=seed)
         how = Sampling(temperature, top_k, top_p)
-        return self.writer.write(prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown)
+        return self.text_sampler.write(
+            prompt, length=length, how=how, seed=seed, index=index, stop=stop, unknown=unknown
+        )
 
     def sample_many(
         self,
@@ -408,7 +412,7 @@ class LanguageModel(LanguageModelOptions):
             The samples with index 0 to count − 1.
         """
         how = Sampling(temperature, top_k, top_p)
-        return self.writer.write_many(
+        return self.text_sampler.write_many(
             prompt, count=count, length=length, how=how, seed=seed, stop=stop, unknown=unknown
         )
 
@@ -448,7 +452,7 @@ class LanguageModel(LanguageModelOptions):
         dict of str to float
             Token to probability, the likeliest first.
         """
-        o, _ = self.writer.read(self.vocabulary_.encode(prompt, unknown=unknown))
+        o, _ = self.text_sampler.read(self.vocabulary_.encode(prompt, unknown=unknown))
         y_hat = softmax(o.astype(np.float64))
         return {self.vocabulary_.tokens[i]: float(y_hat[i]) for i in np.argsort(-y_hat, kind="stable")}
 
@@ -465,7 +469,7 @@ class LanguageModel(LanguageModelOptions):
         CopyReport
             The longest copied stretch, and the share of all stretches of 12 characters that are copied.
         """
-        vocabulary, corpus = self.writer.vocabulary, getattr(self, "corpus_", None)
+        vocabulary, corpus = self.text_sampler.vocabulary, getattr(self, "corpus_", None)
         if corpus is None and self.run_ is not None:
             corpus = self.corpus_ = runs.read_corpus(self.run_)
         if corpus is None:
@@ -506,10 +510,10 @@ class LanguageModel(LanguageModelOptions):
         Evaluation
             Nats and bits per token, bits per character, perplexity, and the number of predicted tokens.
         """
-        writer = self.writer
+        text_sampler = self.text_sampler
         options = {"vocabulary": self.vocabulary_, "unknown": unknown}
         corpus = runs.open_text(text, self.config_, **options)
-        return evaluate_text(writer.network, writer.parameters, corpus.ids, corpus.characters)
+        return evaluate_text(text_sampler.network, text_sampler.parameters, corpus.ids, corpus.characters)
 
     def surprise(self, text: str, *, unknown: Unknown | None = None) -> Array:
         """The negative log probability of each character, given those before it.
@@ -549,7 +553,7 @@ class LanguageModel(LanguageModelOptions):
 
     # -- saving -------------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, *, force: bool = False) -> Run:
+    def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write a run folder without checkpoints: enough to load, sample, evaluate and export.
 
         Parameters
@@ -561,14 +565,14 @@ class LanguageModel(LanguageModelOptions):
 
         Returns
         -------
-        Run
-            The run folder; its `path` is the path.
+        Path
+            The folder.
         """
         corpus = getattr(self, "corpus_", None)
         data = None if self.run_ is None else self.run_.config.get("data")
         if corpus is not None:
             data = runs.corpus_record(corpus)
-        return runs.save(self._fitted, Path(path), data, force=force)
+        return runs.save(self._fitted, Path(path), data, force=force).path
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -1,7 +1,7 @@
-"""What trained models of whole sequences say of new ones.
+"""Trained models of all tasks but language modeling, which predict without scikit-learn.
 
-An estimator is one of these that can also learn. Whoever only asks, a command or the service, needs no scikit-learn,
-which takes longer to import than a small model to answer.
+The estimators are subclasses that can also be fitted. Commands and the service only predict, and do not import
+scikit-learn, which takes longer than the prediction of a small model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from elman.data.examples import Examples
 from elman.data.inputs import form_of, number_sequences
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
-from elman.data.targets import Labels, Numbers, Written
+from elman.data.targets import Labels, Numbers, TokenTargets
 from elman.errors import ArgumentError, NotFiniteError, ShapeError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
@@ -88,21 +88,21 @@ class Predictor:
         assert isinstance(encoded, Ragged)
         return encoded
 
-    def _rows(self, x: Ragged, judge: Callable[[Array, Array], Any]) -> list[Any]:
-        """What `judge` says of padded rows of like length, in the order of x: an array, or hypotheses, for each row."""
+    def _in_batches(self, x: Ragged, compute: Callable[[Array, Array], Any]) -> list[Any]:
+        """Call `compute` on padded batches of sequences of similar length; returns its value for each sequence of x."""
         dtype = self._is_fitted().parameters.buffer.dtype
         found: list[Any] = [np.empty(0)] * len(x)
         nothing = np.zeros(len(x))
         for rows in rows_by_length(Examples(x, nothing, nothing)):
             padded = x.padded(rows)
             padded = padded.astype(dtype if padded.dtype.kind == "f" else np.int64)
-            with np.errstate(over="ignore", invalid="ignore"):  # an error says it
-                judged = judge(padded, x.lengths[rows])
-            for row, value in zip(rows, judged, strict=True):
+            with np.errstate(over="ignore", invalid="ignore"):  # reported below
+                values = compute(padded, x.lengths[rows])
+            for row, value in zip(rows, values, strict=True):
                 numbers = value if isinstance(value, np.ndarray) else [one.score for one in value]
                 if not np.isfinite(numbers).all():
                     raise NotFiniteError(
-                        f"what the model says of sequence {row}",
+                        f"the prediction for sequence {row}",
                         expected="finite numbers",
                         got="NaN or infinity",
                         do="Its weights, or the numbers that it reads, are too large.",
@@ -131,7 +131,7 @@ class Predictor:
             network.stacks[0] if len(network.stacks) > 1 or isinstance(network, HeadNetwork) else None
         )
         if encoder is None:
-            raise ArgumentError(f"{type(self).__name__} reads nothing: it has no states to show")
+            raise ArgumentError(f"{type(self).__name__} reads no input sequence, so that it has no states to return")
 
         def states(x: Array, lengths: Array) -> Array | list[Array]:
             trace = encoder.forward(packed.stacks[0], fitted.parameters, x, lengths=lengths)
@@ -141,14 +141,16 @@ class Predictor:
             return [every[:length, row].copy() for row, length in enumerate(lengths)]
 
         packed = network.pack(fitted.parameters)
-        found = self._rows(self._encoded(X), states)
+        found = self._in_batches(self._encoded(X), states)
         if steps:
             return found
         nothing = np.empty((0, encoder.hidden * len(encoder.names)), fitted.parameters.buffer.dtype)
         return np.stack(found) if found else nothing
 
 
-class Labelled(Predictor):
+class LabelPredictor(Predictor):
+    """A predictor of classes or tags."""
+
     classes_: Array
 
     def _take(self, fitted: FittedModel) -> Self:
@@ -157,20 +159,22 @@ class Labelled(Predictor):
         return super()._take(fitted)
 
 
-# -- one answer a sequence --------------------------------------------------------------------------------------------
+# -- one output per sequence ------------------------------------------------------------------------------------------
 
 
-class OneAnswer(Predictor):
+class SequencePredictor(Predictor):
+    """A predictor with one output per sequence."""
+
     def _outputs(self, X: Any) -> Array:
-        """(n, Y)"""
+        """Logits, or scaled numbers, (n, Y)."""
         fitted = self._is_fitted()
         network = fitted.head_network
         packed = network.pack(fitted.parameters)
-        found = self._rows(self._encoded(X), lambda x, lengths: network.outputs_of(packed, x, lengths))
+        found = self._in_batches(self._encoded(X), lambda x, lengths: network.outputs_of(packed, x, lengths))
         return np.stack(found).astype(np.float64) if found else np.empty((0, network.outputs))
 
 
-class ClassPredictor(OneAnswer, Labelled):
+class ClassPredictor(SequencePredictor, LabelPredictor):
     task = "classify"
 
     def predict_proba(self, X: Any) -> Array:
@@ -201,12 +205,12 @@ class ClassPredictor(OneAnswer, Labelled):
         array of shape (n, classes)
             In the order of classes_.
         """
-        from scipy.special import log_softmax  # a third of a second that nothing else here takes
+        from scipy.special import log_softmax  # here: it takes a third of a second to import
 
-        return np.asarray(log_softmax(self._outputs(X), axis=1))  # which a probability of 0 does not make infinite
+        return np.asarray(log_softmax(self._outputs(X), axis=1))  # finite even for probabilities that round to 0
 
     def predict(self, X: Any) -> Array:
-        """The likeliest class of each sequence.
+        """The most probable class of each sequence.
 
         Parameters
         ----------
@@ -221,7 +225,7 @@ class ClassPredictor(OneAnswer, Labelled):
         return np.asarray(self.classes_[best])
 
 
-class NumberPredictor(OneAnswer):
+class NumberPredictor(SequencePredictor):
     task = "regress"
 
     def predict(self, X: Any) -> Array:
@@ -241,10 +245,10 @@ class NumberPredictor(OneAnswer):
         return targets.decode(self._outputs(X))
 
 
-# -- an answer a step -------------------------------------------------------------------------------------------------
+# -- one output per step ----------------------------------------------------------------------------------------------
 
 
-class TagPredictor(Labelled):
+class TagPredictor(LabelPredictor):
     task = "tag"
 
     def predict_proba(self, X: Any) -> list[Array]:
@@ -264,14 +268,14 @@ class TagPredictor(Labelled):
         network = fitted.head_network
         packed = network.pack(fitted.parameters)
 
-        def judge(x: Array, lengths: Array) -> list[Array]:
+        def probabilities(x: Array, lengths: Array) -> list[Array]:
             y_hat = softmax(network.outputs_of(packed, x, lengths).astype(np.float64))  # (T, B, Y)
             return [y_hat[:length, row].copy() for row, length in enumerate(lengths)]
 
-        return self._rows(self._encoded(X), judge)
+        return self._in_batches(self._encoded(X), probabilities)
 
     def predict(self, X: Any) -> list[list[Any]]:
-        """The likeliest tag of each step.
+        """The most probable tag of each step.
 
         Parameters
         ----------
@@ -285,14 +289,16 @@ class TagPredictor(Labelled):
         return [self.classes_[y_hat.argmax(axis=1)].tolist() for y_hat in self.predict_proba(X)]
 
 
-# -- a sequence that is written ---------------------------------------------------------------------------------------
+# -- output sequences ---------------------------------------------------------------------------------------
 
 
-class Writing(Predictor):
+class DecoderPredictor(Predictor):
+    """A predictor of sequences of tokens."""
+
     @property
     def symbols_(self) -> Symbols:
         targets = self._is_fitted().spec.targets
-        assert isinstance(targets, Written)
+        assert isinstance(targets, TokenTargets)
         return targets.symbols
 
     def _network(self) -> EncoderDecoder:
@@ -303,10 +309,10 @@ class Writing(Predictor):
     def _decoder(self) -> Decoder:
         return Decoder(self._network(), self._is_fitted().parameters, UNKNOWN)
 
-    def _likeliest(
+    def _decode(
         self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None, length_penalty: float = 0.0
     ) -> list[list[int]]:
-        """The likeliest token each time, or the best that a beam of that width finds."""
+        """Greedy decoding (beam 1), or the best sequence that a beam search finds."""
         check_beam(beam)
         if beam == 1:
             return decoder.until(self._network().edge, start, limit=self._limit(limit))
@@ -316,7 +322,7 @@ class Writing(Predictor):
     def _beams(
         self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None, length_penalty: float
     ) -> list[list[Hypothesis]]:
-        """All whole sequences that a beam of that width finds for each row."""
+        """All complete sequences that a beam search finds for each row."""
         if not (np.isfinite(length_penalty) and length_penalty >= 0):
             raise ArgumentError("length_penalty", expected="0 or more", got=length_penalty)
         edge, rows = self._network().edge, start.state.shape[2]
@@ -331,18 +337,18 @@ class Writing(Predictor):
         return max_length(self.symbols_) if limit is None else limit
 
 
-class GeneratingPredictor(Writing):
+class GeneratingPredictor(DecoderPredictor):
     task = "generate"
 
     def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
-        """The likeliest sequence for each label or vector.
+        """The most probable sequence for each label or vector.
 
         Parameters
         ----------
         X : array of shape (n,) or (n, F)
             Labels or vectors.
         beam : int
-            The width of the beam; 1 takes the likeliest token each time.
+            The width of the beam; 1 takes the most probable token at each step.
         limit : int, optional
             The largest number of tokens of a sequence; twice the longest training target and 10 more unless given.
 
@@ -351,7 +357,7 @@ class GeneratingPredictor(Writing):
         list of str, or of lists of tokens
         """
         decoder = self._decoder()
-        return [self.symbols_.decode(ids) for ids in self._likeliest(decoder, self._start(decoder, X), beam, limit)]
+        return [self.symbols_.decode(ids) for ids in self._decode(decoder, self._start(decoder, X), beam, limit)]
 
     def sample(self, X: Any, *, temperature: float = 0.8, seed: int = 0, limit: int | None = None) -> list[Any]:
         """A sampled sequence for each label or vector; number i depends on the seed and on i alone.
@@ -361,7 +367,7 @@ class GeneratingPredictor(Writing):
         X : array of shape (n,) or (n, F)
             Labels or vectors.
         temperature : float
-            Below 1 likely tokens become likelier, above 1 less likely; 0 takes the likeliest.
+            Divides the logits: below 1 favors probable tokens, above 1 gives more variety; 0 takes the most probable.
         seed : int
             The same seed gives the same sequences.
         limit : int, optional
@@ -378,8 +384,8 @@ class GeneratingPredictor(Writing):
         generators = [generator(seed, "generate", i) for i in range(start.state.shape[2])]
         how = Sampling(temperature=float(temperature))
         edge, limit = self._network().edge, self._limit(limit)
-        told = decoder.until(edge, start, limit=limit, how=how, generators=generators)
-        return [self.symbols_.decode(ids) for ids in told]
+        sampled = decoder.until(edge, start, limit=limit, how=how, generators=generators)
+        return [self.symbols_.decode(ids) for ids in sampled]
 
     def nats(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The mean loss of these sequences in nats per token, the end included.
@@ -398,17 +404,17 @@ class GeneratingPredictor(Writing):
         float
         """
         fitted = self._is_fitted()
-        examples = belonging(fitted.spec, conditions(X), y, sample_weight)
+        examples = generator_examples(fitted.spec, conditions(X), y, sample_weight)
         return evaluate_examples(fitted.network, fitted.parameters, examples).loss
 
     def _start(self, decoder: Decoder, X: Any) -> DecoderState:
-        """The state with which each of these begins."""
+        """The initial state of the decoder for each label or vector."""
         c = self._is_fitted().spec.encode_inputs(conditions(X))
         assert isinstance(c, np.ndarray)
         return self._network().begin(decoder.packed, c)
 
 
-class TranslatingPredictor(Writing):
+class TranslatingPredictor(DecoderPredictor):
     task = "translate"
 
     def predict(
@@ -421,7 +427,7 @@ class TranslatingPredictor(Writing):
         X : list
             Sources, as in fit.
         beam : int
-            1: the likeliest token each time; more: the best sequence that a beam of this width finds.
+            1: the most probable token at each step; more: the best sequence that a beam of this width finds.
         limit : int, optional
             The maximum number of tokens; by default twice the longest target in training and a few more.
         length_penalty : float
@@ -446,7 +452,7 @@ class TranslatingPredictor(Writing):
         X : list
             Sources, as in fit.
         beam : int
-            1: the likeliest token each time; more: the best sequence that a beam of this width finds.
+            1: the most probable token at each step; more: the best sequence that a beam of this width finds.
         limit : int, optional
             The maximum number of tokens; by default twice the longest target in training and a few more.
         length_penalty : float
@@ -458,12 +464,12 @@ class TranslatingPredictor(Writing):
         """
         decoder = self._decoder()
 
-        def judge(x: Array, lengths: Array) -> list[Array]:
+        def decode(x: Array, lengths: Array) -> list[Array]:
             start = self._network().begin(decoder.packed, x, lengths)
-            found = self._likeliest(decoder, start, beam, limit, length_penalty)
+            found = self._decode(decoder, start, beam, limit, length_penalty)
             return [np.array(ids, np.int64) for ids in found]
 
-        return self._rows(self._encoded(X), judge)
+        return self._in_batches(self._encoded(X), decode)
 
     def n_best(
         self,
@@ -497,15 +503,15 @@ class TranslatingPredictor(Writing):
         check_beam(width)
         decoder, symbols = self._decoder(), self.symbols_
 
-        def judge(x: Array, lengths: Array) -> list[list[Hypothesis]]:
+        def search(x: Array, lengths: Array) -> list[list[Hypothesis]]:
             return self._beams(decoder, self._network().begin(decoder.packed, x, lengths), width, limit, length_penalty)
 
-        found = self._rows(self._encoded(X), judge)
+        found = self._in_batches(self._encoded(X), search)
         return [[(symbols.decode(one.tokens), one.score) for one in best[:n]] for best in found]
 
 
 def conditions(X: Any) -> Array:
-    """What generated sequences belong to."""
+    """The conditions of generated sequences: labels (n,) or vectors (n, F)."""
     if isinstance(X, str | bytes):
         raise ArgumentError("X", expected="a list of labels", got=f"one {type(X).__name__}")
     try:
@@ -517,8 +523,8 @@ def conditions(X: Any) -> Array:
     return array
 
 
-def belonging(spec: TaskSpec, X: Array, y: Any, sample_weight: Any) -> Examples:
-    """Conditions, and the sequences that belong to them."""
+def generator_examples(spec: TaskSpec, X: Array, y: Any, sample_weight: Any) -> Examples:
+    """The examples of a generator: conditions, and a sequence for each of them."""
     same_number(X, y)
     return Examples(spec.encode_inputs(X), spec.encode_targets(y), as_weights(sample_weight, len(y)))
 

@@ -23,7 +23,7 @@ from elman.config import BUDGET, DEFAULT_EPOCHS, Config, from_json, to_json
 from elman.data import Corpus, Split, corpus_from_text, fitting_batch, open_corpus
 from elman.data.examples import Examples, held_out
 from elman.data.inputs import TokenInputs
-from elman.data.targets import Labels, Written
+from elman.data.targets import Labels, TokenTargets
 from elman.errors import (
     ArgumentError,
     CheckpointError,
@@ -44,7 +44,7 @@ from elman.models.task_spec import ALL_TASKS, TaskSpec
 from elman.models.tasks import ExampleTask, NetworkTask, TextTask
 from elman.network import EncoderDecoder, Parameters
 from elman.training.arrays import read_arrays, to_bytes
-from elman.training.cost import Cost, allowed_share, check_cost, estimate, say_judged, step_seconds
+from elman.training.cost import Cost, allowed_share, check_cost, estimate, step_seconds, warn_if_shortened
 from elman.training.distributed import world
 from elman.training.environment import environment, versions
 from elman.training.events import Listener
@@ -166,8 +166,8 @@ class TextSetup(TrainingSetup):
         )
 
     def cost(self) -> Cost:
-        c, judged = self.config, len(self.validation)
-        return _estimate(self.spec, c, batch=self.batch, steps=c.window, judged=judged)
+        c, validated = self.config, len(self.validation)
+        return _estimate(self.spec, c, batch=self.batch, steps=c.window, validated=validated)
 
     def fingerprint(self) -> dict[str, object]:
         return {"the text (sha256)": self.corpus.sha256, "the vocabulary's size": len(self.corpus.vocabulary)}
@@ -345,7 +345,7 @@ class ExampleSetup(TrainingSetup):
         sample = None
         if (
             isinstance(spec.inputs, Labels)
-            and isinstance(spec.targets, Written)
+            and isinstance(spec.targets, TokenTargets)
             and isinstance(network, EncoderDecoder)
         ):
             known = spec.inputs, spec.targets.symbols, config.seed
@@ -355,8 +355,8 @@ class ExampleSetup(TrainingSetup):
     def cost(self) -> Cost:
         c, lengths = self.config, self.examples.lengths()
         steps = float(np.maximum(lengths, 1).mean())
-        judged = c.validation_fraction * float(lengths.sum()) / MAX_ROWS  # weights are read once for many rows
-        return _estimate(self.spec, c, batch=min(c.batch_size, len(lengths)), steps=steps, judged=judged)
+        validated = c.validation_fraction * float(lengths.sum()) / MAX_ROWS  # weights are read once for many rows
+        return _estimate(self.spec, c, batch=min(c.batch_size, len(lengths)), steps=steps, validated=validated)
 
     def fingerprint(self) -> dict[str, object]:
         return {"the examples (sha256)": hashlib.sha256(to_bytes(self.examples.arrays())).hexdigest()}
@@ -398,7 +398,7 @@ def start(
         setup = setup.with_validation_size(int(share * whole))
         task = setup.new_task(model)
         facts["validation_size"] = setup.validation_size
-        say_judged(setup.validation_size, whole, setup.unit)
+        warn_if_shortened(setup.validation_size, whole, setup.unit)
     steps = step_budget(setup, task)
     # made before the folder: what does not fit into memory replaces no run
     heard: list[Listener] = [History(model.history), *listeners]
@@ -429,7 +429,7 @@ def resume(
 ) -> FittedModel:
     """Continue a run from its newest complete checkpoint; only the budget may change."""
     run, here = Run(path), world()
-    setup, steps = here.in_turn(lambda: reopen(run))
+    setup, steps = here.leader_first(lambda: reopen(run))
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
     if here.size > 1:
         asked = {f"--{name} of this command": value for name, value in given.items()}
@@ -441,7 +441,7 @@ def resume(
             model.config = setup.config.with_options(**(dict.fromkeys(BUDGET) | given))
             model.estimator_params.pop("epochs", None)  # of the budget that this one replaces
             setup = replace(setup, config=model.config)
-            checkpoint = here.first(run.newest() if here.rank == 0 else None)
+            checkpoint = here.broadcast(run.newest() if here.rank == 0 else None)
             taken = checkpoint.step if checkpoint else 0
             more = step_budget(setup, setup.new_task(model))
             before, steps = steps, taken * ("seconds" in given) + more  # a time is added to what was taken
@@ -523,7 +523,7 @@ def seconds_per_step(setup: TrainingSetup, measured: float = 1.5) -> float:
     task, c = setup.new_task(setup.new_model()), setup.config
     part, parts = task.small_step()
     step = step_seconds(task, c, part, parts * c.accumulate, measured)
-    return step + world().first(task.validation_seconds()) / task.paced.validate_every
+    return step + world().broadcast(task.validation_seconds()) / task.paced.validate_every
 
 
 def _estimate(spec: TaskSpec, config: Config, **sizes: float) -> Cost:

@@ -12,7 +12,7 @@ from elman.data.inputs import learn_inputs
 from elman.maths.arrays import Array
 from elman.models.class_weights import as_weights
 from elman.models.estimator import SequenceEstimator, no_targets
-from elman.models.generator import learn_written
+from elman.models.generator import learn_token_targets
 from elman.models.predictors import TranslatingPredictor, same_number
 from elman.models.signatures import Seq2SeqOptions
 from elman.models.task_spec import TaskSpec
@@ -75,7 +75,7 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
         return X, y
 
     def _spec(self, X: Any, y: Any, config: Config, rows: Array, classes: Any = None) -> TaskSpec:
-        return TaskSpec(self.task, learn_inputs(X, config, rows), learn_written(y, config, rows))
+        return TaskSpec(self.task, learn_inputs(X, config, rows), learn_token_targets(y, config, rows))
 
     def _examples(self, spec: TaskSpec, config: Config, X: Any, y: Any, sample_weight: Any, rows: Array) -> Examples:
         return Examples(spec.encode_inputs(X), spec.encode_targets(y), as_weights(sample_weight, len(y)))

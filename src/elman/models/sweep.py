@@ -72,7 +72,9 @@ class Sweep:
                 "there is nothing to search", do=f"Name an option: {option('search', 'learning_rate')}, for example."
             )
         if not config.validation_fraction:
-            raise ArgumentError("validation_fraction: a sweep is judged by it", expected="a share above 0", got=0)
+            raise ArgumentError(
+                "validation_fraction: a sweep compares validation losses", expected="a number above 0", got=0
+            )
         optuna()  # if it is missing, before anything is made
         self.folder, self.corpus, self.config = folder, corpus, config
         settings = {
@@ -112,8 +114,8 @@ class Sweep:
             prepared = self._prepared(trial.params)
             words = flags(prepared.config)
             listener(TrialStarted(trial.number, prepared.config))
-            judge = _Judge(trial, prepared.config)
-            finished = runs.start(prepared, out=out, listeners=[judge, listener], stopping=stopping).finished
+            pruner = _Pruner(trial, prepared.config)
+            finished = runs.start(prepared, out=out, listeners=[pruner, listener], stopping=stopping).finished
             assert finished is not None
             if finished.why == "interrupted":
                 raise _Interrupted
@@ -175,23 +177,23 @@ def flags(config: Config) -> list[str]:
 
 
 class _Interrupted(Exception):
-    """Somebody stopped the sweep in the middle of a trial."""
+    """The sweep was stopped in the middle of a trial."""
 
 
-class _Judge:
-    """Tells Optuna of each validation, and ends a trial that does worse than most did at the same share of theirs."""
+class _Pruner:
+    """Reports each validation loss to Optuna, and ends a trial that Optuna prunes."""
 
     def __init__(self, trial: Any, config: Config) -> None:
         self.trial, self.config = trial, config
-        self.told = 0
+        self.reported = 0
 
     def __call__(self, event: Event) -> None:
         if not isinstance(event, Stepped) or event.validation_loss is None:
             return
         share = math.ceil(event.step / self.config.validate_every)
-        if share <= self.told:  # a run that was rolled back comes by again
+        if share <= self.reported:  # reported before the training was rolled back
             return
-        self.told = share
+        self.reported = share
         self.trial.report(event.validation_loss, share)
         if event.step != self.config.steps and self.trial.should_prune():
             raise optuna().TrialPruned

@@ -9,14 +9,14 @@ from typing import Any
 from elman.data.examples import Examples
 from elman.data.inputs import Inputs, NumberInputs, inputs_from_json
 from elman.data.ragged import Ragged
-from elman.data.targets import Labels, Numbers, Targets, Written, targets_from_json
+from elman.data.targets import Labels, Numbers, Targets, TokenTargets, targets_from_json
 from elman.data.vocabulary import Vocabulary
 from elman.data.vocabulary_json import vocabulary_from_json
 from elman.errors import CheckpointError
 from elman.maths.arrays import Array
 
 # the targets of each task that learns from examples
-TARGETS = {"classify": Labels, "regress": Numbers, "tag": Labels, "generate": Written, "translate": Written}
+TARGETS = {"classify": Labels, "regress": Numbers, "tag": Labels, "generate": TokenTargets, "translate": TokenTargets}
 ALL_TASKS = ("lm", *TARGETS)
 
 
@@ -29,7 +29,7 @@ class TaskSpec:
     task : {"lm", "classify", "regress", "tag", "generate", "translate"}
     inputs : Vocabulary, Inputs, Labels or Numbers
         Encodes what the network reads. A generator reads one label or vector for each sequence.
-    targets : Vocabulary, Labels, Numbers or Written
+    targets : Vocabulary, Labels, Numbers or TokenTargets
         Encodes what the network predicts. A language model's inputs and targets are the same vocabulary.
     """
 
@@ -77,7 +77,7 @@ class TaskSpec:
             raise CheckpointError("the vocabulary of a run is damaged", expected=f"that of a model to {task}")
         inputs = (targets_from_json if task == "generate" else inputs_from_json)(value.get("inputs"))
         targets = targets_from_json(value.get("targets"))
-        if not isinstance(targets, TARGETS[task]) or isinstance(inputs, Written):
+        if not isinstance(targets, TARGETS[task]) or isinstance(inputs, TokenTargets):
             raise CheckpointError("the vocabulary of a run is damaged", expected=f"that of a model to {task}")
         return cls(task, inputs, targets)
 

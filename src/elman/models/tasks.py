@@ -141,7 +141,7 @@ class TextTask(NetworkTask):
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Of all lanes, so that any number of ranks can go on from it."""
-        return {"carried": self.world.joined(self.carried, axis=2)}, {"cursor": self.stream.cursor}
+        return {"carried": self.world.gather(self.carried, axis=2)}, {"cursor": self.stream.cursor}
 
     def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
         self.carried[...] = arrays["carried"][:, :, self.lanes]
@@ -257,7 +257,7 @@ class ExampleTask(NetworkTask):
     def validate(self) -> Validation | None:
         if not self.has_validation:
             return None
-        return self.world.first(evaluate_examples(self.network, self.parameters, self.validation))
+        return self.world.broadcast(evaluate_examples(self.network, self.parameters, self.validation))
 
     def small_step(self) -> tuple[Callable[[], object], float]:
         batch, gradients = self.batch_of(0), self.parameters.zeros()

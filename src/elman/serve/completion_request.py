@@ -83,7 +83,7 @@ class CompletionParams:
         initial: list[int] = []
         logprobs = self.logprobs
         if not len(ids):
-            first, initial = stepper.writer.prompt("", rng)
+            first, initial = stepper.text_sampler.prompt("", rng)
             ids = np.array(first)
             logprobs = replace(logprobs, prompt=False) if logprobs is not None else None  # the client gave no prompt
         if logprobs is not None and logprobs.unit is not None:

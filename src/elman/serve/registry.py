@@ -75,7 +75,7 @@ class ServedRun:
             stamp = found.st_ino, found.st_size, found.st_mtime_ns
             if self._loaded is None or stamp != self._stamp:
                 model = load_predictor(self.path)
-                stepper = Stepper(model.writer) if self.task == "lm" else None
+                stepper = Stepper(model.text_sampler) if self.task == "lm" else None
                 self._loaded, self._stamp = Loaded(model, stepper), stamp
             self._checked = time.monotonic()
             return self._loaded

@@ -19,10 +19,10 @@ from elman.serve.detokenizer import token_names
 class Stepper:
     """A model whose weights are packed once."""
 
-    def __init__(self, writer: TextSampler) -> None:
-        self.writer, self.network, self.parameters = writer, writer.network, writer.parameters
-        self.vocabulary, self.names = writer.vocabulary, token_names(writer.vocabulary)
-        self.decoder = writer.decoder()
+    def __init__(self, text_sampler: TextSampler) -> None:
+        self.text_sampler, self.network, self.parameters = text_sampler, text_sampler.network, text_sampler.parameters
+        self.vocabulary, self.names = text_sampler.vocabulary, token_names(text_sampler.vocabulary)
+        self.decoder = text_sampler.decoder()
         self.zero_state = self.network.stack.zero_state(1, self.parameters.buffer.dtype)  # shared: never written to
 
     @property

@@ -1,4 +1,4 @@
-"""What a training costs: memory and time, estimated before it begins, and measured if a number of seconds limits it."""
+"""The memory and time of a training: estimated before it begins, and measured if `seconds` limits it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from elman.training.events import Stepped
 from elman.training.task import Task
 from elman.training.trainer import Trainer
 
-BYTES_A_SECOND = 8e9  # of weights that are read for one row: a validation of a large network does little else
-LONG = 300.0  # seconds of one step, or of one validation, that nobody should wait for without having been told
+BYTES_PER_SECOND = 8e9  # of weights that are read for one row: the main cost of validating a large network
+LONG = 300.0  # seconds of one step or one validation above which the user is warned
 GROUP = Path("/sys/fs/cgroup")
-CONTAINERS = [  # of version 2 and 1: where a control group says what it may use, what it uses, and for what
+CONTAINERS = [  # of cgroup versions 2 and 1: the files of the limit, of the use, and of its parts
     ("memory.max", "memory.current", "memory.stat", ""),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
 ]
@@ -39,23 +39,25 @@ class Cost(NamedTuple):
     validation: float  # seconds
 
 
-def estimate(shapes: Shapes, config: Config, itemsize: int, *, batch: int, steps: float, judged: float) -> Cost:
-    """Before anything is allocated: batches of `batch` rows of `steps` time steps, and `judged` tokens to validate."""
+def estimate(shapes: Shapes, config: Config, itemsize: int, *, batch: int, steps: float, validated: float) -> Cost:
+    """The cost of batches of `batch` rows of `steps` time steps and of validating `validated` tokens."""
     batch = -(-batch // world().size)
     sizes = [int(np.prod(shape, dtype=float)) for shape in shapes.values()]
     matrices = [(size, shape[1]) for size, shape in zip(sizes, shapes.values(), strict=True) if len(shape) == 2]
-    weights, kept = (sum(column) for column in zip(*matrices, strict=True))  # kept: of a time step, to go back
-    # parameters, best and what the optimizer remembers: in use, to roll back to, and in a copy that is saved; besides
-    # them gradients, of all and of each slice, and packed weights
+    weights, kept = (
+        sum(column) for column in zip(*matrices, strict=True)
+    )  # kept: values per time step for the backward pass
+    # parameters, best parameters and state of the optimizer: in use, to roll back to, and in the copy that is saved;
+    # also the gradients, of the batch and of each slice, and packed weights
     copies = 3 * (2 + len(OPTIMIZERS[config.optimizer].memory)) + slice_count(batch) + 3
     memory = itemsize * (copies * float(sum(sizes)) + kept * batch * steps)
     operations = 6.0 * weights * batch * steps * config.accumulate
-    step = operations / (_operations_a_second(itemsize) * min(thread_count(), slice_count(batch)))
-    return Cost(memory, step, float(judged) * weights * itemsize / BYTES_A_SECOND)
+    step = operations / (_operations_per_second(itemsize) * min(thread_count(), slice_count(batch)))
+    return Cost(memory, step, float(validated) * weights * itemsize / BYTES_PER_SECOND)
 
 
 def check_cost(cost: Cost, seconds: float | None) -> None:
-    """Refuse what does not fit into memory; warn of what fits barely, and of what takes long."""
+    """Raise RangeError if a training does not fit into memory; warn if it nearly fills it or takes long."""
     free = free_memory()
     if free is not None and cost.memory > free:
         needs = f"at most {_size(free)} of memory, which is free"
@@ -64,21 +66,21 @@ def check_cost(cost: Cost, seconds: float | None) -> None:
         )
     if free is not None and cost.memory > free / 2:
         _warn(f"This training needs about {_size(cost.memory)} of the {_size(free)} of memory that are free.")
-    validation = 0.0 if seconds else cost.validation  # with a budget in seconds it is cut to fit
+    validation = 0.0 if seconds else cost.validation  # with a budget in seconds it is shortened
     if max(cost.step, validation) > LONG + (seconds or 0):
         also = f" and a validation about {validation / 60:,.0f}" if validation > LONG else ""
         _warn(f"On this machine a step takes about {cost.step / 60:,.0f} minutes{also}. {_smaller()}")
 
 
 def free_memory() -> int | None:
-    """Bytes that this process may still take: of the machine, its container and its own limit; None if unknown."""
+    """Bytes of memory that are free: of the machine, its container and the limit of the process; None if unknown."""
     known = []
     with contextlib.suppress(OSError, ValueError, KeyError):  # not Linux
         machine = _facts(Path("/proc/meminfo"))
         known.append(1024 * (machine["MemAvailable"] + machine["SwapFree"]))
     for most, used, facts, kind in CONTAINERS:
         with contextlib.suppress(OSError, ValueError, KeyError):  # no container, or one without a limit
-            group, cached = _facts(GROUP / facts), ("inactive_file", "active_file")  # cached files make way
+            group, cached = _facts(GROUP / facts), ("inactive_file", "active_file")  # cached files can be dropped
             left = int((GROUP / most).read_text("ascii")) - int((GROUP / used).read_text("ascii"))
             known.append(left + sum(group[kind + name] for name in cached))
     with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limits
@@ -91,29 +93,29 @@ def free_memory() -> int | None:
 
 
 def _facts(path: Path) -> dict[str, int]:
-    """Lines of a name and a number."""
+    """The numbers in a file with lines of a name and a number."""
     words = [line.replace(":", " ").split() for line in path.read_text("ascii").splitlines()]
     return {name: int(number) for name, number, *_ in words}
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds that it takes."""
+    """The seconds that a call of `work` takes."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began
 
 
 def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: float, measured: float) -> float:
-    """How long a step takes, measured on a task that is thrown away: the median of many.
+    """The median seconds of a step, measured on a task that is thrown away.
 
-    `parts` calls of `part` are about one step. Where they say that one step alone is over config.seconds, or that the
-    first one did not compile, that is enough: a large network is not run for longer than it was asked to.
+    `parts` calls of `part` are about one step. If that estimate is above config.seconds, or close to the first step,
+    it is enough: a large network does not run for longer than the user allows.
     """
-    part()  # it may have to compile
-    about = world().first(timed(part) * parts)
+    part()  # the first call may compile
+    about = world().broadcast(timed(part) * parts)
     if config.seconds is not None and about > config.seconds:
         return about
-    first = world().first(timed(lambda: task.add_gradients(task.parameters.zeros(), 0)))
+    first = world().broadcast(timed(lambda: task.add_gradients(task.parameters.zeros(), 0)))
     if measured < first < 2 * about:
         return first
     quiet = dataclasses.replace(config, sample_every=None, validate_every=1 << 40, log_every=1 << 40)
@@ -128,21 +130,22 @@ def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: 
 
     enough = lambda: sum(times) > measured or len(times) > 1000  # noqa: E731
     Trainer(task, quiet, steps=1 << 40, listeners=[tick], stopping=enough).train()
-    return world().first(sorted(times)[len(times) // 2] if times else 0.0)  # only rank 0 measures the steps
+    return world().broadcast(sorted(times)[len(times) // 2] if times else 0.0)  # only rank 0 measures the steps
 
 
 def allowed_share(validation: float, seconds: float) -> float:
-    """The share of the held-out part that fits into a training with a time limit."""
-    return world().first(min(1.0, max(1.0, seconds / 10) / max(validation, 1e-9)))
+    """The fraction of the held-out part whose validation fits into a training with a time limit."""
+    return world().broadcast(min(1.0, max(1.0, seconds / 10) / max(validation, 1e-9)))
 
 
-def say_judged(judged: int, held: int, what: str) -> None:
-    if judged < held:
-        _warn(f"{option('seconds')} leaves time to validate on {judged:,} of {held:,} {what}.")
+def warn_if_shortened(validated: int, held_out: int, what: str) -> None:
+    """Warn if a time limit makes validation use only a part of the held-out data."""
+    if validated < held_out:
+        _warn(f"{option('seconds')} leaves time to validate on {validated:,} of {held_out:,} {what}.")
 
 
-def _operations_a_second(itemsize: int) -> float:
-    """Of one thread, half of what a product of two matrices reaches here: a step is not made of products alone."""
+def _operations_per_second(itemsize: int) -> float:
+    """Of one thread: half of what a matrix product reaches, because a step has other work too."""
     a = np.ones((256, 256), np.float32 if itemsize == 4 else np.float64)
     return 0.5 * 2 * 256**3 / min(run([partial(timed, lambda: a @ a)] * 5))
 

@@ -1,10 +1,10 @@
-"""Many processes that train one network: ranks of an MPI world, each with lanes of its own.
+"""Data-parallel training: the ranks of an MPI world train one network, each on its part of the batch.
 
-A step has one all-reduce of the flat gradient buffer. Every rank then does the same with the same sums: it clips,
-updates, validates, goes back and stops at the same step. Rank 0 speaks for all of them and writes all files.
+A step has one all-reduce of the flat gradient buffer. Then every rank does the same with the same sums: it clips,
+updates, validates, rolls back and stops at the same step. Rank 0 emits the events and writes all files.
 
-An error before the first all-reduce reaches all ranks in their next exchange, and all end with one message;
-what goes wrong later on one rank alone ends the others through MPI's own abort.
+An error before the first all-reduce reaches all ranks in their next exchange, and all end with the same message; a
+later error on one rank ends the others through MPI's abort.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ T = TypeVar("T")
 
 
 class SharedError(ElmanError):
-    """All ranks raise it, at the same place."""
+    """An error that all ranks raise at the same place."""
 
 
 class World:
-    """One process alone: what many do together it does by itself."""
+    """A single process; the base class of `Ranks`."""
 
     rank, size = 0, 1
-    threads: int | None = None  # this rank's share; None: nobody shares
+    threads: int | None = None  # of this rank; None: all
 
     def share(self, count: int, rank: int | None = None) -> slice:
         """The part of `count` items that belongs to this rank, or another; parts differ in size by at most one."""
         rank = self.rank if rank is None else rank
         return slice(count * rank // self.size, count * (rank + 1) // self.size)
 
-    def add_up(self, buffer: Array, loss: float, stopping: Callable[[], bool]) -> float:
-        """The gradients of all ranks, summed in place, and the sum of their losses."""
+    def all_reduce(self, buffer: Array, loss: float, stopping: Callable[[], bool]) -> float:
+        """Sum the gradients of all ranks in place; returns the sum of their losses."""
         return loss
 
     def stop(self, stopping: Callable[[], bool]) -> bool:
-        """Whether anyone was asked to stop: the same answer on all ranks."""
+        """Whether any rank was asked to stop; the same answer on all ranks."""
         return stopping()
 
-    def joined(self, rows: Array, axis: int = 0) -> Array:
-        """The rows of all ranks, in the order of the ranks, along this axis."""
+    def gather(self, rows: Array, axis: int = 0) -> Array:
+        """The rows of all ranks, concatenated along this axis in the order of the ranks."""
         return rows
 
-    def first(self, value: T) -> T:
-        """Rank 0's."""
+    def broadcast(self, value: T) -> T:
+        """The value of rank 0."""
         return value
 
-    def copy_first(self, buffer: Array) -> None:
-        """Rank 0's numbers into the buffers of all."""
+    def broadcast_buffer(self, buffer: Array) -> None:
+        """Copy the numbers of rank 0 into the buffers of all ranks."""
 
-    def in_turn(self, work: Callable[[], T]) -> T:
-        """Do it on one rank of each machine first: the others find in the cache what it has left there."""
+    def leader_first(self, work: Callable[[], T]) -> T:
+        """Call `work` on one rank of each machine first, so that the others find its result in the cache."""
         return work()
 
     def agree(self, facts: Mapping[str, object]) -> None:
-        """Go on only where all ranks say the same."""
+        """Raise SharedError unless all ranks have the same facts."""
 
 
 class Ranks(World):
@@ -74,10 +74,10 @@ class Ranks(World):
         near = comm.Split_type(mpi.COMM_TYPE_SHARED)  # the ranks of this machine
         self.leads = near.rank == 0
         self.threads = fair_threads(near.allgather(cores()), near.rank)
-        self._scalars = np.zeros(2)  # loss; who was asked to stop
-        self.begun = False  # whether buffers went round already
+        self._scalars = np.zeros(2)  # the loss; the number of ranks that were asked to stop
+        self.begun = False  # whether buffers were exchanged already
 
-    def add_up(self, buffer: Array, loss: float, stopping: Callable[[], bool]) -> float:
+    def all_reduce(self, buffer: Array, loss: float, stopping: Callable[[], bool]) -> float:
         self.begun = True
         self._scalars[:] = loss, stopping()
         self.comm.Allreduce(self._in_place, buffer)
@@ -87,17 +87,17 @@ class Ranks(World):
     def stop(self, stopping: Callable[[], bool]) -> bool:
         return bool(self._scalars[1])  # as of the last all-reduce, else ranks would stop at different steps
 
-    def joined(self, rows: Array, axis: int = 0) -> Array:
+    def gather(self, rows: Array, axis: int = 0) -> Array:
         return np.concatenate(self._exchange(rows), axis)
 
-    def first(self, value: T) -> T:
+    def broadcast(self, value: T) -> T:
         return self._exchange(value)[0]
 
-    def copy_first(self, buffer: Array) -> None:
+    def broadcast_buffer(self, buffer: Array) -> None:
         self.begun = True
         self.comm.Bcast(buffer)
 
-    def in_turn(self, work: Callable[[], T]) -> T:
+    def leader_first(self, work: Callable[[], T]) -> T:
         if self.leads:
             done = work()
             self.agree({"stage": "reading"})
@@ -115,21 +115,21 @@ class Ranks(World):
                         f"rank {rank} differs from rank 0 in {name}",
                         expected=expected,
                         got=got,
-                        do="All ranks need the same text, flags and versions.",
+                        do="All ranks need the same data, options and versions.",
                     )
 
-    def tell(self, why: str) -> NoReturn:
-        """What went wrong on this rank, before the first all-reduce: every rank's next exchange raises it."""
+    def fail(self, why: str) -> NoReturn:
+        """Report an error of this rank before the first all-reduce: the next exchange of every rank raises it."""
         self._exchange(None, why)
         raise SharedError(why)
 
     def abort(self, status: int) -> NoReturn:
         """End all ranks at once."""
         self.comm.Abort(status)
-        os._exit(status)  # where abort comes back
+        os._exit(status)  # if Abort returns
 
     def _exchange(self, value: T, error: str | None = None) -> list[T]:
-        """What each rank brings, in their order; SharedError where one of them brings an error."""
+        """The values of all ranks, in their order; SharedError if one of them has an error."""
         got: list[tuple[str | None, T]] = self.comm.allgather((error, value))
         errors = [error for error, _ in got]
         for rank, why in enumerate(errors):
@@ -142,12 +142,12 @@ _world = World()
 
 
 def world() -> World:
-    """The one that this process has joined; alone, if it has not."""
+    """The MPI world that this process belongs to, or a world of one process."""
     return _world
 
 
 def join(started: Launch | None = None) -> World:
-    """Become a rank where a launcher has started many processes; a launch that cannot be one world is refused."""
+    """Become a rank if a launcher has started several processes; ElmanError if they cannot form one world."""
     global _world  # noqa: PLW0603
     started = started or launch()
     if started.size > 1 and _world.size == 1:

@@ -1,10 +1,10 @@
 """A run is a folder:
 
-config.json         every choice, the corpus, and what it was made with
+config.json         all options, the data, and the versions that it was made with
 vocabulary.json     the tokens
 model.safetensors   the best weights by validation
 metrics.jsonl       a row for every log_every steps
-checkpoints/step-N  everything that a resumed run needs
+checkpoints/step-N  all that is needed to resume
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ MOST_LINE = 1 << 20  # bytes of a row of metrics
 
 
 class Checkpoint(NamedTuple):
+    """A folder checkpoints/step-N."""
+
     step: int
     path: Path
     facts: dict[str, Any]
@@ -62,7 +64,7 @@ class Run:
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False) -> Run:
-        """Make the folder with its config and first files, at once: it is never seen half-made."""
+        """Make the folder with its config and first files; other processes see it complete or not at all."""
         with cls.create_locked(path, config, files, force=force) as run:
             return run
 
@@ -71,10 +73,10 @@ class Run:
     def create_locked(
         cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False
     ) -> Iterator[Run]:
-        """The same, with the lock of the new run held from its first moment.
+        """The same, and hold the lock of the new run from the start.
 
-        With `force` a run in its place is replaced, if nobody trains it; nothing else is. It is deleted only when the
-        new run stands in its place.
+        With `force` an existing run is replaced, unless it is being trained; other folders are never replaced. The old
+        run is deleted only when the new one is in its place.
         """
         path = Path(os.path.realpath(path))
         refuse_existing(path, force=force)
@@ -95,7 +97,7 @@ class Run:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """One process at a time writes into a run; the lock goes with the process that holds it."""
+        """Hold the lock of the run: one process at a time writes into it. The lock ends with the process."""
         with _locked(self.path):
             if read_json(self.path / "config.json") != self.config:
                 raise RunError(f"{self.path} was replaced by another process", do="Try again.")
@@ -103,7 +105,7 @@ class Run:
             yield
 
     def _tidy(self) -> None:
-        """Remove what a kill left half-written: whoever holds the lock knows that nobody is still writing it."""
+        """Remove incomplete files of a killed process; the lock guarantees that nobody is still writing them."""
         for path in self.path.iterdir():
             if re.fullmatch(r"\.(config\.json|model\.safetensors)\.[0-9a-f]+", path.name):
                 path.unlink(missing_ok=True)
@@ -115,11 +117,11 @@ class Run:
 
     def read_model(self, expected: Wanted) -> dict[str, Array]:
         if not (self.path / "model.safetensors").exists():
-            raise RunError(f"{self.path} has no model yet", do=f"elman train --resume {self.path} goes on with it.")
+            raise RunError(f"{self.path} has no model yet", do=f"elman train --resume {self.path} continues it.")
         return read_arrays(self.path / "model.safetensors", expected)
 
     def save(self, step: int, arrays: Mapping[str, Array], facts: Mapping[str, Any]) -> None:
-        """A checkpoint; older ones go once it is safe."""
+        """Write a checkpoint, then delete older ones."""
         files: dict[str, Content] = {"state.safetensors": to_pieces(arrays), "state.json": as_json(facts)}
         write_folder(self._folder() / f"step-{step}", files)
         ahead = [path for number, path in self._checkpoints() if number > step]  # from before the run was rolled back
@@ -128,7 +130,7 @@ class Run:
             shutil.rmtree(path, ignore_errors=True)
 
     def newest(self) -> Checkpoint | None:
-        """The newest checkpoint that is whole, if there is any; what a kill left half-written is passed over."""
+        """The newest complete checkpoint, if there is any; incomplete ones are skipped."""
         damaged = None
         for step, path in self._checkpoints():
             try:
@@ -144,7 +146,7 @@ class Run:
         return None
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl; a torn last line is left out."""
+        """The rows of metrics.jsonl; an incomplete last line is left out."""
         rows = []
         with contextlib.suppress(OSError), open_regular(self.path / "metrics.jsonl") as file:
             while line := file.readline(MOST_LINE):
@@ -157,7 +159,7 @@ class Run:
         return rows
 
     def _folder(self) -> Path:
-        """Of the checkpoints: never a link, because older checkpoints in it are deleted."""
+        """The folder of the checkpoints: never a link, because older checkpoints in it are deleted."""
         folder = self.path / "checkpoints"
         if folder.is_symlink():
             raise CheckpointError(f"{folder} is a link", expected="a folder inside the run", do="Move the folder here.")
@@ -174,7 +176,7 @@ class Run:
 
 
 def refuse_existing(path: Path, *, force: bool = False) -> None:
-    """An empty folder may be used; with `force` also that of a run which nobody trains. Anything else is kept."""
+    """Raise RunError unless the path is free, an empty folder or, with `force`, a run that is not being trained."""
     if not os.path.exists(path) or (path.is_dir() and not any(path.iterdir())):
         return
     if not force:
@@ -214,8 +216,8 @@ def _put_in_place(new: Path, path: Path, old: Path | None) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """The lock of a folder, which others may hold for a moment to see whether it is in training."""
-    if sys.platform == "win32":  # which has no such locks
+    """Hold the lock of a folder; others may hold it for a moment to see whether it is being trained."""
+    if sys.platform == "win32":  # it has no such locks
         yield
         return
     folder = os.open(path, os.O_RDONLY)

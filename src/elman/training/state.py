@@ -55,7 +55,7 @@ class State:
         self.restore(good)
         self.retries, self.rate_factor = self.retries + 1, self.rate_factor / 2
 
-    def begin_patience_anew(self) -> None:
+    def reset_patience(self) -> None:
         self.progress.finished, self.progress.worse = None, 0
         if self.good is not None:
             self.good.facts["progress"]["worse"] = 0

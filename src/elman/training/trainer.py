@@ -1,8 +1,8 @@
-"""The loop: gradients, clipping, an update, and at their times validation, a sample, a row of metrics, a checkpoint.
+"""The training loop: gradients, clipping, an update, and at intervals validation, a sample, metrics and a checkpoint.
 
-Everything that the next update depends on is in the state, and all cadences count steps: a run that was killed and
-resumed from any checkpoint follows an uninterrupted one to the bit. Where several ranks train together, each runs this
-same loop on the sums of their gradients; rank 0 tells the events and writes the files.
+Everything that the next update depends on is in the state, and all intervals are numbers of steps: a run that was
+killed and resumed from any checkpoint equals an uninterrupted one, bit for bit. If several ranks train together, each
+runs this loop on the sum of their gradients; rank 0 emits the events and writes the files.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from elman.training.task import Task
 
 
 class Trainer:
+    """Trains a task for a number of steps, and writes a run if it has one."""
+
     def __init__(
         self,
         task: Task,
@@ -46,28 +48,29 @@ class Trainer:
         self.state = State(task, config.optimizer)
         self.gradients = task.parameters.zeros()
         self.metrics: MetricsFile | None = None
-        self.seconds_before, self._taken = 0.0, 0  # by trainers before this one; steps, by this one
-        self._saved: tuple[int, int] | None = None  # where the last checkpoint was: _here()
+        self.seconds_before, self._taken = 0.0, 0  # seconds before this trainer; steps that it has taken
+        self._saved: tuple[int, int] | None = None  # the position of the last checkpoint, see _position
         self._last_loss: float | None = None  # of validation
 
-    # -- what is kept -------------------------------------------------------------------------------------------------
+    # -- checkpoints ---------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
+        """Write a checkpoint and the best model."""
         if self.run is None and self.world.size == 1:
             return
-        self._copy_first()
-        arrays, facts = self.state.whole()  # on every rank: each has a part of what is carried on
-        self._saved = self._here()
+        self._broadcast_state()
+        arrays, facts = self.state.whole()  # on every rank: each has a part of the carried state
+        self._saved = self._position()
         if self.run is None or self.metrics is None:
             return
         facts |= {"steps": self.steps, "metrics_offset": self.metrics.sync(), "seconds": self._seconds()}
         step = self.state.progress.step
-        self._write_model()  # first: a checkpoint that says "finished" is never without its model
+        self._write_model()  # first, so that a finished checkpoint always has its model
         self.run.save(step, arrays, facts)
         self._emit(Saved(step, self.run.path))
 
     def load(self, checkpoint: Checkpoint) -> int:
-        """Go on from a checkpoint; the offset at which metrics.jsonl goes on."""
+        """Continue from a checkpoint; returns the offset at which metrics.jsonl continues."""
         facts = checkpoint.facts
         try:
             self.state.load(checkpoint)
@@ -75,30 +78,30 @@ class Trainer:
             if offset < 0:
                 raise ValueError(f"offset {offset}")
         except CheckpointError:
-            raise  # it names its own file
+            raise  # its message names the file
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise CheckpointError(f"{checkpoint.path / 'state.json'} is damaged: {error!r}") from None
-        self._saved = self._here()
+        self._saved = self._position()
         p = self.state.progress
         if p.finished == "budget" and p.step < self.steps:
-            p.finished = None  # a larger budget than it had
+            p.finished = None  # the budget is larger now
         if p.finished == "patience" and p.step < self.steps != facts.get("steps", self.steps):
-            self.state.begin_patience_anew()  # another budget than it had
+            self.state.reset_patience()  # the budget is another one now
         return offset
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is seen in the loss, not in warnings
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # the loss shows divergence; NumPy need not warn
     def train(self) -> Finished:
-        """Run until the budget is spent, patience ends or somebody stops it."""
+        """Train until the budget or the patience is used up, or `stopping` returns True."""
         self._started = time.perf_counter()
-        checkpoint = self.world.first(self.run.newest() if self.run is not None and self.world.rank == 0 else None)
+        checkpoint = self.world.broadcast(self.run.newest() if self.run is not None and self.world.rank == 0 else None)
         offset = self.load(checkpoint) if checkpoint else 0
         if self.run is not None and self.world.rank == 0:
             self.metrics = MetricsFile(self.run.path / "metrics.jsonl", offset)
         p = self.state.progress
         self.world.agree({"the step of its checkpoint": p.step})
-        self._copy_first()
+        self._broadcast_state()
         self._begin_row()
         try:
             size, where = self.gradients.buffer.size, self.run.path if self.run else None
@@ -106,13 +109,13 @@ class Trainer:
             while self.state.progress.finished is None:
                 self._step()
                 if self.state.progress.finished is None and self.world.stop(self.stopping):
-                    if self._saved != self._here():
+                    if self._saved != self._position():
                         self.save()
                     return self._finish("interrupted")
             return self._finish(self.state.progress.finished)
         except BaseException as error:
             for listener in self.listeners:
-                with contextlib.suppress(Exception):  # the error itself is what must be seen
+                with contextlib.suppress(Exception):  # the first error is the one to report
                     listener(Failed(self.state.progress.step, error))
             raise
         finally:
@@ -128,7 +131,7 @@ class Trainer:
         good = self.state.capture() if p.step % c.snapshot_every == 0 and is_good(p, self.task.baseline_loss) else None
         self.gradients.buffer[:] = 0
         loss = self.task.add_gradients(self.gradients, p.step)
-        loss = self.world.add_up(self.gradients.buffer, loss, self.stopping)
+        loss = self.world.all_reduce(self.gradients.buffer, loss, self.stopping)
         norms = self._norms() if self._row_due(p.step + 1) else None
         if c.clip_value:
             clip_by_value(self.gradients.buffer, c.clip_value)
@@ -136,7 +139,7 @@ class Trainer:
         if diverged(p, loss, norm, self.task.baseline_loss):
             self._roll_back(loss)
             return
-        if good is not None and not p.exploded:  # only now: its own loss is good
+        if good is not None and not p.exploded:  # only now: the loss of this step is good too
             self.state.good = good
         rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.state.rate_factor
         rates = Rates(rate, p.step + 1, c.beta1, c.beta2, c.epsilon, c.weight_decay)
@@ -149,11 +152,11 @@ class Trainer:
         self._after_update(loss, norm, norms, rate)
 
     def _after_update(self, loss: float, norm: float, norms: dict[str, float] | None, rate: float) -> None:
-        """Validation, sample, row and checkpoint, each at its time."""
+        """Validate, sample, log and save, each at its interval."""
         c, p = self.config, self.state.progress
         last = p.step >= self.steps
         validation = self.task.validate() if last or p.step % c.validate_every == 0 else None
-        best = validation is not None and self._judge(validation.loss)
+        best = validation is not None and self._record_validation(validation.loss)
         if last:
             p.finished = p.finished or "budget"
         sample = self.task.sample(p.step) if c.sample_every and (last or p.step % c.sample_every == 0) else None
@@ -182,8 +185,8 @@ class Trainer:
         if p.finished is not None or p.step % c.save_every == 0:
             self.save()
 
-    def _judge(self, loss: float) -> bool:
-        """Keep the best; count what is not better, for patience and for the plateau."""
+    def _record_validation(self, loss: float) -> bool:
+        """Keep the parameters if they are the best so far; otherwise count for patience and the plateau schedule."""
         c, p = self.config, self.state.progress
         self._last_loss = loss
         if math.isfinite(loss) and (p.best_loss is None or loss < p.best_loss):
@@ -214,12 +217,12 @@ class Trainer:
             self.metrics.add({"event": "rolled back", **asdict(event)})
         self._emit(event)
 
-    # -- the rest -----------------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------------
 
-    def _copy_first(self) -> None:
-        """All ranks go on from rank 0's numbers, the saved ones: on another kind of CPU the last bits may drift."""
+    def _broadcast_state(self) -> None:
+        """All ranks continue with the numbers of rank 0: on different CPUs the last bits may differ."""
         for buffer in (self.task.parameters.buffer, self.state.best, *self.state.memory.values()):
-            self.world.copy_first(buffer)
+            self.world.broadcast_buffer(buffer)
 
     def _write_model(self) -> None:
         if self.run is not None:
@@ -235,23 +238,25 @@ class Trainer:
         self._emit(event)
         return event
 
-    def _here(self) -> tuple[int, int]:
+    def _position(self) -> tuple[int, int]:
         return self.state.progress.step, self.state.retries
 
     def _row_due(self, step: int) -> bool:
-        """Whether the update of this number may end in a row: known before, because its gradient is then clipped."""
+        """Whether metrics may be logged after this step; asked before the gradient is clipped, for its norms."""
         each = self.config.log_every, self.config.validate_every, self.config.sample_every
         return step >= self.steps or any(every and step % every == 0 for every in each)
 
     def _norms(self) -> dict[str, float]:
-        return {name: clip_by_norm(d.reshape(-1), math.inf) for name, d in self.gradients.items()}  # clips nothing
+        return {
+            name: clip_by_norm(d.reshape(-1), math.inf) for name, d in self.gradients.items()
+        }  # infinity: nothing is clipped
 
     def _begin_row(self) -> None:
-        """Speed is that of the steps from one row to the next, without what is done between them."""
+        """Start to measure speed: steps between two rows of metrics, without validation and the like."""
         self._row_steps, self._row_seconds = 0, 0.0
 
     def _count(self, seconds: float) -> None:
-        """One step more. The first one may have to compile: as soon as there is another it is not counted."""
+        """Count a step. The first one may compile, so it is left out as soon as there is a second one."""
         self._taken += 1
         if self._taken == 2:
             self._begin_row()
@@ -266,7 +271,7 @@ class Trainer:
 
 
 def _shared_by(task: Task) -> World:
-    """The world whose ranks train the task; a task that deals nothing to them would be trained n times over."""
+    """The world whose ranks train the task; ArgumentError if the task does not split its batch among them."""
     here = world()
     if here.size > 1 and getattr(task, "world", None) is not here:
         raise ArgumentError(f"{type(task).__name__} trains in one process", got=f"{here.size} ranks")
