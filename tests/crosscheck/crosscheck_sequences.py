@@ -38,9 +38,14 @@ TAGS = [[letter.upper() for letter in word] for word in WORDS]
 SUMS = np.array([x.sum(axis=0)[:2] for x in numbers()])
 FIXED_STATE = {"attention": "none", "bidirectional": False, "cell": "rnn"}
 CASES = {
-    "classify": (SequenceClassifier, WORDS, FIRST, {}),
-    "classify, mean": (SequenceClassifier, WORDS, FIRST, {"pooling": "mean", "bidirectional": True, "layers": 2}),
-    "classify, max": (SequenceClassifier, numbers(), FIRST, {"pooling": "max"}),
+    "classify": (SequenceClassifier, WORDS, FIRST, {"cell": "rnn"}),
+    "classify, mean": (
+        SequenceClassifier,
+        WORDS,
+        FIRST,
+        {"cell": "rnn", "pooling": "mean", "bidirectional": True, "layers": 2},
+    ),
+    "classify, max": (SequenceClassifier, numbers(), FIRST, {"cell": "rnn", "pooling": "max"}),
     "regress": (SequenceRegressor, numbers(), SUMS, {"activation": "relu", "recurrent_init": "identity"}),
     "tag": (SequenceTagger, WORDS, TAGS, {"bidirectional": False, "embedding": 0}),
     "tag, both ways": (SequenceTagger, WORDS, TAGS, {"bidirectional": True, "embedding": 5, "layers": 2}),
