@@ -1,7 +1,7 @@
 """A text as token ids: encoded once, as a stream, into a memory-mapped file.
 
 Byte tokens are the bytes of the file, unchanged: not decoded, line ends as they are, nothing removed. For characters
-and words the text is decoded, line ends become `\\n`, and Project Gutenberg's header and footer go, from each file.
+and words the text is decoded, line ends become `\\n`, and Project Gutenberg's header and footer are removed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from elman.maths.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three contiguous parts of a text, in its order; parts may be empty."""
+    """Three contiguous parts of a text, in its order; parts may be empty.
+
+    Attributes
+    ----------
+    train, validation, test : arrays (n,)
+        Token ids.
+    """
 
     train: Array
     validation: Array
@@ -34,17 +40,39 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A text as token ids, and where it came from."""
+    """A text as token ids.
 
-    ids: Array  # (N,), read-only where it is a file
+    Attributes
+    ----------
+    ids : array (N,)
+        Token ids; read-only if they are mapped from a file.
+    vocabulary : Vocabulary
+        The tokens.
+    name : str
+        A short name that can be part of a file name.
+    source : str
+        The absolute path of the file, or of the folder of several files; "-" for standard input, "" for a str.
+    sha256 : str
+        The hash of the unpacked bytes; for several files, of their hashes.
+    characters : int
+        The number of characters that the ids stand for, without skipped ones.
+    unknown : int
+        The number of tokens that were skipped or read as <unk>.
+    notes : tuple of str
+        Sentences for the user.
+    files : tuple of str
+        The absolute paths of all files; empty if the text cannot be read again.
+    """
+
+    ids: Array  # (N,)
     vocabulary: Vocabulary
-    name: str  # short, fit for a file name
-    source: str  # an absolute path, of several files that of their folder; "-" for standard input, "" for a text
-    sha256: str  # of the bytes, unpacked; of several files, of their hashes
-    characters: int  # that the ids stand for; what was skipped does not count
-    unknown: int  # tokens skipped, or read as <unk>
-    notes: tuple[str, ...]  # sentences for the user
-    files: tuple[str, ...] = ()  # absolute paths, in their order; none where it cannot be read again
+    name: str
+    source: str
+    sha256: str
+    characters: int
+    unknown: int
+    notes: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
     def split(self, validation: float = 0.1, test: float = 0.0) -> Split:
         """Split the text: training, then validation, then test, each contiguous.

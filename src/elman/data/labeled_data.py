@@ -268,8 +268,22 @@ def _files_of_labels(folder: Path) -> list[Path]:
 
 
 def guess_task(source: str, *, text_column: Column | None = None, label_column: Column | None = None) -> str:
-    """What a file or folder seems to be for: one of TASKS, or lm.
+    """Guess the task of a file or folder.
 
+    Parameters
+    ----------
+    source : str
+        The path.
+    text_column, label_column : str or int, optional
+        As in read_examples; they make the file a table.
+
+    Returns
+    -------
+    str
+        classify, regress, tag, generate, translate, or lm for a text.
+
+    Notes
+    -----
     A file is a table if its name ends in .csv, if columns are chosen, or if its lines have equally many tabs. It is
     never read as a text (lm): where columns are missing or all are numbers, DataError says what to do. So it does where
     a few lines differ from all others.

@@ -143,12 +143,22 @@ CORPORA = {
 
 
 class Row(NamedTuple):
-    """A named corpus in a list."""
+    """A named corpus in the list that `list_corpora` gives.
+
+    Attributes
+    ----------
+    name, description : str
+        What it is.
+    size : int
+        In bytes.
+    where : Path or None
+        Where it is; None if it has not been fetched.
+    """
 
     name: str
     description: str
-    size: int  # bytes
-    where: Path | None  # None if it has not been fetched
+    size: int
+    where: Path | None
 
 
 def list_corpora(*, texts: bool = False) -> list[Row]:
@@ -182,7 +192,17 @@ def list_corpora(*, texts: bool = False) -> list[Row]:
 
 
 def find_source(source: str) -> Path:
-    """Find a file here or in $ELMAN_DATA, or else a named corpus, in the cache or on the network."""
+    """Find a file, or a named corpus, which is downloaded if necessary.
+
+    Parameters
+    ----------
+    source : str
+        A path, the name of a file in the folder $ELMAN_DATA, the name of a corpus, or "-" for standard input.
+
+    Returns
+    -------
+    Path
+    """
     if source == "-":
         return Path(source)
     if (here := find_here(source)) is not None:

@@ -66,11 +66,33 @@ class Table:
         return len(self.rows[0]) if self.rows else len(self.header or ())
 
     def place(self, row: int) -> str:
-        """Where a row stands, for messages."""
+        """The file and line of a row, for messages.
+
+        Parameters
+        ----------
+        row : int
+            Its index.
+
+        Returns
+        -------
+        str
+        """
         return f"{self.source}, line {self.lines[row]}"
 
     def column(self, choice: Column, chosen_by: str) -> int:
-        """The index of a column that the user chose, by name or by number from 1, with the option `chosen_by`."""
+        """The index of a column that the user chose.
+
+        Parameters
+        ----------
+        choice : str or int
+            The name of the column, or its number from 1.
+        chosen_by : str
+            The name of the option, for messages.
+
+        Returns
+        -------
+        int
+        """
         names = self.header or ()
         if isinstance(choice, str) and choice in names:
             return names.index(choice)
@@ -85,7 +107,17 @@ class Table:
         raise ArgumentError(chosen_by, expected=expected, got=repr(choice), do=do or None)
 
     def numbers(self, column: int) -> Array:
-        """A column as finite float64 numbers (n,)."""
+        """A column as numbers; DataError if a cell is not a finite number.
+
+        Parameters
+        ----------
+        column : int
+            The index of the column.
+
+        Returns
+        -------
+        array (n,) of float64
+        """
         values = np.empty(len(self.rows))
         for i, row in enumerate(self.rows):
             value = number_in(row[column])
@@ -95,7 +127,17 @@ class Table:
         return values
 
     def shown(self, column: int) -> str:
-        """What messages call a column."""
+        """The name of a column in messages.
+
+        Parameters
+        ----------
+        column : int
+            The index of the column.
+
+        Returns
+        -------
+        str
+        """
         return f"column {self.header[column]!r}" if self.header else f"column {column + 1}"
 
 

@@ -12,10 +12,18 @@ from elman.maths.arrays import Array
 
 
 class Activation(NamedTuple):
-    """A function and its derivative as a function of h: your own pair works wherever a name does."""
+    """An activation function and its derivative; your own pair can be given wherever a name can.
 
-    function: Callable[[Array], Array]  # h = f(a)
-    derivative: Callable[[Array], Array]  # f'(a), given h
+    Attributes
+    ----------
+    function : callable
+        h = f(a), entry by entry.
+    derivative : callable
+        f'(a) as a function of h = f(a), entry by entry.
+    """
+
+    function: Callable[[Array], Array]
+    derivative: Callable[[Array], Array]
 
 
 ACTIVATIONS = {

@@ -1,9 +1,9 @@
-"""The judge: analytic gradients against central differences.
+"""The gradient check: analytic gradients compared with central differences.
 
     numeric = (L(p + ε·v) - L(p - ε·v)) / 2ε      against      Σ d_p · v
 
 For a small array every entry is tried (v is one unit vector after the other), for a large one random directions: a
-wrong entry shows in them all. Run it in float64; in float32 the differences drown in rounding.
+wrong entry changes all of them. Run it in float64; in float32 the differences drown in rounding.
 """
 
 from __future__ import annotations
@@ -24,17 +24,37 @@ TOLERANCE = 1e-6
 
 
 class Row(NamedTuple):
-    """The worst disagreement found in one array."""
+    """The largest error that was found in one array.
+
+    Attributes
+    ----------
+    name : str
+        The name of the array.
+    where : str
+        The index of the entry, or the number of a random direction.
+    analytic, numeric : float
+        The two derivatives.
+    error : float
+        Their relative difference.
+    """
 
     name: str
-    where: str  # index, or the number of a random direction
+    where: str
     analytic: float
     numeric: float
-    error: float  # relative
+    error: float
 
 
 class GradientCheck(NamedTuple):
-    """What `gradcheck` has found: one row for each array, and the largest error that passes."""
+    """The result of `gradcheck`.
+
+    Attributes
+    ----------
+    rows : list of Row
+        The largest error in each array.
+    tolerance : float
+        The largest relative error that passes.
+    """
 
     rows: list[Row]
     tolerance: float
@@ -58,7 +78,13 @@ class GradientCheck(NamedTuple):
         return "\n".join(lines)
 
     def expect(self) -> GradientCheck:
-        """Raise GradientError, with the report, unless every gradient is right."""
+        """Raise GradientError with the report unless every gradient is within the tolerance.
+
+        Returns
+        -------
+        GradientCheck
+            Itself.
+        """
         if not self.passed:
             raise GradientError(f"gradients differ from central differences by more than {self.tolerance}:\n{self}")
         return self

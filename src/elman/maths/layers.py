@@ -10,7 +10,15 @@ from elman.maths.arrays import Array
 
 
 class OutputGradients(NamedTuple):
-    """Gradients of the output layer."""
+    """Gradients of the output layer.
+
+    Attributes
+    ----------
+    d_W_hy, d_b_y : arrays (H, Y), (Y,)
+        Of the weights and the bias.
+    d_h : array (…, H)
+        Of the states.
+    """
 
     d_W_hy: Array  # (H, Y)
     d_b_y: Array  # (Y,)

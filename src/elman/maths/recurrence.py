@@ -19,16 +19,34 @@ if TYPE_CHECKING:
 
 
 class CellTrace(NamedTuple):
-    """What a forward pass leaves for the backward pass."""
+    """What a forward pass keeps for the backward pass.
 
-    s: Array  # (P, T+1, B, H), all states; s[0] is h
-    kept: tuple[Array, ...] = ()  # (T, B, …) each, what else the cell keeps of each step
+    Attributes
+    ----------
+    s : array (P, T+1, B, H)
+        All states; s[0] is h.
+    kept : tuple of arrays (T, B, …)
+        What else the cell keeps of each step.
+    """
+
+    s: Array  # (P, T+1, B, H)
+    kept: tuple[Array, ...] = ()  # (T, B, …) each
 
 
 class CellGradients(NamedTuple):
-    """Gradients of the loss; d_x is None where x holds token ids."""
+    """Gradients of the loss for a layer of any cell.
 
-    d_p: dict[str, Array]  # by parameter
+    Attributes
+    ----------
+    d_p : dict of arrays
+        Of the parameters, by name.
+    d_x : array (T, B, X) or None
+        Of the input; None if x has token ids.
+    d_s0 : array (P, B, H)
+        Of the initial state.
+    """
+
+    d_p: dict[str, Array]
     d_x: Array | None  # (T, B, X)
     d_s0: Array  # (P, B, H)
 

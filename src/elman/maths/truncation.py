@@ -21,33 +21,78 @@ from elman.maths.recurrence import CellGradients, CellTrace, cell_backward
 
 
 class Truncation(NamedTuple):
-    """Blocks of k1 steps whose losses go back over k2 steps."""
+    """Truncation (k1, k2): blocks of k1 steps whose losses go back over k2 steps."""
 
     k1: int
     k2: int
 
 
 class Blocks(NamedTuple):
-    """Each block of each row, as a row: N = ⌈T/k1⌉·B of them, k2 steps long."""
+    """The blocks of a window as N = ⌈T/k1⌉·B rows of k2 steps each: those that the losses of a block go back over.
+
+    Attributes
+    ----------
+    k1, k2 : int
+        Steps of a block, and the steps over which its losses go back.
+    rows : array (N,)
+        The row of the batch that each block belongs to.
+    first : array (N,)
+        The first step of each block.
+    start : array (N,)
+        The first step that the losses of each block go back to.
+    lengths : array (N,)
+        The number of steps that they go back over.
+    """
 
     k1: int
     k2: int
-    rows: Array  # (N,) the row of the batch
-    first: Array  # (N,) the block's own first step
-    start: Array  # (N,) the first step within reach
-    lengths: Array  # (N,) the number of steps within reach
+    rows: Array  # (N,)
+    first: Array  # (N,)
+    start: Array  # (N,)
+    lengths: Array  # (N,)
 
     def inputs(self, x: Array) -> Array:
-        """x[t] of the steps within reach."""
+        """The inputs of the steps of each block.
+
+        Parameters
+        ----------
+        x : array (T, B, …)
+            Of the window.
+
+        Returns
+        -------
+        array (k2, N, …)
+        """
         return x[self._at(self.k2, len(x)), self.rows]  # (k2, N, …)
 
     def trace(self, trace: CellTrace) -> CellTrace:
-        """The states of the steps within reach, the first of which is held fixed, and what was kept of the steps."""
+        """The states of the steps of each block; the first state is a constant.
+
+        Parameters
+        ----------
+        trace : CellTrace
+            Of the window.
+
+        Returns
+        -------
+        CellTrace
+            With s of shape (P, k2+1, N, H).
+        """
         s = trace.s[:, self._at(self.k2 + 1, trace.s.shape[1]), self.rows]  # (P, k2+1, N, H) [s]
         return CellTrace(s, tuple(self.inputs(part) for part in trace.kept))  # [kept]
 
     def direct(self, d_h_direct: Array) -> Array:
-        """The direct gradients of the block's own losses; one past the row's end belongs to its last state."""
+        """The gradients that the losses of each block have on the states directly.
+
+        Parameters
+        ----------
+        d_h_direct : array (T, B, H)
+            Of the window. A gradient past the end of a row belongs to the last state of the row.
+
+        Returns
+        -------
+        array (k2, N, H)
+        """
         T, _, H = d_h_direct.shape
         d_block = np.zeros((self.k2, len(self.rows), H), d_h_direct.dtype)
         last = np.maximum(self.lengths - 1, 0)  # (N,)
@@ -57,11 +102,27 @@ class Blocks(NamedTuple):
         return d_block  # (k2, N, H)
 
     def add_inputs(self, d: Array, total: Array) -> None:
-        """Add gradients d (k2, N, X) to those of the window: a step within reach of several blocks gets their sum."""
+        """Add the gradients of the inputs to those of the window; a step of several blocks gets their sum.
+
+        Parameters
+        ----------
+        d : array (k2, N, X)
+            Of the blocks.
+        total : array (T, B, X)
+            Of the window; it is changed in place.
+        """
         np.add.at(total, (self._at(self.k2, len(total)), self.rows), d)  # [d_x]
 
     def add_initial(self, d_s0: Array, total: Array) -> None:
-        """Add d_s0 (P, N, H) to that of the window: the state before any other start is held fixed."""
+        """Add the gradients of the initial state; only blocks that begin at step 0 have any.
+
+        Parameters
+        ----------
+        d_s0 : array (P, N, H)
+            Of the blocks.
+        total : array (P, B, H)
+            Of the window; it is changed in place.
+        """
         from_start = self.start == 0  # [from_start]
         for part, d in zip(total, d_s0, strict=True):
             np.add.at(part, self.rows[from_start], d[from_start])  # [d_s0]

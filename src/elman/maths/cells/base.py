@@ -1,12 +1,12 @@
-"""What a recurrent cell is: the part of the network that turns the state before a step into the state after it.
+"""The base class of recurrent cells: a cell computes the state after a step from the state before it.
 
 A cell has G gates and P state parts. The time loop (recurrence.py) computes two products for it, of all gates at once,
 
     a_x[t] = x[t] @ W_xh + b_h      (B, G·H)
     a_h[t] = h[t] @ W_hh            (B, G·H)
 
-and the cell does the rest, entry by entry. They stay apart because some cells gate the second one. The first state part
-is h, the one that enters W_hh and leaves the cell; an LSTM has a second one, c.
+and the cell does the rest, entry by entry. The products are kept apart because some cells gate the second one. The
+first state part is h, which is multiplied by W_hh and is the output of the cell; an LSTM has a second one, c.
 """
 
 from __future__ import annotations
@@ -26,21 +26,38 @@ Kept = tuple[Array, ...]  # (B, …) each
 
 
 class StepGradients(NamedTuple):
-    """Gradients of one step, given that of the state after it."""
+    """The gradients of one step, given the gradient of the state after it."""
 
-    d_a_x: Array  # (B, G·H), on the input product
-    d_a_h: Array  # (B, G·H), on the recurrent product; the same array where both products are simply added
-    d_s: Array  # (P, B, H), on the state before the step, without what goes through W_hh
-    d_p: dict[str, Array]  # on the cell's extra parameters
+    d_a_x: Array  # (B, G·H), of the input product
+    d_a_h: Array  # (B, G·H), of the recurrent product; the same array if the cell only adds the two products
+    d_s: Array  # (P, B, H), of the state before the step, without the part that goes through W_hh
+    d_p: dict[str, Array]  # of the extra parameters of the cell
 
 
 class Cell(ABC):
-    """One row of the table of cells."""
+    """A recurrent cell: its parameters, and one step forward and backward.
+
+    Parameters
+    ----------
+    activation : str or pair
+        The activation function of a vanilla cell; gated cells have tanh only.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the table of cells.
+    gate_names : tuple of str
+        The names of the G gates, in the order of the columns of W_xh, W_hh and b_h.
+    state_names : tuple of str
+        The names of the P state parts; the first is h.
+    kept_names : tuple of str
+        The names of the arrays that forward keeps for backward; gates come first.
+    """
 
     name: ClassVar[str]
-    gate_names: ClassVar[tuple[str, ...]] = ("a",)  # of the G gates, in the order of the columns of W_xh, W_hh and b_h
-    state_names: ClassVar[tuple[str, ...]] = ("h",)  # of the P state parts; h is the first
-    kept_names: ClassVar[tuple[str, ...]] = ()  # of what forward keeps for backward; where there are any, gates first
+    gate_names: ClassVar[tuple[str, ...]] = ("a",)
+    state_names: ClassVar[tuple[str, ...]] = ("h",)
+    kept_names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, activation: ActivationLike = "tanh") -> None:
         if activation != "tanh":
@@ -58,35 +75,126 @@ class Cell(ABC):
         return len(self.state_names)
 
     def extra_shapes(self, H: int) -> dict[str, tuple[int, ...]]:
-        """Parameters besides W_xh, W_hh and b_h."""
+        """The shapes of the parameters besides W_xh, W_hh and b_h.
+
+        Parameters
+        ----------
+        H : int
+            The number of units.
+
+        Returns
+        -------
+        dict of str to tuple
+            By name.
+        """
         return {}
 
     def shapes(self, X: int, H: int) -> dict[str, tuple[int, ...]]:
-        """All parameters of a cell with X inputs and H units."""
+        """The shapes of all parameters.
+
+        Parameters
+        ----------
+        X, H : int
+            The numbers of inputs and units.
+
+        Returns
+        -------
+        dict of str to tuple
+            By name.
+        """
         G = self.gates
         return {"W_xh": (X, G * H), "W_hh": (H, G * H), "b_h": (G * H,), **self.extra_shapes(H)}
 
     def initial_bias(self, H: int, *, forget_bias: float = 1.0) -> Array:
-        """b_h (G·H,) before training: 0, except that of a forget gate."""
+        """The bias b_h before training: 0, except for a forget gate.
+
+        Parameters
+        ----------
+        H : int
+            The number of units.
+        forget_bias : float
+            The bias of a forget gate.
+
+        Returns
+        -------
+        array (G·H,)
+        """
         return np.zeros(self.gates * H)
 
     @abstractmethod
     def forward(self, a_x: Array, a_h: Array, s: Array, p: Weights) -> tuple[Array, Kept]:
-        """One step: the state (P, B, H) after it, and what backward needs besides the states."""
+        """Take one step.
+
+        Parameters
+        ----------
+        a_x, a_h : arrays (B, G·H)
+            The input product, with the bias, and the recurrent product.
+        s : array (P, B, H)
+            The state before the step.
+        p : dict of arrays
+            The parameters of the cell by name.
+
+        Returns
+        -------
+        array (P, B, H), tuple of arrays (B, …)
+            The state after the step, and what backward needs besides the states.
+        """
 
     @abstractmethod
     def backward(self, d_s: Array, s: Array, s_next: Array, kept: Kept, p: Weights) -> StepGradients:
-        """The same step backward, from d_s (P, B, H) on the state after it, s_next."""
+        """Take the same step backward.
+
+        Parameters
+        ----------
+        d_s : array (P, B, H)
+            The gradient of the loss with respect to the state after the step.
+        s, s_next : arrays (P, B, H)
+            The states before and after the step.
+        kept : tuple of arrays (B, …)
+            What forward has kept.
+        p : dict of arrays
+            The parameters of the cell by name.
+
+        Returns
+        -------
+        StepGradients
+        """
 
     def whole_backward(self, d_s: Array, s: Array, s_next: Array, kept: Kept, p: Weights) -> StepGradients:
-        """backward, with d_s complete: what goes through W_hh is added."""
+        """Take the same step backward, and add the part of d_s that goes through W_hh.
+
+        Parameters
+        ----------
+        d_s, s, s_next, kept, p
+            As in backward.
+
+        Returns
+        -------
+        StepGradients
+            With the whole gradient of the state before the step.
+        """
         step = self.backward(d_s, s, s_next, kept, p)
         d_before = step.d_s.copy()
         d_before[0] += step.d_a_h @ p["W_hh"].T  # (B, H) [through_W_hh]
         return step._replace(d_s=d_before)
 
     def jacobian(self, s: Array, s_next: Array, kept: Kept, p: Weights) -> Array:
-        """∂s[t+1]/∂s[t] of one row, (P·H, P·H): entry (i, j) says how entry i of s[t] moves entry j of s[t+1]."""
+        """The Jacobian ∂s[t+1]/∂s[t] of one row.
+
+        Parameters
+        ----------
+        s, s_next : arrays (P, 1, H)
+            The states before and after the step.
+        kept : tuple of arrays (1, …)
+            What forward has kept.
+        p : dict of arrays
+            The parameters of the cell by name.
+
+        Returns
+        -------
+        array (P·H, P·H)
+            Entry (i, j) is the derivative of entry j of s[t+1] with respect to entry i of s[t].
+        """
         P, _, H = s.shape  # (P, 1, H)
         every = P * H
         unit = np.eye(every, dtype=s.dtype).reshape(every, P, H).swapaxes(0, 1)  # a row for each entry of s[t+1] [unit]

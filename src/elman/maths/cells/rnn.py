@@ -49,7 +49,17 @@ def step_jacobian(h: Array, W_hh: Array, *, activation: ActivationLike = "tanh")
 
 
 class RNNGradients(NamedTuple):
-    """Gradients of the loss; d_x is None where x holds token ids."""
+    """Gradients of the loss for a vanilla layer.
+
+    Attributes
+    ----------
+    d_W_xh, d_W_hh, d_b_h : arrays (X, H), (H, H), (H,)
+        Of the weights and the bias.
+    d_x : array (T, B, X) or None
+        Of the input; None if x has token ids.
+    d_h0 : array (B, H)
+        Of the initial state.
+    """
 
     d_W_xh: Array  # (X, H)
     d_W_hh: Array  # (H, H)
@@ -59,7 +69,19 @@ class RNNGradients(NamedTuple):
 
     @classmethod
     def zeros(cls, x: Array, W_xh: Array) -> RNNGradients:
-        """Room for the gradients of a layer with these inputs and weights."""
+        """Gradients of zero.
+
+        Parameters
+        ----------
+        x : array (T, B, X), or (T, B) token ids
+            The input of the layer.
+        W_xh : array (X, H)
+            Its input weights.
+
+        Returns
+        -------
+        RNNGradients
+        """
         B, H = x.shape[1], W_xh.shape[1]
         d_x = None if x.ndim == 2 else np.zeros_like(x)
         d_W_hh, d_b_h, d_h0 = (np.zeros(shape, W_xh.dtype) for shape in ((H, H), (H,), (B, H)))
