@@ -131,19 +131,25 @@ def test_links_to_other_files_and_sections_lead_somewhere() -> None:
             assert path or anchor in anchors, f"{document.name}: {anchor}"
 
 
+def text_and_box(maths_md: str) -> tuple[str, str]:
+    """What stands before the section with all equations, and that section."""
+    text, _, rest = re.split(r"^## (\d+)\. All equations$", maths_md, flags=re.MULTILINE)
+    return text, rest.split("\n## ")[0]
+
+
 def test_the_lab_s_mistakes_and_the_equations_have_their_place(maths_md: str) -> None:
     sections = {int(number) for number in re.findall(r"^## (\d+)\. ", maths_md, re.MULTILINE)}
     assert {mistake.section for mistake in MISTAKES} <= sections
-    box = maths_md.split("## 18. All equations")[1].split("## 19.")[0]
+    _, box = text_and_box(maths_md)
     assert [int(n) for n in re.findall(r"^ ?\((\d+)\)", box, re.MULTILINE)] == list(range(1, 44))
 
 
 def test_an_equation_number_means_the_same_equation_in_the_text_and_in_the_box(maths_md: str) -> None:
-    text, box = maths_md.split("## 17. All equations")
+    text, box = text_and_box(maths_md)
     symbol = re.compile(r"(to [hc]\[t\]|\w+)(?:\[[^\]]*\])?(?:, \w)*\s*(?:=|←|:)")
     named: dict[int, set[str]] = {}
     number = 0
-    for line in box.split("## 18.")[0].splitlines():
+    for line in box.splitlines():
         start = re.match(r" ?\((\d+)\)", line)
         number = int(start[1]) if start else number
         named.setdefault(number, set()).update(symbol.findall(line))
@@ -155,7 +161,7 @@ def test_an_equation_number_means_the_same_equation_in_the_text_and_in_the_box(m
 
 
 def test_the_numbers_of_the_steps_are_those_of_the_box(maths_md: str) -> None:
-    box = maths_md.split("## 17. All equations")[1].split("## 18.")[0]
+    box = text_and_box(maths_md)[1]
     box = box.replace("to h[t]", "d_h =").replace("to c[t]", "d_c =")
     entries = dict(re.findall(r"^ ?(\(\d+\))(.*?)(?=^ ?\(|\Z)", box, re.MULTILINE | re.DOTALL))
     for cell in CELLS.values():

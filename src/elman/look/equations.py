@@ -70,7 +70,7 @@ class Equation:
     operands : tuple of str
         What enters it, named as in the formula.
     number : str
-        Its number in docs/maths.md, section 17, such as "(7)"; empty where it has none.
+        Its number in docs/maths.md, All equations, such as "(7)"; empty where it has none.
     """
 
     name: str

@@ -11,7 +11,7 @@ The data is ready for JSON:
         name, t, layer           a, 1, 0; t is null for what belongs to no step
         symbol, phase            a[1]; forward, loss, backward or gradients
         formula, here, says      a[t] = …; a[1] = …; a sentence
-        number                   (1), its number in docs/maths.md, section 17; empty where it has none
+        number                   (1), its number in docs/maths.md, All equations; empty where it has none
         result, operands         values: name, axes ("BH"), shape (the full one), values (nested lists of what is
                                  shown), key and t (the quantity: "h[t+1]" and 1 are h[2])
         lines                    code, file, line, function: the code that computes it
