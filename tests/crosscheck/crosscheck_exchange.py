@@ -1,6 +1,7 @@
 """PyTorch as the judge of what we write for it and read from it. Run by scripts/crosscheck."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from elman.exchange.pytorch import read_torch, to_torch
 from elman.models import LanguageModel
 from elman.models.fitted import build_network
 from elman.models.task_spec import TaskSpec
-from elman.network import HeadNetwork, Parameters, Stack
+from elman.network import Batch, EncoderDecoder, HeadNetwork, Parameters, Stack
 
 LETTERS = "abcdefg\n"
 V, H, T, B = len(LETTERS), 6, 9, 3
@@ -171,3 +172,29 @@ def test_weights_that_are_shared_are_read(tmp_path):
     (tmp_path / "letters.json").write_text(json.dumps(list(LETTERS)))
     model = read_torch(tmp_path / "x.pt", vocabulary=tmp_path / "letters.json")
     assert model.parameters["layers.0.W_xh"].shape == (V, H)
+
+
+@pytest.mark.parametrize("additive", [False, True], ids=["dot", "additive"])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_the_module_of_the_docs_translates(cell, layers, additive):
+    """docs/translation.md: a strict state dict, and the same logits for sources of several lengths."""
+    text = (Path(__file__).parents[2] / "docs" / "translation.md").read_text("utf-8")
+    namespace: dict = {}
+    exec(text.split("## In PyTorch")[1].split("```python")[1].split("```")[0], namespace)
+    stacks = [Stack(V, H, layers, cell=cell, bidirectional=both, embedding=5, prefix=prefix)
+              for both, prefix in ((True, "encoder."), (False, "decoder."))]  # fmt: skip
+    network = EncoderDecoder(*stacks, V, edge=1, attention="additive" if additive else "dot")
+    p = Parameters(network.shapes, np.float64)
+    p.buffer[:] = 0.4 * np.random.default_rng(0).standard_normal(p.buffer.size)
+    kind = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[cell]
+    module = namespace["Translator"](V, V, H, 5, layers, kind, additive).double()
+    state = to_torch(network, p)
+    module.load_state_dict({name: torch.tensor(np.ascontiguousarray(array)) for name, array in state.items()})
+    rng = np.random.default_rng(1)
+    x, lengths, y = rng.integers(V, size=(T, B)), np.array([T, 1, 4]), rng.integers(V, size=(4, B))
+    o, _, _ = network.forward(network.pack(p), Batch(x, y, None, lengths, np.full(B, 4)))
+    given = np.concatenate([np.ones((1, B), np.int64), y])
+    with torch.no_grad():
+        theirs = module(torch.tensor(x), torch.tensor(lengths), torch.tensor(given))
+    np.testing.assert_allclose(theirs.numpy(), o, rtol=1e-9, atol=1e-9)

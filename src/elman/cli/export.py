@@ -23,7 +23,7 @@ class Export:
     """Write a trained model as a file for other tools.
 
     onnx is for ONNX runtimes, torch a state dict for PyTorch (nn.RNN, nn.GRU or nn.LSTM, and nn.Linear), html one page
-    that writes in a browser, npz plain arrays for NumPy.
+    that writes or translates in a browser, npz plain arrays for NumPy.
 
     For instance:
         elman export runs/pride-and-prejudice --to onnx

@@ -5,7 +5,10 @@ ours. They are written as safetensors files, without a pickle and without torch.
     layers.0.W_hh   rnn.weight_hh_l0                  head.b_y      linear.bias
     layers.0.b_h    rnn.bias_ih_l0, bias_hh_l0        embedding.W   embedding.weight, not transposed
     layers.0.h0     h0 (layers · directions, 1, H)    bridge.W_ch   bridge.weight
-    attention.W_q, W_k, w_a, W_c, W_fh                attention.query, key, score, combine and feed.weight
+    attention.W_q, W_k, w_a, W_c                      attention.query, key, score and combine.weight
+
+W_fh, the weights of what is fed to a decoder with attention, stands behind W_xh in its first weight_ih, whose input is
+[x, h_tilde].
 
 The tensors of a layer depend on its cell (cells.py). An encoder-decoder network has the prefixes `encoder.` and
 `decoder.` before these names. A file of torch.save is a pickle: torch itself opens it, with weights_only=True. No other
@@ -48,10 +51,10 @@ OTHERS = {
     "bridge.b_h": "bridge.bias",
     "attention.W_q": "attention.query.weight",
     "attention.W_k": "attention.key.weight",
-    "attention.w_a": "attention.score.weight",  # (K,)
+    "attention.w_a": "attention.score.weight",
     "attention.W_c": "attention.combine.weight",
-    "attention.W_fh": "attention.feed.weight",
 }
+FED = "decoder.rnn.weight_ih_l0"  # of a decoder with attention: (G·H, E + H)
 CELL = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
 OLDEST = (2, 6)  # in older versions weights_only does not prevent code execution (CVE-2025-32434)
 FLOATS = {"F16", "F32", "F64"}
@@ -205,6 +208,11 @@ def from_torch(path: Path, state: Mapping[str, Array], network: Network) -> dict
         if state[name].shape != shape:
             raise CheckpointError(f"{path}, {name}", expected=f"shape {shape}", got=state[name].shape)
     p = {ours: state[theirs].T for ours, theirs in OTHERS.items() if theirs in state}
+    if "attention.w_a" in p:
+        p["attention.w_a"] = p["attention.w_a"][:, 0]
+    if "attention.W_fh" in network.shapes:
+        W_xh, p["attention.W_fh"] = np.split(state[FED].T, [-network.shapes["attention.W_fh"][0]])
+        state = {**state, FED: W_xh.T}
     for stack in network.stacks:
         cell, prefix = stack.cell, stack.prefix
         if stack.embedding:
@@ -231,7 +239,12 @@ def _state_dict(network: Network, p: Mapping[str, Array]) -> dict[str, Array]:
             for part in cell.state_names:
                 rows = np.stack([p[f"{name}.{part}0"] for name in stack.names])
                 state[f"{prefix}{part}0"] = rows[:, np.newaxis]  # (L·D, 1, H)
-    return state | {theirs: p[ours].T for ours, theirs in OTHERS.items() if ours in p}
+    if "attention.W_fh" in p:
+        state[FED] = np.concatenate([state[FED], p["attention.W_fh"].T], axis=1)
+    others = {theirs: p[ours].T for ours, theirs in OTHERS.items() if ours in p}
+    return state | {
+        name: array[np.newaxis] if name == OTHERS["attention.w_a"] else array for name, array in others.items()
+    }
 
 
 def _layers(stack: Stack) -> Iterator[tuple[str, str]]:
