@@ -44,7 +44,7 @@ SUBWORDS = 2048  # the default vocabulary_size for tokens bpe
 GROUPS = {
     "data": "what is read",
     "network": "the network",
-    "budget": "how long it trains: give one of these",
+    "budget": "how long it trains (give epochs, seconds or steps)",
     "training": "how it is trained",
     "optimizer": "the optimizer and its learning rate",
     "record": "what is measured and saved",
@@ -53,12 +53,12 @@ LARGEST = 2**53  # not every larger whole number is a float
 
 
 class Range(NamedTuple):
-    """What a sweep searches where it is not told otherwise."""
+    """The range that a sweep searches by default."""
 
     low: float
     high: float
     log: bool = False  # search equal factors instead of equal differences
-    usual: bool = False  # searched unless --search names others
+    usual: bool = False  # searched by default
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def test_unseen_tokens_are_unknown_and_only_words_fall_back_to_lower_case():
 
 def test_rare_tokens_are_hidden_more_often_than_common_ones():
     symbols = Symbols.of(["aaaaaaaaab"], "char", vocabulary_size=10, min_count=1)
-    shares = dict(zip(symbols.tokens, symbols.rarity(0.25), strict=True))
+    shares = dict(zip(symbols.tokens, symbols.unknown_probability(0.25), strict=True))
     assert shares["b"] == pytest.approx(0.25 / 1.25)
     assert shares["a"] == pytest.approx(0.25 / 9.25)
     assert shares["<unknown>"] == shares["<edge>"] == 0

@@ -14,12 +14,12 @@ from elman.errors import ArgumentError
 class Data:
     """Texts and examples that Elman knows by name: list them, find one, or download it.
 
-    A file called NAME, NAME.txt or NAME.tsv in the folder $ELMAN_DATA is used instead of a download.
+    elman train NAME downloads and trains at once. A file called NAME, NAME.txt or NAME.tsv in the folder $ELMAN_DATA
+    is used instead of a download.
 
     For instance:
         elman data list
         elman data fetch sentiment
-        elman train sentiment
     """
 
     action: Literal["list", "path", "fetch"] = argument("ACTION", "list, path or fetch", "list")

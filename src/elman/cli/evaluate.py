@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from elman.models.evaluation import ClassScores
     from elman.training.run import Run
 
-MOST_CLASSES = 25  # of which a confusion matrix is printed
+MOST_CLASSES = 25  # classes up to which a confusion matrix is printed
 
 
 @dataclass(frozen=True)
@@ -177,13 +177,13 @@ class Evaluate:
 
 
 def _recorded(run: Run, name: str) -> object:
-    """What the run says of its data."""
+    """A fact about the training data from config.json."""
     data = run.config.get("data")
     return data.get(name) if isinstance(data, dict) else None
 
 
 def refuse_unknown_labels(model: Any, rows: LabeledData) -> None:
-    """DataError for a label that does not occur in the training data: it can only be predicted wrongly."""
+    """Raise DataError for a label that does not occur in the training data: the model cannot predict it."""
     from elman.data.checks import did_you_mean
 
     if model.task in ("translate", "regress"):

@@ -1,4 +1,4 @@
-"""How a training ends for whoever typed the command, and the folder of a new run."""
+"""The last lines that `elman train` prints, and the folder of a new run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def free_folder(parent: Path, name: str) -> Path:
 
 
 def report_end(path: Path, finished: Finished, *, task: str = "lm") -> int:
-    """How it ended, and last the next command to type."""
-    use, command = ("Write with it", "elman sample") if task == "lm" else ("Use it", "elman predict")
+    """Print how the training ended, and the command to type next; returns the exit code."""
+    use, command = ("Sample from it", "elman sample") if task == "lm" else ("Use it", "elman predict")
     where = quote(str(path))
     if finished.why == "interrupted":
         console.print(f"Stopped after step {finished.step}, everything is saved. To continue:", markup=False)
@@ -30,9 +30,10 @@ def report_end(path: Path, finished: Finished, *, task: str = "lm") -> int:
     why = {"budget": "Done", "patience": "Stopped early, validation stopped improving"}[finished.why]
     loss, step = finished.best_loss, finished.best_step
     best = "" if loss is None else f": {loss:.4f} {UNITS[task]} at step {step}"
-    if finished.overfitted:
-        rose = f"validation rose from {loss:.4f} at step {step} to {finished.last_loss:.4f}"
-        console.print(f"It overfits: {rose}; the best is kept.", markup=False)
+    before, after = f"{loss or 0:.4f}", f"{finished.last_loss or 0:.4f}"
+    if finished.overfitted and before != after:
+        rose = f"the validation loss rose from {before} at step {step} to {after}"
+        console.print(f"The model overfits: {rose}. The best model is kept.", markup=False)
     console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. {use}:", markup=False)
     console.print(f"{command} {where}", markup=False)
     return 0

@@ -1,7 +1,7 @@
 """Encoded texts on disk, so that a text is encoded once.
 
-An entry is two files: KEY.ids, the token ids as they lie in memory, and KEY.json, which is written last and holds the
-facts about them, their hash among them. Both have temporary names until they are complete. Entries that were not used
+An entry is two files: KEY.ids, the token ids as in memory, and KEY.json, which is written last and has the
+facts about them, with their hash. Both have temporary names until they are complete. Entries that were not used
 for a month are deleted.
 """
 
@@ -30,7 +30,9 @@ if sys.platform != "win32":
 
 MONTH = 30 * 24 * 3600.0  # seconds
 MOST_FACTS = 1 << 26  # bytes
-MOST_READ = 1 << 26  # bytes of ids; larger ones are mapped, and a process that maps a file dies if another one cuts it
+MOST_READ = (
+    1 << 26
+)  # bytes of ids; larger files are mapped: a process that maps a file crashes if another one truncates it
 
 Facts = dict[str, Any]  # JSON; "dtype" and "count" are those of the ids
 Result = TypeVar("Result")
@@ -44,7 +46,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], Result]) -> Result:
         with create(name) as file:
             result = write(file)
             file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave the name without the content
+            os.fsync(file.fileno())  # otherwise a power failure may leave an empty file
         os.replace(name, path)
     except BaseException:
         name.unlink(missing_ok=True)
@@ -67,7 +69,7 @@ def load(key: str) -> tuple[Array, Facts] | None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     for path in (ids, facts):
-        with contextlib.suppress(OSError):  # a cache that only others may write to
+        with contextlib.suppress(OSError):  # the cache may be read-only for this user
             os.utime(path)
     return found
 
@@ -75,7 +77,7 @@ def load(key: str) -> tuple[Array, Facts] | None:
 def load_or_store(
     key: str, write: Callable[[BinaryIO], Facts], waiting: Callable[[], None] = lambda: None
 ) -> tuple[Array, Facts]:
-    """The entry, made if need be, by one process at a time; `waiting` is called if another one is at it."""
+    """Load the entry, or make it; one process at a time makes it, and `waiting` is called if another one does."""
     if found := load(key):
         return found
     with _lock(cache_root() / "locks" / key, waiting):
@@ -83,7 +85,7 @@ def load_or_store(
 
 
 def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
-    """A new entry; where the cache cannot be written, a temporary file that vanishes with the process."""
+    """Make a new entry; if the cache cannot be written to, in a temporary file that is deleted with the process."""
     folder = cache_root() / "encoded"
     try:
         facts = write_atomically(folder / f"{key}.ids", write)
@@ -109,7 +111,7 @@ def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
 
 
 def prune(folder: Path, age: float = MONTH) -> None:
-    """Deletes what was not used for a month, and what a killed process left half-written as long ago."""
+    """Delete entries and incomplete files that were not used for a month."""
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < time.time() - age:
@@ -128,7 +130,7 @@ def _opened(file: BinaryIO, facts: Facts) -> Array:
 
 
 def _is_whole(facts: Facts) -> bool:
-    """Whether nothing is missing that a corpus is made from."""
+    """Whether the facts are complete and valid."""
     counts, notes = (facts["characters"], facts["unknown"]), facts["notes"]
     if not all(isinstance(count, int) and count >= 0 for count in counts):
         return False
@@ -139,7 +141,7 @@ def _is_whole(facts: Facts) -> bool:
 
 @contextlib.contextmanager
 def _lock(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Held until the block ends or the process dies; where there are no locks, or no place for one, work is doubled."""
+    """Hold a lock until the block or the process ends; without file locks several processes do the same work."""
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)

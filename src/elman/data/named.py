@@ -43,7 +43,7 @@ class NamedCorpus:
         return self.file_name.endswith(".txt")
 
 
-NAMES = {  # of each file
+NAMES = {  # SHA-256 of each file
     "Arabic.txt": "6f424a8dbe51cbbbabab7a57d38b617210125e4e3991f3c657cb79b8f104bafc",
     "Chinese.txt": "09ba8f1f7e38dbc99372d461b26ad4433b811fc6bfa6a3ecca6fe11a9a777465",
     "Czech.txt": "e17ab0ec47616a72c39cb85c783f70c3663ab64488721e5d8378f146d2226be7",
@@ -219,7 +219,7 @@ def find_source(source: str) -> Path:
 def find_here(source: str) -> Path | None:
     """A file, folder or pipe of this name, here or in $ELMAN_DATA; a corpus of examples is fetched.
 
-    A folder with the name of a corpus of one file is not meant.
+    A folder that has the name of a one-file corpus is ignored.
     """
     corpus = CORPORA.get(source)
     if os.path.exists(source) and (corpus is None or corpus.files or not os.path.isdir(source)):
@@ -228,7 +228,7 @@ def find_here(source: str) -> Path | None:
 
 
 def default_source(say: Callable[[str], None]) -> str:
-    """The text to train on if none is named; `say` gets a sentence if it is not the usual one."""
+    """The name of the default training text; `say` is called with a message if the usual one cannot be fetched."""
     try:
         find_source("pride-and-prejudice")
     except DownloadError as error:
@@ -284,7 +284,7 @@ def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
 
 
 def _given(name: str) -> Path | None:
-    """The user's own copy."""
+    """The file or folder of this name in $ELMAN_DATA."""
     folder = os.environ.get("ELMAN_DATA")
     paths = [Path(folder, file) for file in (name, f"{name}.txt", f"{name}.tsv")] if folder and name else []
     is_there = os.path.isfile if name in CORPORA and not CORPORA[name].files else os.path.exists
@@ -292,7 +292,7 @@ def _given(name: str) -> Path | None:
 
 
 def _kept(corpus: NamedCorpus) -> Path:
-    """Its place in the cache; one for each Python where the text is Python's own."""
+    """Its path in the cache; python-docs has one for each version of Python."""
     folder = cache_root() / "corpora"
     return (folder if corpus.url else folder / f"python-{platform.python_version()}") / corpus.file_name
 
@@ -307,7 +307,7 @@ def _python_docs() -> bytes:
 
 _CODE = re.compile(r"[][{}<>=|\\_@#%&^~/+`\"]|::|\*\*|\.\.\.")
 _WORD = re.compile(r"[(]?[A-Za-z][a-z]*(?:['’-][a-z]+)*[,.;:!?)]*")
-LEAST_WORDS = 12  # of a paragraph
+MIN_WORDS = 12  # of a paragraph
 
 
 def prose(texts: Iterable[str]) -> Iterator[str]:
@@ -317,11 +317,11 @@ def prose(texts: Iterable[str]) -> Iterator[str]:
     """
     seen: set[str] = set()
     for block in (block for text in texts for block in re.split(r"\n[ \t]*\n", text)):
-        words = re.sub(r"^\s*(?:[*•]|\d+\.)\s+", "", block).split()  # without the mark of a list's entry
+        words = re.sub(r"^\s*(?:[*•]|\d+\.)\s+", "", block).split()  # without bullets and numbers of lists
         paragraph = re.sub(r"\*(\w[^*]*)\*", r"\1", " ".join(words))  # *emphasis*
         paragraph = re.sub(r'"([A-Za-z]+)"', r"\1", paragraph)  # "name"
         kept = " ".join(filter(_is_sentence, re.split(r"(?<=[.!?])\s+(?=[A-Z])", paragraph)))
-        if len(kept.split()) >= LEAST_WORDS and kept not in seen:
+        if len(kept.split()) >= MIN_WORDS and kept not in seen:
             seen.add(kept)
             yield kept
 
@@ -355,7 +355,7 @@ def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: st
 
 
 def _instead(corpus: NamedCorpus, url: str, file: str = "") -> str:
-    """What to do without the download."""
+    """What the user can do if the download fails."""
     what = f"lines of {corpus.form}, made from {url}," if corpus.form else url
     return f"Try again, or put {what} as {file or corpus.file_name} in a folder and set ELMAN_DATA to that folder."
 
@@ -372,9 +372,9 @@ def _download(corpus: NamedCorpus, url: str, sha256: str | None, path: Path, tim
 
     log = pooch.get_logger()
     level = log.level
-    log.setLevel("ERROR")  # it reports every download otherwise
+    log.setLevel("ERROR")  # otherwise pooch logs every download
     try:
-        # To a temporary file beside it, which gets its name once the hash is right, and is deleted if it is not.
+        # pooch downloads to a temporary file and renames it if the hash is right.
         pooch.retrieve(
             url,
             known_hash=sha256 and f"sha256:{sha256}",
@@ -395,7 +395,7 @@ def _download(corpus: NamedCorpus, url: str, sha256: str | None, path: Path, tim
 def _cause(error: Exception, url: str, timeout: float) -> str:
     import requests
 
-    if "timed out" in str(error):  # several classes, by when it happened
+    if "timed out" in str(error):  # several classes of exceptions
         return f"no answer for {timeout:g} seconds"
     if isinstance(error, requests.HTTPError):
         return f"the server said {error}"

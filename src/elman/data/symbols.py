@@ -1,7 +1,7 @@
-"""Tokens of whole sequences: characters, bytes, subwords or words of strings, or the tokens of lists.
+"""The vocabulary of examples: characters, bytes, subwords or words of strings, or the tokens of lists.
 
-Unlike the vocabulary of a text this one has an id for unknown tokens, 0, because later inputs may contain any. Target
-sequences have an edge token, id 1, before the first token and after the last.
+Unlike the vocabulary of a language model it has an id for unknown tokens, 0, because later inputs may contain any.
+Target sequences have an edge token, id 1, which is start token and end token at once (<bos> and <eos>).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ UNKNOWN_ID, EDGE_ID = 0, 1
 SPECIAL = ("<unknown>", "<edge>")
 KINDS = ("char", "byte", "word", "bpe", "list")
 BYTES = [f"{byte:02X}" for byte in range(256)]
-MOST_LONG = 1 << 24  # tokens of a sequence
+MAX_LENGTH = 1 << 24  # tokens of a sequence
 
 
 def kind_of(strings: Sequence[str], wanted: str) -> str:
-    """`auto` means words where a string has two or more on average, else characters."""
+    """The kind of token; `auto` means words if a string has two or more on average, otherwise characters."""
     if wanted != "auto":
         return wanted
     words = sum(len(string.split()) for string in strings)
@@ -34,7 +34,7 @@ def kind_of(strings: Sequence[str], wanted: str) -> str:
 
 
 def cut(sequence: Any, kind: str) -> list[str]:
-    """The tokens of one sequence. A word has the space before it, so that tokens, joined, are the string."""
+    """Split one sequence into tokens. A word includes the space before it: joined tokens give the string again."""
     if kind == "char":
         return list(sequence)
     if kind == "byte":
@@ -45,7 +45,7 @@ def cut(sequence: Any, kind: str) -> list[str]:
 
 
 class Symbols:
-    """The tokens of sequences and their ids. Subwords (bpe) are those of a BPEVocabulary, after the special tokens."""
+    """Tokens and their ids: the special tokens first, then those of the training data, subwords of a BPEVocabulary."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Symbols:
     def of(
         cls, sequences: Iterable[Any], kind: str, *, vocabulary_size: int, min_count: int, lowercase: bool = False
     ) -> Symbols:
-        """The most frequent tokens first, equally frequent ones by code point."""
+        """The vocabulary of these sequences: frequent tokens first, equally frequent ones by code point."""
         lowercase = lowercase and kind == "word"
         if kind == "bpe":
             return cls._subwords(list(sequences), vocabulary_size, min_count)
@@ -119,9 +119,9 @@ class Symbols:
             return tokens
         return "".join(tokens).strip() if self.kind == "word" else "".join(tokens)
 
-    def rarity(self, rare: float) -> Array:
-        """The probability with which training reads each token as unknown: rare / (rare + count)."""
-        shares = rare / np.maximum(rare + self.counts, 1e-9)
+    def unknown_probability(self, alpha: float) -> Array:
+        """The probability with which training reads each token as unknown: alpha / (alpha + count)."""
+        shares = alpha / np.maximum(alpha + self.counts, 1e-9)
         shares[: len(SPECIAL)] = 0
         return shares if self.kind not in ("byte", "bpe") else np.zeros(len(self))
 
@@ -143,7 +143,7 @@ class Symbols:
             or not all(isinstance(token, str) for token in value["tokens"])
             or not all(isinstance(count, int) for count in (*value["counts"], value.get("longest")))
             or not len(value["tokens"]) == len(set(value["tokens"])) == len(value["counts"])
-            or not 0 <= value["longest"] < MOST_LONG
+            or not 0 <= value["longest"] < MAX_LENGTH
             or not isinstance(value.get("lowercase", False), bool)
             or (value["kind"] == "byte" and value["tokens"] != BYTES)
         ):
@@ -157,7 +157,7 @@ class Symbols:
             bpe = BPEVocabulary(BPEVocabulary.merges_from_json(value.get("merges")))
             counts, longest = value["counts"], value["longest"]
             whole = isinstance(counts, list) and all(isinstance(count, int) for count in (*counts, longest))
-            if not whole or len(counts) != len(bpe) or not 0 <= longest < MOST_LONG:
+            if not whole or len(counts) != len(bpe) or not 0 <= longest < MAX_LENGTH:
                 raise ValueError("counts")
         except (KeyError, ValueError):  # VocabularyError is a ValueError too
             raise CheckpointError("the tokens of a run are damaged") from None

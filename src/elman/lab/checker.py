@@ -1,4 +1,4 @@
-"""The checker: try a function on three problems, and say what is wrong with it."""
+"""The checker of the lab: calls a function on three problems and reports what is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOLERANCE = 1e-6  # relative to the largest entry
 
 
 class Verdict(NamedTuple):
-    """What the checker says about one gap.
+    """The result of the checker for one gap.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Verdict(NamedTuple):
     message : str
         One or several sentences for the student.
     mistakes : tuple of str
-        What the known mistakes are that give the same results; empty where there are none.
+        The known mistakes that give the same results.
     printed : str
         What the function printed.
     """
@@ -133,7 +133,7 @@ def _array(name: str, value: Any) -> Array:
 
 
 def _flat(result: Any, gradients: list[Array]) -> Array:
-    """All arrays of a list as one vector: clipping is about all of them."""
+    """All arrays of a list as one vector: clipping uses their common norm."""
     if not isinstance(result, list | tuple) or len(result) != len(gradients):
         raise _WrongShape("gradients", expected=f"a list of {len(gradients)} arrays", got=type(result).__name__)
     arrays = [_array("gradients", value) for value in result]
@@ -144,7 +144,7 @@ def _flat(result: Any, gradients: list[Array]) -> Array:
 
 
 def _blocks(d_a: Array, values: Values) -> list[Array]:
-    """The part of d_a that belongs to each gate: a slip in one does not hide that the others are right."""
+    """The part of d_a of each gate, so that a mistake in one gate does not hide that the others are right."""
     if d_a.shape != values["d_a"].shape:
         hint = "It is transposed." if d_a.shape == values["d_a"].shape[::-1] else None
         raise _WrongShape("wrong shape of d_a", expected=values["d_a"].shape, got=d_a.shape, do=hint)
@@ -171,12 +171,14 @@ def _verdict(gap: Gap, tried: Sequence[Values], found: Sequence[list[Array]], ri
     for mistake in gap.mistakes:
         results = [_results(gap, gap.wrong(mistake), values) for values in tried]
         changed = [number for number in count if not same(number, right, ours=results)]
-        if set(changed) <= set(wrong):  # where a result is right that the mistake would change, it is not this mistake
+        if set(changed) <= set(wrong):  # a mistake that changes a result which is right is not the cause
             equal = [number for number in changed if same(number, results)]
-            zeros = {number for number in equal if not any(some[number].any() for some in results)}  # say little
+            zeros = {
+                number for number in equal if not any(some[number].any() for some in results)
+            }  # too few numbers to tell mistakes apart
             explained[mistake] = set(equal) if changed == wrong == equal else set(equal) - zeros
     named, left = [], set(wrong)
-    while any(left & numbers for numbers in explained.values()):  # few mistakes that explain much come before many
+    while any(left & numbers for numbers in explained.values()):  # the fewest mistakes that explain all come first
         counts = {mistake: len(left & numbers) for mistake, numbers in explained.items()}
         mistake = max(counts, key=counts.__getitem__)
         names = [gap.results[number] for number in sorted(left & explained[mistake])]
@@ -210,7 +212,7 @@ def _case(gap: Gap, values: Values) -> str:
 
 
 def _difference(pairs: Sequence[tuple[Array, Array]], cases: Sequence[str]) -> str:
-    """How a wrong result differs from the right one, where the table knows no mistake that gives it."""
+    """How a wrong result differs from the right one, if no known mistake gives it."""
     for found, right in pairs:
         if found.shape != right.shape:
             hint = ". It is transposed." if found.shape == right.shape[::-1] else ""

@@ -34,7 +34,11 @@ from elman.maths.arrays import Array
 from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, Stack, language_network
 
-HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the network without a model: units, and the scale of its weights
+HIDDEN, SEED, SPREAD = (
+    3,
+    0,
+    0.6,
+)  # of the random network that is used without a model: units, and the scale of its weights
 LONGEST = 32  # tokens
 EDITABLE = 20_000  # parameters of a network that a page computes anew
 
@@ -152,7 +156,7 @@ _EMBEDDED = "x[t] is the vector of the token, a row of the embedding, which is t
 _FROM_BELOW = "x[t] is the state h[t+1] of the layer below."
 
 
-@np.errstate(over="ignore", invalid="ignore")  # numbers that explode are shown like others
+@np.errstate(over="ignore", invalid="ignore")  # exploding numbers are shown too
 def steps(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> list[Step]:
     """All steps of reading the ids x, (T,), with the targets y, (T,), in the order of the equations."""
     return list(_Steps(record(network, p, x, y)).all())
@@ -234,7 +238,7 @@ def steps_data(
 
 
 def _is_small(network: HeadNetwork, p: Parameters) -> bool:
-    """Whether a page can compute it: few finite parameters, no embedding, no learned state, an activation by name."""
+    """Whether a page can compute it: few finite parameters, no embedding or learned state, a named activation."""
     stack = network.stack
     plain = not stack.embedding and not stack.learned_state and str(stack.cell.activation) in ACTIVATIONS
     return plain and p.buffer.size <= EDITABLE and bool(np.isfinite(p.buffer).all())
@@ -254,7 +258,7 @@ def _ids(name: str, text: str, vocabulary: Vocabulary) -> Array:
 def _axes(
     vocabulary: Vocabulary, x: Array, y: Array, y_hat: Array, stack: Stack, shown: int | None
 ) -> dict[str, dict[str, Any]]:
-    """What of each axis is shown: the first units; of the tokens those that occur, then the likeliest."""
+    """Which indices of each axis are shown: the first units; the tokens that occur, then the most probable ones."""
     tokens = [*dict.fromkeys([*x.tolist(), *y.tolist(), *np.argsort(-y_hat.max(axis=0), kind="stable").tolist()])]
     some = sorted(tokens[:shown])
     H, gates = stack.hidden, stack.cell.gate_names

@@ -1,4 +1,4 @@
-"""How much of a sample is copied: a model that has learned its text by heart writes well, and says nothing new."""
+"""How much of a sample is copied from the training text: a measure of memorization."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from elman.maths.arrays import Array
 WINDOW = 12  # characters
 CHUNK = 1 << 20  # tokens
 
-Places = dict[str, dict[str, list[int]]]  # where a window stands, by the character before it
+Places = dict[str, dict[str, list[int]]]  # positions of a substring, by the character before it
 
 
 class CopyReport(NamedTuple):
-    """How much of a sample stands verbatim in the training text.
+    """How much of a sample occurs verbatim in the training text.
 
     Parameters
     ----------
@@ -55,14 +55,16 @@ def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:
         for at in np.flatnonzero(np.isin(_hashes(text), wanted)).tolist():
             window = text[at : at + WINDOW]
             if window not in places:
-                continue  # another text with the same hash
+                continue  # a hash collision
             found.add(window)
             for before, starts in places[window].items():
                 if before and before == text[at - 1 : at]:
-                    continue  # the rest of a longer stretch, which was seen from its beginning
+                    continue  # part of a longer match that was found from its beginning
                 for start in starts:
                     end = start + len(longest) + 1
-                    if end <= len(sample) and text.startswith(sample[start:end], at):  # longer than the longest
+                    if end <= len(sample) and text.startswith(
+                        sample[start:end], at
+                    ):  # longer than the longest match so far
                         longest = sample[start : start + _common(sample, start, text, at)]
     windows = len(sample) - WINDOW + 1
     copied = sum(len(starts) for window in found for starts in places[window].values())
@@ -70,25 +72,25 @@ def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:
 
 
 def _hashes(text: str, step: int = 1) -> Array:
-    """A number for each stretch of WINDOW characters: equal stretches have equal numbers."""
+    """A rolling hash of every substring of WINDOW characters."""
     code = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
     if len(code) < WINDOW:
         return np.zeros(0, np.uint64)
     total = np.zeros(len(code) - WINDOW + 1, np.uint64)
     for offset in range(WINDOW):
-        total = total * np.uint64(1_000_003) + code[offset : offset + len(total)]  # wraps around, which is fine
+        total = total * np.uint64(1_000_003) + code[offset : offset + len(total)]  # modulo 2^64
     return total[::step]
 
 
 def _chunks(vocabulary: Vocabulary, ids: Array, overlap: int) -> Iterator[str]:
-    """The text, piece by piece; each begins with the end of the one before, so that no stretch is cut in two."""
+    """The text in overlapping pieces, so that every substring of WINDOW characters is in one of them."""
     before = 4 * overlap + 4  # tokens: a character has at most 4, and at either end a piece may have cut one
     for start in range(0, len(ids), CHUNK):
         yield vocabulary.decode(ids[max(0, start - before) : start + CHUNK])
 
 
 def _common(a: str, i: int, b: str, j: int) -> int:
-    """How far a from i and b from j are the same."""
+    """The length of the common prefix of a[i:] and b[j:]."""
     size = WINDOW
     while i + size < len(a) and j + size < len(b) and a[i + size] == b[j + size]:
         size += 1

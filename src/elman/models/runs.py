@@ -336,7 +336,7 @@ class ExampleSetup(TrainingSetup):
             )
         rates = None
         if config.unk_dropout and isinstance(spec.inputs, TokenInputs):
-            rates = spec.inputs.symbols.rarity(config.unk_dropout)
+            rates = spec.inputs.symbols.unknown_probability(config.unk_dropout)
         # without knowledge each class is equally likely, or the mean of all numbers is predicted, which is 0 here
         baseline = math.log(max(spec.n_outputs, 2))
         if isinstance(train.y, np.ndarray) and spec.task == "regress":

@@ -1,4 +1,4 @@
-"""Translators with attention, each with its gradient check: what `elman gradcheck` runs beside the cases of maths.
+"""Gradient checks of translators with attention, which `elman gradcheck` runs after those of maths.
 
 The whole network is differentiated: encoder, bridge, attention with input feeding, and output layer, with rows of
 several lengths, one of them without any source.

@@ -48,7 +48,7 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class AccessPolicy:
-    """Who may use the service."""
+    """Which requests are allowed: by host, origin and key."""
 
     host: str  # address that the service listens on
     key: str = ""  # that clients must send; empty: none
@@ -81,7 +81,7 @@ class AccessPolicy:
         return scheme.lower() == "bearer" and same
 
     def warnings(self) -> Iterable[str]:
-        """What to tell the person who starts the service."""
+        """Warnings for the person who starts the service."""
         if not is_loopback(self.host):
             if self.key:
                 yield f"Listening on {self.host}: anyone who reaches this machine and has the key can use the service."
@@ -147,13 +147,13 @@ class Guard:
             raise self._too_large()
 
     def _bounded(self, receive: Receive) -> Receive:
-        """Bounds the size of a body, declared or not, and the time until it is complete."""
+        """Limit the size of a body, declared or not, and the time until it is complete."""
         size, complete = 0, False
         deadline = asyncio.get_running_loop().time() + self.limits.max_seconds
 
         async def receive_bounded() -> Message:
             nonlocal size, complete
-            if complete:  # what comes next is the disconnect, at any time
+            if complete:  # after the body comes only the disconnect
                 return await receive()
             try:
                 async with asyncio.timeout_at(deadline):

@@ -22,13 +22,13 @@ class TokenInfo(NamedTuple):
     """A token with the model's prediction of it."""
 
     token: int
-    logprob: float | None  # None for the first token, which nothing predicts
-    top: list[tuple[int, float]]  # the likeliest tokens with their log-probabilities
+    logprob: float | None  # None for the first token, which has no prediction
+    top: list[tuple[int, float]]  # the most probable tokens with their log-probabilities
     activation: float | None  # of a unit, after the token
 
 
 class Delta(NamedTuple):
-    """What is new. The tokens of a prompt come as infos without text: the client has the text."""
+    """New text and tokens for the client. Tokens of the prompt come as infos without text, which the client has."""
 
     text: str = ""
     infos: Sequence[TokenInfo] = ()
@@ -38,9 +38,9 @@ class Delta(NamedTuple):
 
 @dataclass(frozen=True)
 class LogprobOptions:
-    """What is returned with each token."""
+    """Which log-probabilities and activations are returned with each token."""
 
-    top: int = 0  # number of likeliest tokens
+    top: int = 0  # number of most probable tokens
     prompt: bool = False  # for the tokens of the prompt too
     unit: tuple[int, int, int] | None = None  # layer, state part (0 is h, 1 is c) and unit to return
 
@@ -87,7 +87,7 @@ class SequenceJob:
         return delta._replace(infos=[*infos, *delta.infos])
 
     def token_infos(self, ids: Array, before: Array | None, o: Array, s: Array) -> list[TokenInfo]:
-        """Of tokens that follow the logits `before`; reading them gave logits o (n, Y) and states s (L, P, n+1, H)."""
+        """The infos of n tokens, given the logits before the first, and o (n, Y) and s (L, P, n+1, H) after each."""
         assert self.logprobs is not None
         top, unit = min(self.logprobs.top, o.shape[1]), self.logprobs.unit
         first = np.zeros_like(o[:1]) if before is None else before[np.newaxis]
@@ -107,7 +107,7 @@ class SequenceJob:
         return infos
 
     def append(self, tokens: list[int], infos: list[TokenInfo] | None) -> Delta:
-        """Add generated tokens, as many as are still wanted."""
+        """Add generated tokens, up to the number that was asked for."""
         left = self.max_tokens - self.tokens_generated
         part = self.detokenizer.feed(tokens[:left], infos[:left] if infos is not None else None)
         self.tokens_generated += part.tokens

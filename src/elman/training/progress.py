@@ -1,4 +1,4 @@
-"""What the loop remembers from step to step."""
+"""The counters and losses of the training loop, which every checkpoint stores."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 @dataclass
 class Progress:
-    """Counts and losses, as plain numbers that JSON holds."""
+    """Counters and losses, as numbers that can be stored as JSON."""
 
     step: int = 0
-    finished: str | None = None  # why, once it is over
+    finished: str | None = None  # the reason: budget or patience
     best_loss: float | None = None
     best_step: int = 0
-    worse: int = 0  # validations since the best one
-    worse_rate: int = 0  # the same, since the plateau last lowered the rate
+    worse: int = 0  # validations since the best one, for early stopping
+    worse_rate: int = 0  # validations since the best one or the last reduction by the plateau schedule
     plateau_factor: float = 1.0
-    exploded: int = 0  # steps in a row
-    smoothed: float | None = None  # training loss
+    exploded: int = 0  # diverged steps in a row
+    smoothed: float | None = None  # exponential moving average of the training loss
     smoothed_best: float | None = None
     loss_sum: float = 0.0  # since the last row of metrics
     loss_count: int = 0
 
     @classmethod
     def from_json(cls, facts: dict[str, Any]) -> Progress:
-        """What asdict gave; ValueError for anything else."""
+        """The Progress that dataclasses.asdict has turned into facts; ValueError if they are invalid."""
         progress = cls(**facts)
         for name, value in facts.items():
             known = getattr(cls, name)

@@ -18,7 +18,7 @@ class ProgressLine:
     """A listener that shows the progress of a training in one line, which is overwritten.
 
     On a terminal the line goes to stderr. In a notebook it is one output of the cell that is updated in place, so that
-    an exported notebook has one line. Nothing is shown where nobody can see it: in a file or a pipe.
+    an exported notebook has one line. Nothing is written to a file or a pipe.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class ProgressLine:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._cell: Any = None  # the output of a notebook cell
-        self._shown, self._written = 0, 0.0  # characters that stand there; since when
-        self._loss = self._held = ""  # of the last row, and of the last validation
-        self._first: int | None = None  # the step that started the clock: the one before it may have to compile
+        self._shown, self._written = 0, 0.0  # characters of the line that is shown; when it was written
+        self._loss = self._held = ""  # texts: the last training loss and the last validation
+        self._first: int | None = None  # the step from which time is measured: the first step may compile
 
     def __enter__(self) -> Self:
         return self
@@ -118,7 +118,7 @@ class ProgressLine:
         if self._in_notebook():
             self._update_cell(text)
         else:
-            text = text[: _columns(self._stream) - 1]  # a line that is broken in two cannot be overwritten
+            text = text[: _columns(self._stream) - 1]  # a line that wraps cannot be overwritten
             self._write("\r" + text.ljust(self._shown))
         self._shown, self._written = len(text), time.perf_counter()
 
@@ -146,12 +146,12 @@ def _is_watched(stream: TextIO | None) -> bool:
     """Whether the stream is a terminal."""
     try:
         return stream is not None and stream.isatty()
-    except (AttributeError, ValueError):  # of a writer that can no more than write, of a stream that is closed
+    except (AttributeError, ValueError):  # a stream without isatty, or a closed one
         return False
 
 
 def _columns(stream: TextIO | None) -> int:
-    """Of the stream's own terminal, which need not be that of stdout; $COLUMNS overrides it."""
+    """The width of the terminal of the stream, which may differ from that of stdout; $COLUMNS overrides it."""
     if stream is not None and not os.environ.get("COLUMNS"):
         with contextlib.suppress(AttributeError, OSError, ValueError):  # a notebook has none
             if columns := os.get_terminal_size(stream.fileno()).columns:
@@ -160,6 +160,7 @@ def _columns(stream: TextIO | None) -> int:
 
 
 def rolled_back(event: RolledBack) -> str:
+    """The message about a diverged training."""
     return (
         f"step {event.step}: the loss diverged ({event.loss:.4g}). Back to step {event.to} with the rate "
         f"halved to {event.learning_rate:.2g}; tries left: {event.retries_left}."

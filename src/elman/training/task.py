@@ -1,4 +1,4 @@
-"""What the loop asks of a model in training: any shape of network can be trained by it."""
+"""The interface between the training loop and a model: the loop can train anything that has these methods."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ class Validation(NamedTuple):
 
 
 class Task(Protocol):
+    """A model with its data, as the training loop sees it."""
+
     parameters: Parameters
     steps_per_epoch: float
     tokens_per_step: int
-    baseline_loss: float  # the loss of one who knows nothing: above twice of it a run has exploded
-    # world: World, only of a task that deals its batch to ranks: it adds its own rank's share of gradients and loss,
-    # validates together with the others, and its state is that of all ranks
+    baseline_loss: float  # of a uniform prediction; a loss above twice this value counts as divergence
+    # world: World, only of a task whose batch is split among ranks: add_gradients then adds the share of this rank,
+    # validate uses all ranks, and state returns the state of all ranks
 
     def add_gradients(self, gradients: Parameters, step: int) -> float:
-        """Take the next batches of one update, add the gradients of their mean loss, return it."""
+        """Add the gradients of the mean loss of the next batches to `gradients`; returns the loss."""
 
     def validate(self) -> Validation | None:
-        """How good it is on the held-out part; None where there is none."""
+        """The loss on the held-out part; None if there is none."""
 
     def sample(self, step: int) -> str | None:
-        """Something to look at."""
+        """A sample of generated text to show during training, if the model generates."""
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Everything besides the parameters that the next update depends on: arrays, and facts for JSON."""
 
     def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
-        """Go back to what state() gave."""
+        """Restore what state() has returned."""
 
 
 def generator(seed: int, purpose: str, step: int = 0) -> np.random.Generator:
