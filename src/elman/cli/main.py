@@ -1,4 +1,4 @@
-"""From the words of the command line to a command, and from an error to a message and an exit code."""
+"""The entry point: finds the command, runs it, and turns errors into messages and exit codes."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ COMMANDS = {
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
-    """Run one command. Exit 0: all went well; 1: a check failed; 2: bad input; 130: interrupted, or 143."""
+    """Run one command. Exit code 0: success; 1: a check failed; 2: bad input; 130 or 143: interrupted by a signal."""
     for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, stream) is None:  # it was closed: nothing comes in, what goes out is lost
+        if getattr(sys, stream) is None:  # the stream was closed: read nothing, discard what is written
             setattr(sys, stream, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character shows ? for it
+        sys.stdout.reconfigure(errors="replace")  # show ? for characters that the terminal cannot print
     try:
         status = attempt(list(sys.argv[1:] if words is None else words))
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of a pipe has enough; what is left goes nowhere
+    except BrokenPipeError:  # the reader of the pipe has closed it; discard the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     exec("")  # resets CPython's mark of an interrupted exec, for which python -m would end with a signal instead
@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
 
 
 def attempt(words: list[str]) -> int:
-    """The status with which the command ends, whatever happens to it."""
+    """Run a command and return its exit code; errors are printed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", ElmanWarning)
@@ -72,7 +72,7 @@ def attempt(words: list[str]) -> int:
 
 
 def _note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Our own warnings are notes for whoever typed the command; others are shown as Python shows them."""
+    """Print our own warnings as notes; show others as Python shows them."""
     if issubclass(category, ElmanWarning):
         errors.print(f"Note: {message}", markup=False, style="yellow")
     else:
@@ -98,7 +98,7 @@ def run(words: list[str]) -> int:
         near = get_close_matches(name, COMMANDS, 1)
         hint = f"Did you mean elman {near[0]}?" if near else "elman --help lists the commands."
         raise ElmanError(f"There is no command {name!r}", do=hint)
-    from elman.cli.flags import parse  # takes a while to import, and --version does not need it
+    from elman.cli.flags import parse  # here, because it takes time to import
 
     module, kind = COMMANDS[name][0].split(":")
 
@@ -106,7 +106,7 @@ def run(words: list[str]) -> int:
         status: int = parse(getattr(import_module(module), kind), name, rest).run()
         return status
 
-    if name == "train":  # perhaps one of many processes
+    if name == "train":  # it may be one of several MPI processes
         from elman.cli.mpi import as_a_rank
 
         return as_a_rank(command)

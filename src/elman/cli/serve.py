@@ -1,4 +1,4 @@
-"""elman serve: trained models over HTTP, and a page to see them on."""
+"""elman serve: an HTTP service for trained models, with a web page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from elman.serve.limits import Limits
 
 @dataclass(frozen=True)
 class Serve:
-    """Serve trained models over HTTP, in the convention of OpenAI's completions, with a page to see them on.
+    """Serve trained models over HTTP, with an API like OpenAI's completions and a web page.
 
-    With ELMAN_API_KEY in the environment clients must have that key. Ctrl-C lets requests end, then stops.
+    If the environment variable ELMAN_API_KEY is set, clients must send that key. Ctrl-C finishes running requests, then
+    stops.
 
     For instance:
         elman serve runs/pride-and-prejudice

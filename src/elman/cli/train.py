@@ -182,7 +182,7 @@ class Train:
         return self._trained(out, task, train)
 
     def _checked_out(self) -> Path | None:
-        """The folder asked for: refused now, not after the data have been read."""
+        """The output folder, checked before the data are read."""
         from elman.training.run import refuse_existing
 
         if self.out is not None:
@@ -222,7 +222,7 @@ class Train:
         return self._trained(path, str(task), train)
 
     def _trained(self, out: Path, task: str, train: Callable[[list[Listener], Callable[[], bool]], Any]) -> int:
-        """Train with progress, a page and signals, and say how it ended."""
+        """Train with progress, the page and signal handling, and print how it ended."""
         from elman.cli.console import console, errors
         from elman.cli.progress import TrainingReport
         from elman.cli.summary import report_end
@@ -262,7 +262,7 @@ class Train:
 
 
 def check_options(options: dict[str, Any], preset: str) -> None:
-    """What can be checked before any file is opened."""
+    """Check what can be checked before a file is opened."""
     for name, value in options.items():
         check_value(name, value)
     if preset not in PRESETS:
@@ -272,7 +272,7 @@ def check_options(options: dict[str, Any], preset: str) -> None:
 
 
 def options_of(task: str, options: dict[str, Any], preset: str = "default") -> Config:
-    """The configuration; a flag that does not apply to the task is refused by its name."""
+    """The configuration; ArgumentError for a flag that does not apply to the task."""
     for name in options:
         given = f"--{name.replace('_', '-')}"
         if task not in OPTIONS[name].tasks:
@@ -298,7 +298,7 @@ def guess(source: tuple[str, ...], *, text_column: str | None = None, label_colu
 
 
 def reading_options(config: Config) -> dict[str, Any]:
-    """How a text is read."""
+    """The options about reading a text."""
     names = ("tokens", "encoding", "keep_boilerplate", "vocabulary_size", "min_count")
     return {name: getattr(config, name) for name in names}
 

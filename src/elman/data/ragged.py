@@ -1,4 +1,4 @@
-"""Sequences of different lengths in one array, end to end."""
+"""Sequences of different lengths, concatenated in one array."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Ragged:
 
     @classmethod
     def of(cls, sequences: Sequence[Array], empty: Array) -> Ragged:
-        """The sequences in their order; `empty` has the dtype and shape of one that holds nothing."""
+        """Concatenate sequences; `empty` is a sequence of length 0 with the right dtype and shape."""
         lengths = np.array([len(sequence) for sequence in sequences], np.int64)
         return cls(np.concatenate([empty, *sequences]), lengths)
 
@@ -35,7 +35,7 @@ class Ragged:
         return Ragged.of([self[i] for i in rows], self.values[:0])
 
     def padded(self, rows: Array) -> Array:
-        """(T, B, …): those rows side by side, with zeros after their ends; T is 1 at least."""
+        """The sequences of these rows as a batch (T, B, …), padded with zeros; T is at least 1."""
         lengths = self.lengths[rows]
         T = max(int(lengths.max(initial=1)), 1)
         out = np.zeros((T, len(rows), *self.values.shape[1:]), self.values.dtype)

@@ -1,4 +1,4 @@
-"""One HTML file that needs nothing else: style, script, Plotly and every figure's data are inside."""
+"""One HTML file that works offline: style, script, Plotly and the data of all figures are inside."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def card(html: str, kind: str = "") -> str:
 
 
 def tiles(figures: Mapping[str, str]) -> str:
-    """Small boxes, each with a number and what it is."""
+    """Small boxes, each with a number and its description."""
     boxes = (
         f'<div class="tile"><b>{escape(value)}</b><span>{escape(what)}</span></div>' for what, value in figures.items()
     )
@@ -105,7 +105,7 @@ def _of_template(found: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON inside a page: no text in it can end the script that holds it, and numbers are finite or null."""
+    """JSON for a script element: text cannot end the script, and numbers that are not finite become null."""
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
@@ -114,7 +114,7 @@ def _json(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The same with null for numbers that are not finite, which JSON does not know."""
+    """The same value with null for numbers that are not finite, which JSON cannot store."""
     if isinstance(value, dict):
         return {name: _finite(entry) for name, entry in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The public edge of the equations: arguments are checked here, once, so that the equations stay equations.
+"""Checks of the arguments of public functions, so that the functions themselves contain only equations.
 
 A shape is written with the symbols of the formulas, "T B X". A symbol means the same number in all arguments of a
 call, "…" any leading axes, and "T B :X" integer ids below X. A parameter that is missing or None is not checked.
@@ -25,7 +25,7 @@ _NUMBER = (float, np.floating, *_WHOLE)
 
 
 def edge(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **shapes: Any) -> Callable[P, R]:
-    """The function with its arguments checked; alternatives of a shape are separated by "|"."""
+    """A decorator that checks the arguments of a function; "|" separates alternatives of a shape."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -45,7 +45,7 @@ def edge(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **sh
 
 
 class _Call:
-    """The arguments of one call, and what the symbols have been found to mean."""
+    """The arguments of one call, and the numbers that the symbols stand for in it."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.arguments = arguments
@@ -103,16 +103,16 @@ class _Call:
         return array
 
     def _array(self, name: str, array: Array, shape: str) -> str | None:
-        """Check one array; the symbol below which its ids must stay, if it holds ids."""
+        """Check one array; if it has ids, returns the symbol that they must be below."""
         kinds = [alternative.split() for alternative in shape.split("|")]
         fitting = [symbols for symbols in kinds if self._rank_fits(symbols, array.ndim)]
         if not fitting:
             raise ShapeError(name, expected=self._described(kinds), got=f"shape {array.shape}")
-        if "…" in self.sizes:  # once the leading axes are known, so is the rank
+        if "…" in self.sizes:  # known leading axes determine the rank
             axes = len(self.sizes["…"][0]) - 1
             exact = [s for s in fitting if "…" not in s or axes + len([n for n in s if n[0] != ":"]) == array.ndim]
             fitting = exact or fitting
-        whole = array.dtype.kind in "iu"  # where the rank leaves it open, whole numbers are ids
+        whole = array.dtype.kind in "iu"  # if the rank does not decide, whole numbers are ids
         symbols = next((kind for kind in fitting if whole == any(s.startswith(":") for s in kind)), fitting[0])
         limit = next((s[1:] for s in symbols if s.startswith(":")), None)
         self._sizes(name, array, [s for s in symbols if not s.startswith(":")])
@@ -130,7 +130,7 @@ class _Call:
             raise DtypeError(
                 name, expected=f"dtype {self.dtype[0]}, as {self.dtype[1]} has", got=f"dtype {array.dtype}"
             )
-        # NaN in a parameter is divergence and may be seen; NaN in what comes in is a mistake
+        # NaN in a parameter means divergence and is allowed; NaN in an input is a mistake
         if not name.startswith(("W", "b_", "out")) and np.isnan(array).any():
             where = tuple(int(i) for i in np.argwhere(np.isnan(array))[0])
             raise NotFiniteError(name, expected="numbers", got=f"NaN at {where}")
@@ -189,10 +189,10 @@ def _described(value: object) -> str:
 
 
 def cell_parameters(arguments: dict[str, Any]) -> None:
-    """The parameters and the state are those of the cell."""
+    """Check that the parameters and the state have the shapes of the cell."""
     cell, p = arguments["cell"], arguments["p"]
     for name, shape in cell.shapes(len(p["W_xh"]), len(p["W_hh"])).items():
-        if name not in p and "trace" not in arguments:  # a backward pass needs the weights alone
+        if name not in p and "trace" not in arguments:  # a backward pass needs only the weights
             raise ArgumentError(f"p[{name!r}]", expected=f"an array {shape} for cell {cell.name}", got="nothing")
         if name in p and p[name].shape != shape:
             raise ShapeError(f"p[{name!r}]", expected=f"{shape} for cell {cell.name}", got=f"shape {p[name].shape}")
@@ -204,7 +204,7 @@ def cell_parameters(arguments: dict[str, Any]) -> None:
 
 
 def distributions(arguments: dict[str, Any]) -> None:
-    """y of a cross-entropy, where it is not ids, holds probabilities: d_o = y_hat - y is true of nothing else."""
+    """Check that targets of a cross-entropy which are not ids are distributions, as d_o = y_hat - y needs."""
     o, y = arguments["o"], arguments["y"]
     if y.ndim == o.ndim and not ((y >= 0).all() and np.allclose(y.sum(axis=-1), 1, atol=1e-4)):
         raise RangeError(

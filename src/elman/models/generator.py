@@ -1,4 +1,4 @@
-"""One-to-many: a label, or a vector of numbers, sets the state at the start, and the network speaks."""
+"""One-to-many: a label, or a vector of numbers, sets the initial state, from which the network generates a sequence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elman.models.task_spec import TaskSpec
 
 
 class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor):
-    """Write a sequence for a label or a vector.
+    """Generate a sequence for a label or a vector.
 
     X has labels, shape (n,), or vectors of numbers, shape (n, F): they set the initial state of the network.
     y has one sequence for each: strings or lists of tokens.
@@ -72,7 +72,7 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         return array, y
 
     def _form(self, X: Any, y: Any, tokens: str) -> DataForm:
-        return data_form(y, str(self.target_tokens))  # what is written; tokens are of what is read
+        return data_form(y, str(self.target_tokens))  # of the targets; the option tokens is about inputs
 
     def _spec(self, X: Array, y: Any, config: Config, rows: Array, classes: Any = None) -> TaskSpec:
         condition = Numbers.of(X[rows], scale=config.standardize) if X.ndim == 2 else Labels.of(X)
@@ -101,7 +101,7 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
 
 
 def learn_token_targets(y: Any, config: Config, rows: Array) -> TokenTargets:
-    """The tokens of sequences that are to be written, as those rows have them."""
+    """The vocabulary of the target sequences of these rows."""
     data, form = config, form_of(y)
     if form not in ("strings", "tokens"):
         raise ArgumentError("y", expected="strings or lists of tokens", got=form)

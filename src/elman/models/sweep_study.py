@@ -1,7 +1,8 @@
 """Optuna's study of a sweep (extra: sweep): its sampler, its processes and its trials.
 
-All processes of a sweep share its folder. A trial is held by a lock on a file, which goes with the process: a trial
-that is said to run, but whose lock is free, was killed. It is given up, and its choices are tried anew.
+All processes of a sweep share its folder. A process locks a file while it runs a trial, and the lock ends with the
+process. A trial that is recorded as running, but whose lock is free, was killed: it is marked as failed, and its
+options are tried again.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ if sys.platform != "win32":
     import fcntl
 
 JOURNAL = "journal.log"
-DEFAULTS = "defaults"  # the attribute of the trial that has the default choices
-VALIDATIONS = 10  # of each trial, at equal shares of its budget
-FIRST = 5  # trials that are never cut short: there is nothing yet to judge them by
+DEFAULTS = "defaults"  # the attribute of the trial that has the default options
+VALIDATIONS = 10  # validations of each trial, at equal fractions of its budget
+FIRST = 5  # trials that are never pruned: there are too few to compare with
 
 
 def optuna() -> Any:
@@ -31,12 +32,12 @@ def optuna() -> Any:
         import optuna
     except ImportError:
         raise MissingExtraError("Sweeps need Optuna", do="Install it: pip install 'elman[sweep]'") from None
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # what it would say, the command says
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # the command prints its own messages
     return optuna
 
 
 class Lock:
-    """One process at a time; it goes with the process that holds it. On Windows, which has none such, nobody waits."""
+    """A lock on a file, which one process at a time can hold and which ends with it. On Windows it does nothing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,7 +68,7 @@ class Lock:
 
 
 class Study:
-    """The study in a folder that exists; the study itself is made if it is not there."""
+    """The Optuna study in a folder that exists; it is created if necessary."""
 
     def __init__(
         self,
@@ -76,14 +77,14 @@ class Study:
         *,
         seed: int,
         storage: Path | None = None,
-        first: Mapping[str, Any] | None = None,  # the choices of the first trial: the defaults
+        first: Mapping[str, Any] | None = None,  # the options of the first trial: the defaults
     ) -> None:
         self.seed, self._optuna = seed, optuna()
         self._states = self._optuna.trial.TrialState
         self._distributions = {dimension.name: self._distribution(dimension) for dimension in dimensions}
         self._locks = folder / "locks"
         self._locks.mkdir(exist_ok=True)
-        self.asking = Lock(self._locks / "asking")  # held while anything is decided that depends on other trials
+        self.asking = Lock(self._locks / "asking")  # held for decisions that depend on other trials
         with self.asking:
             self.study = self._opened(storage or folder / JOURNAL)
             if first and not self.study.get_trials(deepcopy=False):
@@ -98,7 +99,7 @@ class Study:
             with lock:
                 _mend(path)
             storage = journal.JournalStorage(journal.JournalFileBackend(str(path), lock))
-            # a journal that lies elsewhere may hold the sweeps of several folders
+            # a journal in another folder may have the sweeps of several folders
             name = "sweep" if path.parent == self._locks.parent else f"sweep in {self._locks.parent.resolve()}"
             study = o.create_study(
                 storage=storage, study_name=name, direction="minimize", pruner=pruner, load_if_exists=True
@@ -108,7 +109,7 @@ class Study:
             return study
         except (RunError, OSError):
             raise
-        except Exception:  # of many kinds: a file may hold anything
+        except Exception:  # of many kinds: the file may be damaged in any way
             raise CheckpointError(f"{path} is damaged, or is no journal of a sweep") from None
 
     def _distribution(self, dimension: Dimension) -> Any:
@@ -122,7 +123,7 @@ class Study:
 
     @contextmanager
     def ask(self, total: int) -> Iterator[Any | None]:
-        """The next trial, held until the block ends; None if all are done or at work. What was killed comes anew."""
+        """The next trial, locked until the block ends; None if all are finished or running. Killed ones come again."""
         with self.asking:
             index = len(self.finished()) + len(self._at_work())
             trial = self._next(index) if index < total else None
@@ -137,13 +138,13 @@ class Study:
                 held.path.unlink(missing_ok=True)
 
     def _next(self, index: int) -> Any:
-        # The seed follows from how many there are: two processes draw differently, and a sweep that was stopped goes on
-        # as it would have.
+        # The seed depends on the number of trials: two processes draw different ones, and a resumed sweep continues
+        # as it would have without the interruption.
         self.study.sampler = self._optuna.samplers.TPESampler(seed=(1000 * self.seed + index) % 2**32)
         return self.study.ask(self._distributions)
 
     def _at_work(self) -> list[Any]:
-        """Those that other processes hold; those that nobody holds are given up."""
+        """The trials that other processes run; those whose process was killed are marked as failed."""
         found = []
         for trial in self.study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
             lock = Lock(self._locks / f"trial-{trial.number}")
@@ -161,13 +162,13 @@ class Study:
         self.study.enqueue_trial(trial.params, user_attrs=known)
 
     def give_up(self, trial: Any) -> None:
-        """It was interrupted: the same choices will be tried anew, from the beginning."""
+        """Mark an interrupted trial as failed: its options will be tried again from the beginning."""
         with self.asking:
             self._give_up(trial)
 
     def tell(self, trial: Any, loss: float | None, **facts: Any) -> bool:
-        """How it ended, without a loss if it was cut short; whether it is the best."""
-        with self.asking:  # else another process might find it running and its lock free
+        """Record the result of a trial, without a loss if it was pruned; returns whether it is the best."""
+        with self.asking:  # otherwise another process might find it running with a free lock
             for name, fact in facts.items():
                 trial.set_user_attr(name, fact)
             self.study.tell(trial, loss, self._states.PRUNED if loss is None else None)
@@ -175,7 +176,7 @@ class Study:
         return best is not None and bool(best.number == trial.number)
 
     def finished(self) -> list[Any]:
-        """Trials that came to an end, the best first, those that were cut short last."""
+        """Finished trials, the best first, pruned ones last."""
         found = self.study.get_trials(deepcopy=False, states=(self._states.COMPLETE, self._states.PRUNED))
         return sorted(found, key=lambda trial: (trial.state != self._states.COMPLETE, loss_of(trial), trial.number))
 
@@ -184,12 +185,12 @@ class Study:
         return found
 
     def with_defaults(self) -> Any | None:
-        """The trial with the default choices, if it was trained to its end."""
+        """The trial with the default options, if it was not pruned."""
         complete = self.study.get_trials(deepcopy=False, states=(self._states.COMPLETE,))
         return next((trial for trial in complete if trial.user_attrs.get(DEFAULTS)), None)
 
     def best(self) -> Any | None:
-        """The best of those that were trained to their end."""
+        """The best trial that was not pruned."""
         return next((trial for trial in self.finished() if trial.state == self._states.COMPLETE), None)
 
 
@@ -200,7 +201,7 @@ def loss_of(trial: Any) -> float:
 
 
 def _mend(path: Path) -> None:
-    """A full disk may have left half a line at the end: it goes."""
+    """Remove an incomplete last line, which a full disk may have left."""
     if not os.path.lexists(path):
         return
     try:
