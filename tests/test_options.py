@@ -87,8 +87,8 @@ def test_one_budget_is_set_and_a_chosen_one_replaces_the_default():
     assert [resolve("tag").epochs, resolve("tag", {"steps": 3}).epochs, resolve("tag", {"steps": None}).steps] == [
         25, None, None,
     ]  # fmt: skip
-    large = resolve("lm", {"seconds": 5.0, "hidden": 3}, preset="large")
-    assert (large.seconds, large.epochs, large.hidden, large.dropout) == (5.0, None, 3, 0.1)
+    best = resolve("lm", {"seconds": 5.0, "hidden": 3}, preset="best")
+    assert (best.seconds, best.epochs, best.hidden) == (5.0, None, 3)
     with pytest.raises(ArgumentError, match="one of epochs, steps and seconds"):
         resolve("lm", {"steps": 3, "epochs": 2})
 
@@ -127,6 +127,24 @@ def test_what_is_chosen_overrules_the_form_of_the_data_and_none_chooses_nothing(
     assert resolve("classify", {"embedding": 0, "cell": "rnn"}, form=words).embedding == 0
     assert "embedding 100" in described("classify", resolve("classify", form=words))
     assert str(words) == "words, 3,000 examples, 2 classes"
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_more_time_makes_a_larger_network_with_more_dropout_and_a_lower_rate(cell):
+    novel = DataForm("char", 1, 640_000.0)
+    sized = [resolve("lm", {"seconds": seconds, "cell": cell}, form=novel) for seconds in (1.0, 30.0, 300.0, 3000.0)]
+    for name, sign in (("hidden", 1), ("dropout", 1), ("learning_rate", -1)):
+        values = [sign * getattr(config, name) for config in sized]
+        assert values == sorted(values)
+        assert values[0] < values[-1]
+    short = resolve("lm", {"seconds": 3000.0, "cell": cell}, form=DataForm("char", 1, 5_000.0))
+    assert (short.hidden, short.batch_size) == (128, 16)  # a large network would learn a short text by heart
+    chosen = resolve("lm", {"seconds": 300.0, "cell": cell, "hidden": 128}, form=novel)
+    assert (chosen.hidden, chosen.dropout) == (128, 0.0)
+    for preset, seconds in (("fast", 30.0), ("default", 300.0), ("best", 3000.0)):
+        assert resolve("lm", {"cell": cell}, form=novel, preset=preset) == resolve(
+            "lm", {"cell": cell, "seconds": seconds}, form=novel
+        )
 
 
 def test_suggestions_begin_with_what_was_typed():

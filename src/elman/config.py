@@ -259,10 +259,10 @@ TASKS: dict[str, dict[str, Any]] = {  # defaults of the tasks that read examples
                   "embedding": 128, "dropout": 0.2, "batch_size": 64, "learning_rate": 3e-3, "epochs": 10},
 }  # fmt: skip
 DEFAULT_EPOCHS = 15.0  # of a language model
-PRESETS: dict[str, dict[str, Any]] = {  # of a language model
-    "default": {},
-    "large": {"hidden": 512, "dropout": 0.1, "learning_rate": 7.5e-3, "epochs": 18},
-    "tiny": {"hidden": 64, "batch_size": 16, "window": 32, "epochs": 5},
+PRESETS: dict[str, dict[str, Any]] = {  # of a language model: the time decides size, dropout and learning rate
+    "fast": {"seconds": 30.0},
+    "default": {"seconds": 300.0},
+    "best": {"seconds": 3000.0},
 }
 
 
@@ -291,29 +291,62 @@ BY_FORM = {  # the options whose default depends on the form of the data; in Pyt
     "tag": ("patience",),
     "generate": ("patience",),
     "translate": ("patience",),
+    "lm": ("hidden", "dropout", "batch_size", "learning_rate"),
 }
 FEW = 1000  # examples
 PATIENCE = 4  # validations
+SHORT = 200_000  # tokens of a text
+SPEED = 2.5e10  # gates · H² · tokens that two cores train on in a second
+SIZES = {  # of a language model with a time limit: units, dropout of a vanilla and of a gated cell, learning rate
+    1024: (0.2, 0.5, 2e-3),
+    768: (0.15, 0.4, 3e-3),
+    512: (0.1, 0.3, 4e-3),
+    384: (0.05, 0.2, 6e-3),
+    256: (0.0, 0.1, 8e-3),
+    192: (0.0, 0.0, 8e-3),
+    128: (0.0, 0.0, 8e-3),
+}
+PASSES = 8  # over the text, at least
+WEIGHTS = 5  # of W_hh for each token of the text, at most
 
 
 def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     """Defaults that depend on the form of the data: docs/options.md explains them."""
     if form is None or task not in BY_FORM:
         return {}
+    if task == "lm":
+        return {"batch_size": 16} if form.length < SHORT else {}  # more updates in an epoch
     found: dict[str, Any] = {"patience": PATIENCE}
     if task not in ("classify", "regress"):
         return found
     if form.kind in WORDS:
         # few words are frequent: each needs a vector that others share, and much dropout, or the examples are learned
         # by heart
-        found |= {"lowercase": True, "cell": "gru", "hidden": 128, "bidirectional": True, "pooling": "max",
-                  "embedding": 100, "dropout": 0.5, "input_dropout": 0.5, "optimizer": "adamw", "weight_decay": 0.1,
-                  "batch_size": 64, "learning_rate": 4e-3}  # fmt: skip
+        found |= {"lowercase": True, "cell": "gru", "hidden": 64, "bidirectional": True, "pooling": "max",
+                  "embedding": 100, "dropout": 0.5, "input_dropout": 0.5, "optimizer": "adamw", "weight_decay": 0.2,
+                  "unk_dropout": 4.0, "batch_size": 64, "learning_rate": 4e-3}  # fmt: skip
     else:
         found |= {"cell": "gru"}
     if form.examples < FEW:
         found["batch_size"] = 16  # more updates in an epoch
     return found
+
+
+def _by_seconds(cell: str, seconds: float, tokens: float, hidden: int | None = None) -> dict[str, Any]:
+    """The largest network that reads the text often enough in this time; the larger, the more it must forget.
+
+    >>> _by_seconds("gru", 300.0, 640_000)
+    {'hidden': 512, 'dropout': 0.3, 'learning_rate': 0.004}
+    """
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
+
+    def fits(size: int) -> bool:
+        weights = gates * size**2
+        return SPEED / weights * seconds >= PASSES * tokens and weights <= WEIGHTS * tokens
+
+    size = next((size for size in SIZES if (fits(size) if hidden is None else size <= hidden)), min(SIZES))
+    vanilla, gated, rate = SIZES[size]
+    return {"hidden": size, "dropout": vanilla if gates == 1 else gated, "learning_rate": rate}
 
 
 def described(task: str, config: Config) -> str:
@@ -362,7 +395,7 @@ def resolve(
     options: Mapping[str, Any] | None = None,
     *,
     form: DataForm | None = None,
-    preset: str = "default",
+    preset: str | None = None,
 ) -> Config:
     """The whole configuration: what was chosen, else the preset's values, else the defaults that fit.
 
@@ -374,7 +407,7 @@ def resolve(
         What was chosen, by name. None means not chosen.
     form : DataForm, optional
         What the data look like, where the defaults depend on it.
-    preset : str
+    preset : str, optional
         One of `PRESETS`; a language model's.
 
     Returns
@@ -390,7 +423,7 @@ def resolve(
     """
     if task not in ALL_TASKS:
         raise UnknownNameError("task", expected=f"one of {', '.join(ALL_TASKS)}", got=repr(task))
-    if preset not in PRESETS:
+    if preset is not None and preset not in PRESETS:
         raise UnknownNameError("preset", expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
     given = {name: value for name, value in _known(options or {}).items() if value is not None}
     for name in given:
@@ -402,11 +435,14 @@ def resolve(
             cells = OPTIONS[name].cells
             if found["cell"] not in cells and value != getattr(Config, name):
                 found["cell"] = cells[0]  # which alone has this option
-    chosen = (PRESETS[preset] if task == "lm" else {}) | given
+    chosen = (PRESETS[preset] if task == "lm" and preset is not None else {}) | given
     if set(BUDGET) & set(given):
         chosen = {name: value for name, value in chosen.items() if name not in BUDGET or name in given}
     if set(BUDGET) & set(chosen):
         found |= dict.fromkeys(BUDGET)
+    seconds = given.get("seconds", PRESETS[preset]["seconds"] if preset else None)
+    if task == "lm" and form is not None and seconds is not None:
+        found |= _by_seconds(str(given.get("cell", found["cell"])), seconds, form.length, given.get("hidden"))
     if task == "lm" and chosen.get("tokens") == "auto":
         chosen["tokens"] = "char"
     if "bpe" in (chosen.get("tokens"), chosen.get("target_tokens")) and "vocabulary_size" not in given:

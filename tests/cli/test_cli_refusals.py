@@ -100,7 +100,7 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--validation-fraction", "0.5", "--test-fraction", "0.5"], "something left for training"),
     (["--validation-fraction", "1"], "validation_fraction: .*below 1"),
     (["--validation-fraction", "nan"], "validation_fraction: .*nan"),
-    (["--preset", "huge"], "--preset: expected one of default, large, tiny, got 'huge'"),
+    (["--preset", "huge"], "--preset: expected one of fast, default, best, got 'huge'"),
     (["--preset=huge"], "--preset: expected one of"),
     (["--preset"], "--preset"),
     (["--threads", "0"], "threads: expected 1 or more"),

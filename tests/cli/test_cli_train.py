@@ -80,33 +80,26 @@ def test_lr_is_the_learning_rate(elman, text, words):
     assert options("r")["learning_rate"] == 0.5
 
 
-def test_a_preset_sets_and_a_flag_wins_over_it(elman, text):
-    assert elman("train", text, "--preset", "tiny", "--steps", 1, "--hidden", 8, "--out", "r").status == 0
+def test_a_preset_is_a_time_and_a_flag_wins_over_it(elman, text):
+    assert elman("train", text, "--preset", "best", "--steps", 1, "--hidden", 8, "--out", "r").status == 0
     got = options("r")
-    assert (got["batch_size"], got["window"]) == (16, 32)  # the preset's
-    assert (got["hidden"], got["steps"], got["epochs"]) == (8, 1, None)  # the flags', and only one budget
+    assert (got["hidden"], got["steps"], got["epochs"], got["seconds"]) == (8, 1, None, None)  # only one budget
 
 
 @pytest.mark.parametrize("words", [
-    ["--preset=tiny", "--epochs", "0.1"],
-    ["--epochs=0.1", "--preset", "tiny"],
-    ["--preset", "large", "--preset", "tiny", "--epochs", "0.1"],
+    ["--preset=fast", "--epochs", "0.1"],
+    ["--epochs=0.1", "--preset", "fast"],
+    ["--preset", "best", "--preset", "fast", "--epochs", "0.1"],
 ])  # fmt: skip
 def test_however_the_preset_is_written(elman, text, words):
     assert elman("train", text, *words, "--out", "r").status == 0
     got = options("r")
-    assert (got["hidden"], got["epochs"], got["dropout"]) == (64, 0.1, 0.0)
-
-
-def test_the_preset_s_own_budget_counts_where_none_is_named(elman, text):
-    assert elman("train", text, "--preset", "tiny", "--hidden", 8, "--out", "r").status == 0
-    assert options("r")["epochs"] == 5
-    assert json.loads((Path("r") / "config.json").read_text())["steps"] == 5 * ((1872 - 1) // 16 // 32)
+    assert (got["hidden"], got["epochs"], got["dropout"]) == (128, 0.1, 0.0)  # the text is short
 
 
 def test_a_short_text_is_said_to_be_short(elman, text):
     out = elman("train", text, "--steps", 1, "--hidden", 8, "--window", 400, "--out", "r").out
-    assert "The text is short: batch size 4 instead of 64." in out
+    assert "The text is short: batch size 4 instead of 16." in out
 
 
 def test_shares_are_said(elman, text):
@@ -223,7 +216,7 @@ def test_a_run_that_patience_ended_says_so_and_goes_on_with_a_larger_budget(elma
 
 
 @pytest.mark.parametrize("words", [
-    ["--hidden", "9"], ["--lr", "1"], ["other.txt"], ["--out", "x"], ["--force"], ["--preset", "large"],
+    ["--hidden", "9"], ["--lr", "1"], ["other.txt"], ["--out", "x"], ["--force"], ["--preset", "best"],
     ["--tokens", "byte"],
 ])  # fmt: skip
 def test_resume_changes_nothing_but_the_budget(elman, run, words):

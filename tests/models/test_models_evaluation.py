@@ -12,7 +12,7 @@ from models_writers import VOCABULARIES, random_writer
 from elman.data.words import words_of
 from elman.errors import DataError, VocabularyError
 from elman.models import LanguageModel, evaluation
-from elman.models.evaluation import Evaluation, mean_loss
+from elman.models.evaluation import Evaluation, evaluate_dynamically, mean_loss
 
 TEXT = {
     "char": "Who sat on the dog? The mat did.\n" * 3,
@@ -177,3 +177,21 @@ def test_a_fitted_word_model_reads_unknown_words():
         "one two three " * 40 + "four five"
     )
     assert model.evaluate("four two").tokens == 1
+
+
+def test_dynamic_evaluation_learns_from_what_it_has_read_and_changes_no_weight():
+    model = LanguageModel(hidden=16, steps=40, window=16, batch_size=4).fit(
+        "the cat sat on the mat\n" * 40, listeners=[]
+    )
+    before = model.parameters_.buffer.copy()
+    other = "ten teams eat the meat\nno stone shoots\n" * 60
+    ids, static = model.vocabulary_.encode(other), model.evaluate(other)
+    dynamic = evaluate_dynamically(model.network_, model.parameters_, ids, len(other), rate=0.01)
+    assert (model.parameters_.buffer == before).all()
+    assert dynamic.nats_per_token < 0.8 * static.nats_per_token
+    assert dynamic.tokens == static.tokens
+    assert dynamic.bits_per_character == pytest.approx(dynamic.nats_per_token / math.log(2) * len(ids) / len(other))
+    first = other[:33]  # one window: read before anything is learned from it
+    assert model.evaluate(first, dynamic=True).nats_per_token == pytest.approx(
+        model.evaluate(first).nats_per_token, rel=1e-5
+    )

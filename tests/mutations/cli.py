@@ -32,7 +32,7 @@ MUTANTS = [
     ("train.py", "        check_value(name, value)\n", "        pass\n", "not checked before the file is opened"),
     ("train.py", "if task not in OPTIONS[name].tasks:", "if False:", "a flag of another task"),
     ("train.py", "budget_options=self.options, ", "", "the budget is ignored"),
-    ("train.py", "    if preset not in PRESETS:", "    if False:", "any preset"),
+    ("train.py", "    if preset is not None and preset not in PRESETS:", "    if False:", "any preset"),
     ("main.py", 'sys.stdout.reconfigure(errors="replace")', "pass", "an ASCII terminal"),
     ("main.py", "        sys.stdout.flush()\n", "", "a broken pipe at exit"),
     ("main.py", "(ElmanError, OSError, MemoryError)", "(ElmanError, MemoryError)", "system errors"),

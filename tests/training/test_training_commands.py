@@ -280,7 +280,7 @@ def test_resume_refuses_other_choices_and_takes_a_larger_budget(text: Path, tmp_
         ["--tokens", "byte"],
         [text],
         ["--out", "x"],
-        ["--preset", "tiny"],
+        ["--preset", "fast"],
     ):
         done = elman_here("train", "--resume", run, *words)
         assert (done.returncode, "Traceback" in done.stderr) == (2, False), words

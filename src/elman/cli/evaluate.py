@@ -39,6 +39,7 @@ class Evaluate:
     unknown: Literal["error", "skip"] | None = flag(None, "lm: characters outside the vocabulary (default: error)")
     text_column: str | None = flag(None, "name or number of the column with the text, in a table")
     label_column: str | None = flag(None, "name or number of the column with the label, in a table")
+    dynamic: bool = flag(False, "lm: a copy of the model learns while it reads (dynamic evaluation)")
     json: bool = flag(False, "print the figures as JSON")
 
     def run(self) -> int:
@@ -50,6 +51,8 @@ class Evaluate:
         if task != "lm" and self.unknown is not None:
             do = "It reads unknown tokens as unknown; leave the flag out."
             raise ArgumentError("--unknown", expected="a language model", got=f"a run to {task}", do=do)
+        if task != "lm" and self.dynamic:
+            raise ArgumentError("--dynamic", expected="a language model", got=f"a run to {task}")
         if columns and (task == "lm" or self.source is None):
             raise ArgumentError(columns[0], expected="a run that reads examples, and SOURCE", got=f"a run to {task}")
         if self.source is None:
@@ -62,7 +65,7 @@ class Evaluate:
         from elman.cli.compile_notice import say_if_compiling
         from elman.data import open_corpus
         from elman.models import LanguageModel
-        from elman.models.evaluation import evaluate_text
+        from elman.models.evaluation import evaluate_dynamically, evaluate_text
 
         model = LanguageModel.load(self.run_folder)
         say_if_compiling("forward")
@@ -74,7 +77,8 @@ class Evaluate:
             unknown=self.unknown or "error",
         )
         with console.rich.status(f"reading {len(corpus.ids):,} tokens"):
-            figures = evaluate_text(model.network_, model.parameters_, corpus.ids, corpus.characters)
+            evaluate = evaluate_dynamically if self.dynamic else evaluate_text
+            figures = evaluate(model.network_, model.parameters_, corpus.ids, corpus.characters)
         trained_on = _recorded(run, "sha256") == corpus.sha256
         self._print_text(figures, list(corpus.notes), {"trained_on": trained_on})
         return 0
@@ -154,7 +158,7 @@ class Evaluate:
 
         say_if_compiling("forward")
         with console.rich.status("evaluating the held-out part"):
-            part, figures = evaluate_held_out(run.path)
+            part, figures = evaluate_held_out(run.path, dynamic=self.dynamic)
         if hasattr(figures, "_asdict"):
             self._print_text(figures, [], {"part": part})
         else:

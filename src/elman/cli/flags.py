@@ -212,7 +212,7 @@ def help_of(command: Any, name: str, task: str | None = None, preset: str | None
     parts = [_laid_out(command.__doc__, width), f"usage: elman {name} {usage + ' ' if usage else ''}[flags]"]
     own = [each for each in flags if not each.table and not each.place]
     shown = (defaults(task or "lm") | PRESETS.get(preset or "", {})) if any(each.table for each in flags) else {}
-    shown |= dict.fromkeys(BY_FORM.get(task or "lm", ()), FITTING)
+    shown |= dict.fromkeys(BY_FORM.get(task, ()) if task not in (None, "lm") else (), FITTING)
     sections = {"": places, "flags": own}
     first = [each for each in flags if each.table and each.option.first]
     if first:

@@ -46,7 +46,7 @@ class Sweep:
     )
     out: Path | None = flag(None, "the sweep's folder (default: sweeps/NAME)")
     storage: Path | None = flag(None, "the file with the record of all trials (default: journal.log in the folder)")
-    preset: str = flag("default", f"options that fit together: {', '.join(PRESETS)}")
+    preset: str | None = flag(None, f"half a minute, five minutes or an hour: {', '.join(PRESETS)}")
     threads: int | None = flag(None, "number of threads (default: all cores)")
     options: dict[str, Any] = field(default_factory=dict)
 

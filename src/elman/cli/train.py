@@ -66,7 +66,7 @@ class Train:
     resume: Path | None = flag(None, "continue this run; only the budget may change (--seconds: that many more)")
     text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
     label_column: str | None = flag(None, "name or number of the column with the label, number or target")
-    preset: str = flag("default", f"options that fit together: {', '.join(PRESETS)} [lm]")
+    preset: str | None = flag(None, f"half a minute, five minutes or an hour: {', '.join(PRESETS)} [lm]")
     threads: int | None = flag(None, "number of threads (default: all cores)")
     tensorboard: bool = flag(False, "write TensorBoard files into the run folder")
     watch: bool = flag(False, "open a page that shows the training live")
@@ -119,16 +119,18 @@ class Train:
             raise ArgumentError("Only rank 0 can read standard input", do="Save the text in a file that all can read.")
         out = self._checked_out()
         source = self.source or default_source(partial(console.print, markup=False))
-        start = None
+        start, options = None, self.options
         if self.start is not None:
             from elman.models import LanguageModel
             from elman.models.fine_tuning import options_of as options_from
 
             start = LanguageModel.load(self.start)
-            config = resolve("lm", options_from(start.fitted_, "lm", self.options))
+            options = options_from(start.fitted_, "lm", options)
+            config = resolve("lm", options, preset=self.preset)
         with reading() as progress:
             read = partial(open_corpus, source, **reading_options(config), progress=progress)
             corpus = world().leader_first(read)
+        config = resolve("lm", options, form=runs.text_form(corpus), preset=self.preset)
         if start is None:
             prepared = runs.text_setup(corpus, config)
         else:
@@ -194,7 +196,7 @@ class Train:
     def _check_resume(self) -> None:
         given = [f"--{name.replace('_', '-')}" for name in self.options if name not in BUDGET]
         given += ["--out"] * (self.out is not None) + ["--force"] * self.force + list(self.source)
-        given += ["--preset"] * (self.preset != "default") + ["--text-column"] * (self.text_column is not None)
+        given += ["--preset"] * (self.preset is not None) + ["--text-column"] * (self.text_column is not None)
         given += ["--label-column"] * (self.label_column is not None) + ["--from"] * (self.start is not None)
         if given:
             raise ArgumentError(
@@ -261,17 +263,17 @@ class Train:
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
-def check_options(options: dict[str, Any], preset: str) -> None:
+def check_options(options: dict[str, Any], preset: str | None) -> None:
     """Check what can be checked before a file is opened."""
     for name, value in options.items():
         check_value(name, value)
-    if preset not in PRESETS:
+    if preset is not None and preset not in PRESETS:
         raise UnknownNameError("--preset", expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
     if len(budgets := [f"--{name}" for name in BUDGET if name in options]) > 1:
         raise ArgumentError("budget", expected="one of --epochs, --steps and --seconds", got=" and ".join(budgets))
 
 
-def options_of(task: str, options: dict[str, Any], preset: str = "default") -> Config:
+def options_of(task: str, options: dict[str, Any], preset: str | None = None) -> Config:
     """The configuration; ArgumentError for a flag that does not apply to the task."""
     for name in options:
         given = f"--{name.replace('_', '-')}"
@@ -279,7 +281,7 @@ def options_of(task: str, options: dict[str, Any], preset: str = "default") -> C
             raise ArgumentError(f"{given} does not apply to --task {task}", do=f"It is for {applies_to(name)}.")
         if task not in OPTIONS[name].flags_of():
             raise ArgumentError(f"{given} does not apply to --task {task} from a file", do="It is for Python.")
-    if task != "lm" and preset != "default":
+    if task != "lm" and preset is not None:
         raise ArgumentError(f"--preset does not apply to --task {task}", do="It is for lm.")
     return resolve(task, options, preset=preset)
 
@@ -321,6 +323,10 @@ def _describe_text(prepared: TextSetup, out: Path) -> None:
         console.print(f"Validation reads the first {prepared.validation_size:,} of them; elman eval reads all.")
     if prepared.batch < config.batch_size:
         console.print(f"The text is short: batch size {prepared.batch} instead of {config.batch_size}.")
+    if config.seconds is not None:
+        console.print(
+            f"{config.seconds:g} s for {len(split.train):,} {tokens}: {described('lm', config)}.", markup=False
+        )
     console.print(f"Network: {network_of(config)}. Run folder: {out}", markup=False)
 
 

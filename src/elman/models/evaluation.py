@@ -24,11 +24,12 @@ from elman.errors import DataError
 from elman.kernels import surprise
 from elman.maths.arrays import Array
 from elman.models.batches import rows_by_length, to_batch, unweighted
-from elman.network import HeadNetwork, Network, PackedNetwork, Parameters, check_ids
+from elman.network import Batch, HeadNetwork, Network, PackedNetwork, Parameters, check_ids
 from elman.training.distributed import World
 from elman.training.task import Validation
 
 CHUNK = 1024  # tokens; only speed and memory depend on it
+DECAY = 0.999  # of the mean square of the gradients in dynamic evaluation
 SAME = 256  # times the distance of two neighboring floats: what rounding leaves between two states that have met
 
 
@@ -84,10 +85,49 @@ def mean_loss(network: HeadNetwork, p: Parameters, ids: Array) -> float:
 
 def evaluate_text(network: HeadNetwork, p: Parameters, ids: Array, characters: int) -> Evaluation:
     """All the usual figures; `characters` is the number of characters that the ids stand for."""
-    nats = mean_loss(network, p, ids)
+    return _figures(mean_loss(network, p, ids), len(ids), characters)
+
+
+def _figures(nats: float, tokens: int, characters: int) -> Evaluation:
     bits = nats / math.log(2)
     perplexity = math.exp(nats) if nats < 700 else math.inf
-    return Evaluation(nats, bits, bits * (len(ids) / max(characters, 1)), perplexity, len(ids) - 1)
+    return Evaluation(nats, bits, bits * (tokens / max(characters, 1)), perplexity, tokens - 1)
+
+
+def evaluate_dynamically(
+    network: HeadNetwork, p: Parameters, ids: Array, characters: int, *, rate: float = 1e-4, window: int = 32
+) -> Evaluation:
+    """The same figures of a copy that learns from what it has read (dynamic evaluation, Krause et al. 2018).
+
+    The loss of a window is taken first, then one step of RMSProp on it: no token is predicted by weights that have seen
+    it.
+
+    Parameters
+    ----------
+    network, p
+        The model; its parameters stay as they are.
+    ids : array of shape (N,)
+        The text.
+    characters : int
+        The number of characters that the ids stand for.
+    rate : float
+        The learning rate.
+    window : int
+        Tokens between two steps.
+    """
+    if len(ids) < 2:
+        raise DataError("the text", expected="at least two tokens: the first one is not predicted", got=len(ids))
+    own, gradients = p.zeros(), p.zeros()
+    own.buffer[:] = p.buffer
+    squares = np.zeros_like(p.buffer)  # the mean square of the gradients
+    state, total = network.stack.zero_state(1, p.buffer.dtype), 0.0
+    for t, start in enumerate(range(0, len(ids) - 1, window), 1):
+        read = np.asarray(ids[start : start + window + 1], np.int64)[:, np.newaxis]
+        batch, T = Batch(read[:-1], read[1:], state=state), len(read) - 1
+        total += T * network.loss_and_gradients(own, batch, gradients, normalizer=T)
+        squares = DECAY * squares + (1 - DECAY) * gradients.buffer**2
+        own.buffer -= rate * gradients.buffer / (np.sqrt(squares / (1 - DECAY**t)) + 1e-6)
+    return _figures(total / (len(ids) - 1), len(ids), characters)
 
 
 def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: World) -> float:

@@ -17,6 +17,7 @@ from elman.models.evaluation import (
     Likelihood,
     RegressionScores,
     SequenceScores,
+    evaluate_dynamically,
     evaluate_examples,
     evaluate_model,
     evaluate_text,
@@ -27,6 +28,8 @@ from elman.training.run import Run
 
 def evaluate_held_out(
     path: str | Path,
+    *,
+    dynamic: bool = False,
 ) -> tuple[str, Evaluation | ClassScores | SequenceScores | Likelihood | RegressionScores]:
     """Evaluate a run on its test part if it has one, else on its validation part.
 
@@ -34,6 +37,8 @@ def evaluate_held_out(
     ----------
     path : path
         A run folder made by elman train, or by fit with out=.
+    dynamic : bool
+        Of a text: a copy of the model learns while it reads.
 
     Returns
     -------
@@ -51,7 +56,8 @@ def evaluate_held_out(
         _, fitted = runs.load(run.path, "lm")
         vocabulary = fitted.spec.vocabulary
         characters = len(ids) if vocabulary.kind == "char" else len(vocabulary.decode(ids))
-        return str(part), evaluate_text(fitted.head_network, fitted.parameters, ids, characters)
+        evaluate = evaluate_dynamically if dynamic else evaluate_text
+        return str(part), evaluate(fitted.head_network, fitted.parameters, ids, characters)
     assert isinstance(setup, runs.ExampleSetup)
     parts = {"test": setup.split.test, "validation": setup.split.validation}
     part = next((name for name, rows in parts.items() if len(rows)), None)

@@ -19,7 +19,7 @@ from elman.errors import DataError, NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import fine_tuning, runs
-from elman.models.evaluation import Evaluation, evaluate_text, token_losses
+from elman.models.evaluation import Evaluation, evaluate_dynamically, evaluate_text, token_losses
 from elman.models.fine_tuning import MOST_OLD
 from elman.models.fitted import FittedModel
 from elman.models.memorization import CopyReport, copy_report
@@ -170,6 +170,7 @@ class LanguageModel(LanguageModelOptions):
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
             corpus = runs.open_text(text, config, **reading)
+            config = resolve("lm", given, form=runs.text_form(corpus))
             try:
                 if origin is None:
                     setup = runs.text_setup(corpus, config)
@@ -495,7 +496,7 @@ class LanguageModel(LanguageModelOptions):
         """
         return -self.evaluate(text).nats_per_token
 
-    def evaluate(self, text: str | Path, *, unknown: Unknown = "error") -> Evaluation:
+    def evaluate(self, text: str | Path, *, unknown: Unknown = "error", dynamic: bool = False) -> Evaluation:
         """How well the model predicts a text, read from a zero state.
 
         Parameters
@@ -504,6 +505,8 @@ class LanguageModel(LanguageModelOptions):
             The text itself (a str), or a file (a Path).
         unknown : {"error", "skip", "replace"}
             What to do with tokens of the text that are not in the vocabulary; "replace" is for words, as <unk>.
+        dynamic : bool
+            A copy of the model learns from each piece of the text after it has predicted it (dynamic evaluation).
 
         Returns
         -------
@@ -513,7 +516,8 @@ class LanguageModel(LanguageModelOptions):
         text_sampler = self.text_sampler
         options = {"vocabulary": self.vocabulary_, "unknown": unknown}
         corpus = runs.open_text(text, self.config_, **options)
-        return evaluate_text(text_sampler.network, text_sampler.parameters, corpus.ids, corpus.characters)
+        figures = evaluate_dynamically if dynamic else evaluate_text
+        return figures(text_sampler.network, text_sampler.parameters, corpus.ids, corpus.characters)
 
     def surprise(self, text: str, *, unknown: Unknown | None = None) -> Array:
         """The negative log probability of each character, given those before it.

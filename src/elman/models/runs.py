@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from elman.config import BUDGET, DEFAULT_EPOCHS, Config, from_json, to_json
+from elman.config import BUDGET, DEFAULT_EPOCHS, Config, DataForm, from_json, to_json
 from elman.data import Corpus, Split, corpus_from_text, fitting_batch, open_corpus
 from elman.data.examples import Examples, held_out
 from elman.data.inputs import TokenInputs
@@ -195,6 +195,11 @@ def text_setup(corpus: Corpus, config: Config) -> TextSetup:
     batch = fitting_batch(len(split.train), config.batch_size, config.window)
     spec = TaskSpec.language_model(corpus.vocabulary)
     return TextSetup(spec, config, corpus, split, batch, MAX_VALIDATION_TOKENS)
+
+
+def text_form(corpus: Corpus) -> DataForm:
+    """What the defaults of a language model depend on."""
+    return DataForm(corpus.vocabulary.kind, 1, float(len(corpus.ids)))
 
 
 def open_text(source: str | Path, config: Config, **options: Any) -> Corpus:

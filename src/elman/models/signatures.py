@@ -18,12 +18,12 @@ class LanguageModelOptions:
         min_count: int = 2,
         validation_fraction: float = 0.1,
         test_fraction: float = 0.0,
-        hidden: int = 256,
+        hidden: int | None = None,
         layers: int = 1,
         cell: CellName = "rnn",
         activation: Activation = "tanh",
         embedding: int = 0,
-        dropout: float = 0.0,
+        dropout: float | None = None,
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
@@ -33,7 +33,7 @@ class LanguageModelOptions:
         epochs: float | None = None,
         steps: int | None = None,
         seconds: float | None = None,
-        batch_size: int = 64,
+        batch_size: int | None = None,
         window: int = 64,
         bptt_block: int | None = None,
         bptt_steps: int | None = None,
@@ -44,7 +44,7 @@ class LanguageModelOptions:
         retries: int = 5,
         seed: int = 0,
         optimizer: Optimizer = "adam",
-        learning_rate: float = 0.008,
+        learning_rate: float | None = None,
         schedule: Schedule = "cosine",
         warmup_steps: int = 100,
         final_rate_fraction: float = 0.01,
@@ -80,8 +80,8 @@ class LanguageModelOptions:
             random. At least 0 and below 1.
         test_fraction : float, default=0.0
             Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
-        hidden : int, default=256
-            Units of each recurrent layer and direction. Above 0.
+        hidden : int or None, default=None
+            Units of each recurrent layer and direction. Above 0. None: what fits the data (docs/options.md).
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
         cell : {"rnn", "gru", "lstm"}, default="rnn"
@@ -90,8 +90,9 @@ class LanguageModelOptions:
             Activation function of the cell. For cell rnn.
         embedding : int, default=0
             Size of token embeddings; 0: one-hot tokens. At least 0.
-        dropout : float, default=0.0
-            Dropout on the output of each layer. At least 0 and below 1.
+        dropout : float or None, default=None
+            Dropout on the output of each layer. At least 0 and below 1. None: what fits the data
+            (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -110,8 +111,9 @@ class LanguageModelOptions:
             Updates of the parameters. Above 0.
         seconds : float or None, default=None
             Time for training; a short measurement turns it into steps. Above 0.
-        batch_size : int, default=64
-            Sequences, or streams of the text, in one batch. Above 0.
+        batch_size : int or None, default=None
+            Sequences, or streams of the text, in one batch. Above 0. None: what fits the data
+            (docs/options.md).
         window : int, default=64
             Time steps between two updates (T). Above 0.
         bptt_block : int or None, default=None
@@ -133,8 +135,9 @@ class LanguageModelOptions:
             Seed of all random numbers. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
-        learning_rate : float, default=0.008
-            Highest learning rate, reached after the warm-up. Above 0.
+        learning_rate : float or None, default=None
+            Highest learning rate, reached after the warm-up. Above 0. None: what fits the data
+            (docs/options.md).
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=100
