@@ -359,6 +359,14 @@ def test_the_equations_of_a_word_are_stepped_through_by_keys(visit, open_server)
     page.keyboard.press("End")
     assert page.inner_text(".formula") == result[-1]["here"]
     assert "back" in page.get_attribute("#unrolled svg", "class")
+    assert page.locator("#unrolled .row").all_text_contents() == ["target", "d_o", "d_h", "input"]
+    of_bar = "[+b.getAttribute('y'), +b.getAttribute('height')]"
+    bars = f"[...document.querySelectorAll(`[data-key='o:1'] .bar`)].map(b => {of_bar})"
+    (d_o,) = (step["result"]["values"][0] for step in result if step["symbol"] == "d_o[1]")
+    found = page.evaluate(bars)
+    zero = next(y for value, (y, _) in zip(d_o, found, strict=True) if value < 0)
+    assert all(y == zero if value < 0 else abs(y + height - zero) < 0.2
+               for value, (y, height) in zip(d_o, found, strict=True))  # fmt: skip
     page.click("#unrolled [data-key='o:1'] .box", force=True)
     assert page.inner_text(".formula") == "y_hat[1] = exp(o[1]) / Σ exp(o[1])"
     page.fill("#word", "s")

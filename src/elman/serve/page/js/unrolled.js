@@ -48,12 +48,14 @@ export class Unrolled {
   }
 
   #labels() {
-    const row = (y, text) => this.#words(8, y, text, { class: "row" });
+    this.rows = []; // named by what they hold: y_hat and h on the way forward, d_o and d_h on the way back
+    const row = (y, text, back = text) => this.rows.push({ node: this.#words(8, y, text, { class: "row" }), text, back });
     row(28, "target");
-    row(this.top - 18, "y_hat");
+    row(this.top - 18, "y_hat", "d_o");
     for (let layer = 0; layer < this.layers; layer += 1) {
-      row(this.y(layer) + STATE / 2 + 4, this.layers > 1 ? `h · ${layer}` : "h");
-      if (this.lstm) row(this.c(layer) + CELL / 2 + 4, this.layers > 1 ? `c · ${layer}` : "c");
+      const of = this.layers > 1 ? ` · ${layer}` : "";
+      row(this.y(layer) + STATE / 2 + 4, `h${of}`, `d_h${of}`);
+      if (this.lstm) row(this.c(layer) + CELL / 2 + 4, `c${of}`, `d_c${of}`);
     }
     row(this.height - 20, "input");
   }
@@ -150,7 +152,7 @@ export class Unrolled {
       if (!key) return;
       const values = step.result.axes.startsWith("B") ? step.result.values[0] : step.result.values;
       const full = BOUNDED.includes(step.name) ? 1 : most.get(step.name);
-      this.nodes.get(key)?.entries.push([i, { symbol: step.symbol, values, full }]);
+      this.nodes.get(key)?.entries.push([i, { symbol: step.symbol, values, full, signed: step.name !== "y_hat" }]);
     });
     const zeros = Array(this.data.axes.H.indices.length).fill(0);
     for (let layer = 0; layer < this.layers; layer += 1) this.nodes.get(`h:${layer}:0`).entries.unshift([-1, { symbol: "h[0]", values: zeros, full: 1 }]);
@@ -160,6 +162,7 @@ export class Unrolled {
   show(now) {
     const step = this.data.steps[now], back = BACK.includes(step.phase), lit = litBy(step, this.T, this.layers);
     this.svg.classList.toggle("back", back);
+    for (const row of this.rows) row.node.textContent = back ? row.back : row.text;
     for (const [key, node] of this.nodes) {
       const entry = node.entries.filter(([i]) => i <= now).at(-1)?.[1];
       node.group.classList.toggle("known", Boolean(entry));
@@ -168,9 +171,10 @@ export class Unrolled {
       if (node.caption) node.caption.textContent = entry?.symbol ?? "";
       node.cells?.forEach((cell, i) => this.#fill(cell, cell, entry, i, "H"));
       node.bars?.forEach(({ bar, hit, foot }, i) => {
-        const height = entry ? Math.max(1, Math.min(1, Math.abs(entry.values[i] ?? 0) / (entry.full || 1)) * (BARS - 14)) : 1;
+        const value = entry?.values[i] ?? 0, most = entry?.signed ? (BARS - 14) / 2 : BARS - 14, zero = entry?.signed ? foot - most : foot;
+        const height = Math.max(1, Math.min(1, Math.abs(value) / (entry?.full || 1)) * most);
         bar.setAttribute("height", height.toFixed(1));
-        bar.setAttribute("y", (foot - height).toFixed(1));
+        bar.setAttribute("y", (value < 0 ? zero : zero - height).toFixed(1)); // what is negative points down
         this.#fill(bar, hit, entry, i, "Y");
       });
     }
