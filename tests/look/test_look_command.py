@@ -72,8 +72,8 @@ def other_task(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["run"], "expected --text TEXT or --file FILE, got neither"),
-    (["run", "--text", "cat", "--file", "cats.txt"], "expected --text TEXT or --file FILE, got both"),
+    (["run"], "The text to read is missing. Give either --text TEXT or --file FILE"),
+    (["run", "--text", "cat", "--file", "cats.txt"], "Two texts to read are given. Give either --text"),
     (["run", "--text", ""], "--text: expected at least two characters, got none"),
     (["run", "--text", "c"], "the text: expected at least two tokens.*got 1"),
     (["run", "--text", "Zebra"], "characters that the vocabulary.*'Z'.*--unknown skip"),

@@ -137,6 +137,15 @@ def test_a_sweep_finds_the_best_and_keeps_its_run(text: Path) -> None:
     assert model.get_params()["learning_rate"] == best.params["learning_rate"]
 
 
+def test_the_first_trial_has_the_default_options(text: Path) -> None:
+    s = sweep(text, learning_rate=0.02)
+    s.run(2, lambda event: None)
+    trial = s.study.with_defaults()
+    assert trial is not None
+    assert (trial.number, trial.params) == (0, {"learning_rate": 0.02})
+    assert told(s)[1][0] != told(s)[0][0]
+
+
 def test_a_trial_s_config_repeats_it_to_the_bit(text: Path) -> None:
     s, seen = sweep(text, "lr", "hidden=4..8", seed=3), []
     s.run(2, seen.append)

@@ -36,9 +36,8 @@ class Look:
 
     def run(self) -> int:
         if (self.text is None) == (self.file is None):
-            raise ArgumentError(
-                "elman look", expected="--text TEXT or --file FILE", got="neither" if self.text is None else "both"
-            )
+            what = "The text to read is missing" if self.text is None else "Two texts to read are given"
+            raise ArgumentError(what, do="Give either --text TEXT or --file FILE.")
         if self.text == "":
             raise ArgumentError("--text", expected="at least two characters", got="none")
         from elman.data import corpus_from_text, open_corpus
@@ -84,12 +83,10 @@ class Look:
         from elman.look.html_report import report
 
         if self.text is None:
-            raise ArgumentError("elman look", expected="--text TEXT for this model", got="--file")
+            raise ArgumentError("This model reads one sequence", do="Give --text TEXT instead of --file.")
         inputs = model.fitted_.spec.inputs
         if not isinstance(inputs, TokenInputs):
-            raise ArgumentError(
-                "elman look", expected="a model of text", got="one of numbers", do="In Python: elman.look.attribution."
-            )
+            raise ArgumentError("This model reads numbers, not text", do="Use elman.look.attribution in Python.")
         found = report(model, self.text.split() if inputs.symbols.kind == "list" else self.text)
         found.save(out)
         console.print(f"{getattr(found.analysis, 'words', '')}.", markup=False)

@@ -44,8 +44,9 @@ class Train:
     blank line after each sequence; --task translate a source, a tab and a target in each line. Without --task it is
     guessed from SOURCE.
 
-    Ctrl-C finishes the step and saves; elman train --resume RUN continues as if nothing had happened. elman train
-    --task TASK --help shows the flags and defaults of one task.
+    Ctrl-C finishes the step and saves; elman train --resume RUN continues as if nothing had happened. With a larger
+    budget, the learning-rate schedule is computed for the new number of steps: after a finished cosine schedule the
+    rate rises again. elman train --task TASK --help shows the flags and defaults of one task.
 
     For instance:
         elman train novel.txt --seconds 60
