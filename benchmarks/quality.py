@@ -1,10 +1,10 @@
 """Whether the models of whole sequences learn what they should: PyTorch is the judge.
 
-    .venv-bench/bin/python benchmarks/quality.py FOLDER [--only curves,float32,defaults,adding] [--json FILE] [--write]
+    .venv-bench/bin/python benchmarks/quality.py FOLDER [--only PART,PART] [--json FILE] [--write]
 
-FOLDER holds the corpora (default: $ELMAN_DATA). With --json, parts that are not measured again are taken from the file;
---write makes docs/quality.md of all parts. .venv-bench is made by scripts/bench. All of it takes an hour and a half on
-two cores.
+The parts are curves, float32, defaults, baselines and adding. FOLDER holds the corpora (default: $ELMAN_DATA). With
+--json, parts that are not measured again are taken from the file; --write makes docs/quality.md of all parts.
+.venv-bench is made by scripts/bench. All of it takes an hour and a half on two cores.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ from crew import cores
 from machine import machine, versions
 from quality_report import show, write_docs
 from rich.console import Console
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
 from twin import Twin, both_curves, prepared, seeded, train
 
 from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
@@ -32,9 +37,10 @@ from elman.data.labeled_data import read_examples
 from elman.models.evaluation import edit_distance, sequence_scores
 
 PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "random_state": 0}
+SENTENCES = {"sentiment": "sentiment.tsv", "questions": "questions.tsv"}
 SEEDS = 0, 1, 2
 STEPS, LONG = 50, 500  # in which losses are to agree, and figures
-ADDING = {"recurrent_init": "identity", "activation": "relu", "hidden": 64, "epochs": 10}
+ADDING = {"cell": "rnn", "recurrent_init": "identity", "activation": "relu", "hidden": 64, "epochs": 10}
 console = Console(highlight=False)
 
 
@@ -170,7 +176,8 @@ def defaults(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def run(corpus: Corpus, data: Split, seed: int, who: str) -> dict[str, Any]:
-    model = corpus.kind(random_state=seed)
+    # the twins learn by Adam
+    model = corpus.kind(random_state=seed, **({} if who == "elman" else {"optimizer": "adam", "weight_decay": 0.0}))
     began = time.perf_counter()
     if who == "elman":
         model.fit(data.X, data.y)
@@ -182,6 +189,25 @@ def run(corpus: Corpus, data: Split, seed: int, who: str) -> dict[str, Any]:
         with_numbers_of(twin, model)
     row = {"steps": steps, "seconds": time.perf_counter() - began, "examples": len(data.X_test)}
     return row | figures(model, data)
+
+
+def baselines(folder: Path) -> dict[str, dict[str, list[float]]]:
+    """Ten-fold cross-validation of sentences, on the same folds as a linear model on words and pairs of words."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, file in SENTENCES.items():
+        rows = read_examples(str(folder / file), "classify")
+        X, y = np.array(rows.inputs, object), np.array(rows.targets)
+        linear = make_pipeline(
+            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=4, max_iter=1000)
+        )
+        scores: dict[str, list[float]] = {"elman": [], "linear": []}
+        for train_rows, test_rows in StratifiedKFold(10, shuffle=True, random_state=0).split(X, y):
+            for who, model in (("elman", SequenceClassifier(random_state=0)), ("linear", clone(linear))):
+                model.fit(X[train_rows].tolist(), y[train_rows])
+                scores[who].append(float(model.score(X[test_rows].tolist(), y[test_rows])))
+            console.print(f"{name:>16}  Elman {scores['elman'][-1]:.3f}, TF-IDF {scores['linear'][-1]:.3f}")
+        found[name] = scores
+    return found
 
 
 def long_memory(_: Path) -> list[dict[str, Any]]:
@@ -198,7 +224,7 @@ def long_memory(_: Path) -> list[dict[str, Any]]:
     return rows
 
 
-PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "adding": long_memory}
+PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "baselines": baselines, "adding": long_memory}
 
 
 def main() -> None:

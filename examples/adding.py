@@ -30,7 +30,8 @@ X, y = problem(n)
 X_test, y_test = problem(1000)
 print(f"{T} steps. Whoever always says 1 has a mean squared error of {((1 - y_test) ** 2).mean():.3f}.\n")
 for initial, activation in [("identity", "relu"), ("orthogonal", "tanh"), ("glorot", "tanh")]:
-    model = elman.SequenceRegressor(recurrent_init=initial, activation=activation, hidden=64, epochs=5, random_state=0)
+    cell = {"cell": "rnn", "activation": activation, "recurrent_init": initial}
+    model = elman.SequenceRegressor(**cell, hidden=64, epochs=5, random_state=0)
     model.fit(X, y, listeners=[progress])
     error = ((model.predict(X_test) - y_test) ** 2).mean()
     print(f"{initial:>10}, {activation}:  {error:.4f}  {'solved' if error < 0.01 else 'not solved'}")

@@ -62,6 +62,13 @@ def english_french(folder, rng):
     return "english-french.tsv"
 
 
+def novel(folder, rng):
+    words = ["The", "letter", "of", "her", "sister", "made", "him", "happy", "before", "they", "came", "home"]
+    sentences = [" ".join(rng.choice(words, size=8)) + ".\n" for _ in range(1500)]
+    (folder / "pride-and-prejudice.txt").write_text("".join(sentences))
+    return "pride-and-prejudice.txt"
+
+
 class Done(NamedTuple):
     returncode: int
     stdout: str
@@ -110,6 +117,7 @@ CASES = {  # what makes a corpus, a figure in the output, and the least or the m
     "number_to_words.py": (None, f"others {PERCENT} are", 60, 101),
     "sine.py": (None, r"1 step ahead ([\d.]+)", 0, 0.1),
     "adding.py": (None, r"identity, relu:  ([\d.]+)", 0, 0.02),
+    "fine_tuning.py": (novel, r"what it costs: ([\d.]+) nats on the novel before", 0, 1.5),
     "copy_memory.py": (None, rf"identity, relu:  \S+  {PERCENT}", 30, 101),
 }
 
