@@ -1,4 +1,4 @@
-"""Examples to learn from: what goes in, what should come out, and how much each counts."""
+"""Encoded training examples: inputs, targets and weights."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from elman.maths.arrays import Array
 
 @dataclass(frozen=True)
 class Examples:
-    x: Ragged | Array  # sequences, or one condition each: (n,) ids or (n, X)
+    """n examples, encoded for the network."""
+
+    x: Ragged | Array  # sequences, or the condition of each output sequence: (n,) label ids or (n, X)
     y: Ragged | Array  # sequences of ids, (n,) class ids or (n, Y) numbers
     weights: Array  # (n,)
-    class_weights: Array | None = None  # (Y,), where every step has a class: how much each one counts, beside its row
+    class_weights: Array | None = (
+        None  # (Y,), only for taggers: the weight of each tag, multiplied with that of the row
+    )
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -26,7 +30,7 @@ class Examples:
         return replace(self, x=x, y=y, weights=self.weights[rows])
 
     def lengths(self) -> Array:
-        """By which rows are put together: how many steps each one takes."""
+        """The number of steps of each example, by which batches are formed."""
         total = np.zeros(len(self), np.int64)
         for part in (self.x, self.y):
             if isinstance(part, Ragged):
@@ -34,12 +38,12 @@ class Examples:
         return total
 
     def split(self, share: float, rng: np.random.Generator) -> tuple[Examples, Examples]:
-        """Two parts, the second a share drawn at random; each in the order of the whole."""
+        """Split at random; the second part has this fraction of the examples, and both keep their order."""
         held = held_out(len(self), share, rng)
         return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
 
     def arrays(self) -> dict[str, Array]:
-        """For a file."""
+        """All parts as arrays by name, to be saved."""
         found = {"weights": self.weights}
         if self.class_weights is not None:
             found["class_weights"] = self.class_weights
@@ -52,7 +56,7 @@ class Examples:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], *, classes: int | None = None) -> Examples:
-        """What arrays() gave; CheckpointError for anything else, also for weights that are not one for each class."""
+        """The examples that arrays() has returned; CheckpointError if they are damaged."""
         parts: dict[str, Ragged | Array] = {}
         try:
             for name in ("x", "y"):
@@ -64,7 +68,7 @@ class Examples:
                     lengths.ndim != 1
                     or lengths.dtype != np.int64
                     or lengths.sum() != len(values)
-                    or ((lengths < 0) | (lengths > len(values))).any()  # whose sum may overflow
+                    or ((lengths < 0) | (lengths > len(values))).any()  # their sum may overflow
                 ):
                     raise ValueError(name)
                 parts[name] = Ragged(values, lengths)
@@ -83,7 +87,7 @@ class Examples:
 
 
 def held_out(n: int, share: float, rng: np.random.Generator) -> Array:
-    """(n,) which of n examples are to judge: a share of them, drawn at random."""
+    """A mask (n,) of the examples that are held out: a fraction of them, drawn at random."""
     held = np.zeros(n, bool)
     held[rng.permutation(n)[: round(share * n)]] = True
     return held

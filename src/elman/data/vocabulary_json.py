@@ -1,4 +1,4 @@
-"""Vocabularies back from a file, which may hold anything."""
+"""Read vocabularies from JSON and check them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DO = "The file is damaged or was not written by Elman."
 
 
 def vocabulary_from_json(obj: object) -> Vocabulary:
-    """A vocabulary from what its `to_json` gave; anything else is a CheckpointError."""
+    """The vocabulary that `to_json` has returned; CheckpointError if the value is damaged."""
     if not isinstance(obj, dict):
         raise CheckpointError("vocabulary", expected="a JSON object", got=type(obj).__name__, do=_DO)
     if obj == {"kind": "byte"}:
@@ -32,6 +32,6 @@ def vocabulary_from_json(obj: object) -> Vocabulary:
         vocabulary = CharVocabulary(tokens) if kind == "char" else WordVocabulary(tokens)
     except VocabularyError as error:
         raise CheckpointError(str(error), do=_DO) from None
-    if vocabulary.tokens != tuple(tokens):  # else ids would stand for other characters than they were trained as
+    if vocabulary.tokens != tuple(tokens):  # otherwise ids would mean other characters than in training
         raise CheckpointError("vocabulary tokens", expected="each character once, sorted by code point", do=_DO)
     return vocabulary

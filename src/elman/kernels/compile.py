@@ -1,4 +1,4 @@
-"""How kernels are compiled, and where what was compiled is kept.
+"""Compilation of kernels, and the cache of compiled kernels on disk.
 
 Numba's own cache does not notice an edit in a callee or an intrinsic, nor other flags; a damaged file or a full disk
 makes it raise. Here the folder's name is a hash of every kernel source, Numba's version, the CPU, the vector width and
@@ -32,7 +32,7 @@ from numba.core.serialize import dumps
 
 from elman.files import cache_root
 
-FLOATS = (np.float32, np.float64)  # what there are kernels for; other precisions are left to maths
+FLOATS = (np.float32, np.float64)  # precisions with kernels; others use maths
 # contract a * b + c into one operation, but never reorder a sum, and never assume that there is no NaN
 FASTMATH = {"contract"}
 
@@ -75,7 +75,7 @@ def cache_folder() -> Path:
 
 
 def _trusted(found: os.stat_result) -> bool:
-    """Whether nobody but this user and root can have written it."""
+    """Whether only this user and root can have written the file."""
     return not hasattr(os, "geteuid") or (found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022)
 
 
@@ -94,7 +94,7 @@ _log = logging.getLogger("elman.kernels")
 
 
 class KernelCache(NullCache):
-    """What was compiled of one kernel: a file for each signature, a SHA-256 and then what Numba loads."""
+    """The compiled versions of one kernel: a file for each signature, with a SHA-256 and the data that Numba loads."""
 
     _told = False  # that nothing can be saved
 
@@ -142,7 +142,7 @@ class KernelCache(NullCache):
 
 
 def _identity(function: Callable[..., Any]) -> Iterator[str]:
-    """What tells a kernel from others in the same folder: module, source (it need not be ours), name and closure."""
+    """A key for a kernel in the folder: module, source, name and closure."""
     source = hashlib.sha256(Path(function.__code__.co_filename).read_bytes()).hexdigest()
     yield from (function.__module__, function.__qualname__, source)
     for cell in function.__closure__ or ():
@@ -152,7 +152,7 @@ def _identity(function: Callable[..., Any]) -> Iterator[str]:
 
 
 def kernel(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile for any signature, without the GIL, kept on disk where that is possible."""
+    """A decorator: compile for any signature, release the GIL, and cache on disk if possible."""
     settings = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH}
     made = njit(**(settings | options))(function)
     if not UNUSED:
@@ -161,10 +161,10 @@ def kernel(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def inline(function: Callable[..., Any]) -> Any:
-    """A part of other kernels, written out in them: what is compiled on its own is compiled again in each caller."""
+    """A decorator for a small part of kernels, which is inlined into its callers."""
     return njit(error_model="numpy", fastmath=FASTMATH, inline="always", nogil=True)(function)
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """A part of other kernels that is too large to be written out at every call."""
+    """A decorator for a part of kernels that is too large to be inlined."""
     return njit(error_model="numpy", fastmath=FASTMATH, nogil=True)(function)

@@ -1,7 +1,7 @@
-"""Writing, compiled: token after token for any number of sequences, one product a step for all of them.
+"""Sampling, compiled: token after token for any number of sequences, with one product per step for all of them.
 
 A sequence has a temperature, top_k and top_p of its own. Its tokens depend on these, its state and its random numbers
-only: the tile gives a row the same bits whatever stands beside it, so a sample is the same alone or among others.
+only: the result of a row does not depend on other rows, so a sample is the same alone or in a batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from elman.kernels.steps import fill_rows, forward_layer, sum_of
 
 @inline
 def choose(row, u, temperature, top_k, top_p, banned, y_hat):
-    """The token at u on the line on which each token's stretch is its probability; temperature 0: the likeliest."""
+    """The token at which the cumulative probability exceeds u; at temperature 0 the most probable token."""
     Y = row.size
     for j in range(Y):
         y_hat[j] = row[j]

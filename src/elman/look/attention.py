@@ -1,4 +1,4 @@
-"""Where a translator looks: how much each source token counts before each token that it writes."""
+"""Attention weights: how much each source token counts for each target token."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class AttentionMap:
     Attributes
     ----------
     source : tuple of str, length T
-        What was read, in the order of the text; the numbers of the steps where numbers were read.
+        The source tokens in the order of the text; the numbers of the steps if the source is numbers.
     target : tuple of str, length S
-        What was written, and the end.
+        The target tokens and the end.
     alpha : ndarray, shape (S, T)
         How much each source token counted before each target token; each row sums to 1.
     """
@@ -67,7 +67,7 @@ class AttentionMap:
 
 
 def attention_map(model: TranslatingPredictor, sequence: Any, target: Any = None) -> AttentionMap:
-    """Where a translator with attention looks.
+    """The attention weights of a translator for one source.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ OPENING, CLOSING = "“«„", "”»"
 
 
 class Characters:
-    """A text as arrays, with what several features need."""
+    """A text as arrays, with helpers that several features use."""
 
     def __init__(self, text: str) -> None:
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
@@ -36,14 +36,14 @@ class Characters:
         return np.array([test(c) for c in self._different], bool)[self._kinds]
 
     def last(self, mark: Array) -> Array:
-        """Where the mark last was, at this character or before it; -1 where it was not."""
+        """The position of the last mark at or before each character; -1 if there was none."""
         return np.maximum.accumulate(np.where(mark, self.index, -1))
 
     def since(self, mark: Array) -> Array:
         return np.asarray(self.index - self.last(mark))
 
     def count_since(self, mark: Array, reset: Array) -> Array:
-        """How many marks there were after the last reset."""
+        """The number of marks since the last reset."""
         count = np.concatenate([[0], np.cumsum(mark)])
         return np.asarray(count[1:] - count[self.last(reset) + 1])
 
@@ -118,7 +118,7 @@ FEATURES = (
 
 
 def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Array]:
-    """The features of a text, or of ids, that make sense for this vocabulary, each with one value a token."""
+    """The features of a text, or of ids, that fit this vocabulary, each with one value per token."""
     text, tokens = _cut(text, vocabulary)
     characters = Characters(text)
     if vocabulary.kind == "word":
@@ -140,7 +140,7 @@ def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Arra
 
 
 def _cut(text: str | Array, vocabulary: Vocabulary) -> tuple[str, list[str] | list[bytes]]:
-    """The text, and what its values are spread by: the words, or each character's bytes."""
+    """The text, and how values of characters become values of tokens: by words, or by the bytes of each character."""
     if isinstance(vocabulary, BPEVocabulary):
         pieces = [vocabulary.pieces[i] for i in (vocabulary.encode(text) if isinstance(text, str) else text)]
         return b"".join(pieces).decode("utf-8", "surrogateescape"), pieces

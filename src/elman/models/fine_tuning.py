@@ -1,8 +1,8 @@
-"""Training that starts from a trained model: vocabularies are merged, and weights are copied token by token.
+"""Fine-tuning: vocabularies are merged, and the weights of a trained model are copied token by token.
 
 A known token keeps its rows of the embedding (or of W_xh) and its column of W_hy, and a known class its column; those
-of new tokens and classes are drawn as at the start of any training. All other parameters are copied: they must have the
-same shape. Numbers keep the scale that the weights know.
+of new tokens and classes are initialized as usual. All other parameters are copied: they must have the
+same shape. Numbers keep the scale of the first training.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from elman.models.evaluation import evaluate_examples, mean_loss
 from elman.models.fitted import FittedModel
 from elman.models.task_spec import TaskSpec
 
-RATE = 0.25  # of the first training's learning rate: what is known is to be changed, not replaced
+RATE = 0.25  # fraction of the first training's learning rate
 KEPT = [name for name, facts in OPTIONS.items() if facts.fixed and facts.group == "network"]
 KEPT += ["tokens", "target_tokens", "lowercase"]
 MOST_OLD = 50_000  # tokens of the old text that are evaluated, before and after
@@ -35,7 +35,7 @@ MOST_OLD = 50_000  # tokens of the old text that are evaluated, before and after
 
 @dataclass(frozen=True)
 class Merged:
-    """What of a trained model a new one keeps."""
+    """Which inputs and outputs of a trained model the new one keeps."""
 
     spec: TaskSpec
     inputs: Array  # (X,) for each input of the new model its number in the old one, -1 if it is new
@@ -48,7 +48,7 @@ class Merged:
 
 @dataclass(frozen=True)
 class Origin:
-    """The model that a training starts from, and data of its own training that can show what is forgotten."""
+    """The model that a training starts from, and part of its own training data, to measure forgetting."""
 
     model: FittedModel
     merged: Merged
@@ -61,7 +61,7 @@ class Origin:
         return {"old": _loss(model or self.model, old), "new": None if model is None else _loss(model, new)}
 
     def _translated(self) -> Array | Examples | None:
-        """The old data as the new model reads them; None where they have what was dropped."""
+        """The old data encoded for the new model; None if they contain dropped tokens or labels."""
         if self.old is None:
             return None
         spec, m = self.model.spec, self.merged
@@ -81,7 +81,7 @@ class Origin:
 
 
 def _back(places: Array, size: int) -> Array:
-    """For each place in the old model the one in the new, or -1."""
+    """For each index of the old model the index in the new one, or -1."""
     back = np.full(size, -1)
     known = np.flatnonzero(places >= 0)
     back[places[known]] = known
@@ -112,7 +112,7 @@ def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[
             )
     own = {name: known[name] for name in KEPT if task in OPTIONS[name].tasks}
     if isinstance(start.spec.inputs, TokenInputs) and start.spec.inputs.symbols.kind != "list":
-        own["tokens"] = start.spec.inputs.symbols.kind  # what auto found
+        own["tokens"] = start.spec.inputs.symbols.kind  # the kind that auto has chosen
     rate = {"learning_rate": RATE * start.config.learning_rate}
     return rate | {name: value for name, value in given.items() if value is not None} | own
 
@@ -147,7 +147,7 @@ def merge_vocabularies(old: Vocabulary, new: Vocabulary, *, drop_unused: bool = 
     if old.kind != new.kind:
         raise ArgumentError("tokens", expected=f"{old.kind}, as in the model that training starts from", got=new.kind)
     if isinstance(old, ByteVocabulary | BPEVocabulary):
-        return old  # which know any text
+        return old  # these can encode any text
     if drop_unused:
         return new
     if isinstance(old, CharVocabulary):
@@ -166,7 +166,7 @@ def merge_corpus(corpus: Corpus, vocabulary: Vocabulary, reread: Callable[[Vocab
 
 
 def _merge(old: Any, new: Any, drop_unused: bool) -> tuple[Any, Array]:
-    """What encodes the new data for the new model, and for each of its places the place in the old one, or -1."""
+    """The encoder of the new data, and for each index of the new model the index in the old one, or -1."""
     if type(old) is not type(new):
         names = {TokenInputs: "tokens", NumberInputs: "numbers", Labels: "labels", Numbers: "numbers"}
         expected = f"{names.get(type(old), 'sequences')}, as in the model that training starts from"
@@ -200,13 +200,13 @@ def _merge_symbols(old: Symbols, new: Symbols, drop_unused: bool) -> Symbols:
 
 
 def _places(old: Any, new: Any) -> Array:
-    """For each token of the new list its place in the old one, or -1."""
+    """For each token of the new list its index in the old one, or -1."""
     known = {token: i for i, token in enumerate(old)}
     return np.array([known.get(token, -1) for token in new], np.int64)
 
 
 def copy_weights(start: FittedModel, model: FittedModel, merged: Merged) -> None:
-    """Put the weights of a trained model into a new one; rows and columns of new tokens stay as they were drawn."""
+    """Copy the weights of a trained model into a new one; rows and columns of new tokens stay as initialized."""
     for name, new in model.parameters.items():
         old = start.parameters.get(name, None)
         axis, places = _axis_of(name, model, merged)
@@ -221,7 +221,7 @@ def copy_weights(start: FittedModel, model: FittedModel, merged: Merged) -> None
 
 
 def _axis_of(name: str, model: FittedModel, merged: Merged) -> tuple[int | None, Array]:
-    """The axis of a parameter whose places are tokens or classes, and what they were in the old model."""
+    """The axis of a parameter that tokens or classes index, and their indices in the old model."""
     prefix = name.rpartition(".")[0]
     if prefix == "head":
         return (1 if name.endswith("W_hy") else 0), merged.targets

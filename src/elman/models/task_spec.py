@@ -1,4 +1,4 @@
-"""What a model reads and what it predicts: learned from the data, kept in vocabulary.json."""
+"""The inputs and targets of a model: vocabularies, classes and scales, stored in vocabulary.json."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TaskSpec:
 
     @classmethod
     def from_json(cls, task: str, value: object) -> TaskSpec:
-        """What to_json gave for this task; CheckpointError for anything else."""
+        """The spec that to_json has returned for this task; CheckpointError if the value is damaged."""
         if task == "lm":
             return cls.language_model(vocabulary_from_json(value))
         if not isinstance(value, Mapping) or value.get("task") != task or task not in TARGETS:
@@ -82,7 +82,7 @@ class TaskSpec:
         return cls(task, inputs, targets)
 
     def check(self, examples: Examples) -> Examples:
-        """The examples, if this spec can have encoded them; CheckpointError for others."""
+        """Return the examples if they fit this spec; otherwise raise CheckpointError."""
         x, y, weights = examples.x, examples.y, examples.weights
         aligned = self.task != "tag" or (
             isinstance(x, Ragged) and isinstance(y, Ragged) and (x.lengths == y.lengths).all()
@@ -101,7 +101,7 @@ def _width(part: Vocabulary | Inputs | Targets) -> int:
 
 
 def _fits(part: Ragged | Array, encoder: Vocabulary | Inputs | Targets, *, ragged: bool) -> bool:
-    """Whether these are ids of the vocabulary, or rows of as many numbers."""
+    """Whether these are ids of the vocabulary, or rows with the right number of columns."""
     if isinstance(part, Ragged) != ragged:
         return False
     values, width = part.values if isinstance(part, Ragged) else part, _width(encoder)

@@ -37,8 +37,8 @@ class Worker:
                 self.pending -= 1
 
     def _release(self, ended: asyncio.Task[Any]) -> None:
-        """A thread cannot be stopped: its slot is free when it ends, even if the client has gone long before."""
+        """Free the slot when the thread ends: a thread cannot be stopped if the client disconnects."""
         self._slots.release()
         self.pending -= 1
         if not ended.cancelled():
-            ended.exception()  # marks it as seen, or asyncio would log it
+            ended.exception()  # otherwise asyncio logs the exception as never retrieved

@@ -1,4 +1,4 @@
-"""All that the next update depends on, and how it becomes a checkpoint: what is restored goes on to the bit."""
+"""The state of a training: everything that the next update depends on, and its form in a checkpoint."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class State:
         self.task, self.progress = task, Progress()
         self.memory = {name: np.zeros_like(task.parameters.buffer) for name in OPTIMIZERS[optimizer].memory}
         self.best = task.parameters.buffer.copy()
-        self.good: Snapshot | None = None  # where a run that diverges goes back to
-        self.retries, self.rate_factor = 0, 1.0  # going back keeps these two
+        self.good: Snapshot | None = None  # the state to which a diverged training returns
+        self.retries, self.rate_factor = 0, 1.0  # these two are kept when it returns
 
     def now(self) -> Snapshot:
-        """The arrays themselves, which change with the next step: to be written or measured, not to be kept."""
+        """The arrays themselves, not copies: they change with the next step."""
         arrays, facts = self.task.state()
         memory = {f"optimizer.{name}": buffer for name, buffer in self.memory.items()}
         own = {"parameters": self.task.parameters.buffer, "best": self.best, **memory}
@@ -51,7 +51,7 @@ class State:
         self.progress = Progress.from_json(facts["progress"])
 
     def go_back(self, good: Snapshot) -> None:
-        """The loss diverged: on from an earlier step, at half the rate."""
+        """Return to an earlier step after divergence, with half the learning rate."""
         self.restore(good)
         self.retries, self.rate_factor = self.retries + 1, self.rate_factor / 2
 
@@ -61,7 +61,7 @@ class State:
             self.good.facts["progress"]["worse"] = 0
 
     def whole(self) -> Snapshot:
-        """Now, and where to go back to: what a checkpoint holds; not copied, a large model would not fit."""
+        """The content of a checkpoint: the current state and the one to roll back to, without copies."""
         now = self.now()
         good = self.good or now
         arrays = now.arrays | {f"snapshot.{name}": array for name, array in good.arrays.items()}
@@ -69,12 +69,12 @@ class State:
         return Snapshot(arrays, now.facts | facts)
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """What whole() gave; KeyError, TypeError, ValueError or OverflowError for anything else."""
+        """Restore what whole() has returned; KeyError, TypeError, ValueError or OverflowError if it is damaged."""
         shapes = {name: (a.shape, a.dtype) for name, a in self.now().arrays.items()}
         arrays, facts = checkpoint.arrays(shapes | {f"snapshot.{n}": s for n, s in shapes.items()}), checkpoint.facts
         good = {name.removeprefix("snapshot."): a for name, a in arrays.items() if name.startswith("snapshot.")}
         self.good = Snapshot(good, facts["snapshot"])
-        self.restore(self.good)  # a damaged one is found now, not when it is needed
+        self.restore(self.good)  # so that damage is found now
         self.restore(Snapshot(arrays, facts))
         self.retries, self.rate_factor = int(facts["retries"]), float(facts["rate_factor"])
         if self.progress.step != checkpoint.step or not 0 < self.rate_factor <= 1:
