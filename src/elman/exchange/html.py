@@ -106,7 +106,7 @@ def _text_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
 def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
     network, inputs, targets = fitted.network, fitted.spec.inputs, fitted.spec.targets
     if not isinstance(inputs, TokenInputs):
-        raise RunError(f"{run.path} reads numbers", expected="a translator of texts", do="Export it with --to onnx.")
+        raise RunError(f"{run.path} reads numbers", expected="a translator of texts", do="Export it to ONNX instead.")
     assert isinstance(network, EncoderDecoder)
     assert network.encoder is not None
     assert isinstance(targets, TokenTargets)
