@@ -1,4 +1,4 @@
-"""elman import: a model from elsewhere as a run."""
+"""elman import: make a run from a file of PyTorch or ONNX."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Import:
     """Make a run from a PyTorch state dict or an ONNX file: a language model with an RNN, GRU or LSTM and a linear
     output, or any model that elman export wrote.
 
-    A file that elman export wrote comes back to the bit. Any other needs --vocabulary: a vocabulary.json, a JSON list
-    of characters or a text with each once, in the order of their ids, or the training text if they were sorted.
+    A file that elman export wrote gives the same model, bit for bit. Any other needs --vocabulary: a vocabulary.json, a
+    JSON list of characters or a text with each once, in the order of their ids, or the training text if they were
+    sorted.
 
     For instance:
         elman import novel.safetensors --out runs/again

@@ -1,4 +1,4 @@
-"""elman show: what a run is and how it went."""
+"""elman show: describe a run: its data, network, progress and loss curve."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Show:
-    """What a run is, how it went, and its loss as a curve.
+    """Describe a run: its data, network, progress and loss curve.
 
     For instance:
         elman show runs/pride-and-prejudice

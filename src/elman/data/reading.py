@@ -24,7 +24,7 @@ Progress = Callable[[str, int, int], None]  # activity, bytes done, total bytes;
 
 
 class Source(ABC):
-    """Something to be read several times, each time from its start."""
+    """A text that can be read several times, each time from its start."""
 
     shown: str  # what messages call it
 
@@ -37,7 +37,7 @@ class Source(ABC):
         """Its text."""
 
     def sha256(self) -> str:
-        """Of its bytes, unpacked."""
+        """The hash of its unpacked bytes."""
         digest = hashlib.sha256()
         for chunk in self.raw("hashing"):
             digest.update(chunk)
@@ -70,7 +70,7 @@ class Stopped(Exception):
 
 
 class Meter:
-    """Progress over all files together, whichever thread reads them."""
+    """The progress of reading, over all files and threads."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self._progress, self._lock = progress, threading.Lock()
@@ -92,7 +92,7 @@ class Meter:
 
 
 class FileSource(Source):
-    """A file, or standard input for None; what cannot be read twice is first kept in a temporary file."""
+    """A file, or standard input for None; a pipe is copied to a temporary file first, to be read again."""
 
     def __init__(self, path: Path | None, meter: Meter | None = None) -> None:
         self.path, self._meter = path, meter or Meter()
@@ -126,7 +126,7 @@ class FileSource(Source):
 
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
-        """Only while it is read: there may be more files than a process may have open."""
+        """The file, open only while it is read: there may be more files than a process may open."""
         if self._kept:
             yield self._kept
             return
@@ -142,7 +142,7 @@ class FileSource(Source):
             done, total = 0, _state(file)[0]
             try:
                 file.seek(0)
-                while chunk := file.read(min(CHUNK, total - done)):  # no further, or a growing file might never end
+                while chunk := file.read(min(CHUNK, total - done)):  # stop here: a growing file might never end
                     done += len(chunk)
                     self._meter.add(what, len(chunk))
                     yield chunk
@@ -153,7 +153,7 @@ class FileSource(Source):
 
     @contextmanager
     def _understood(self) -> Iterator[None]:
-        """What the system says of a file that cannot be opened, in our words."""
+        """A DataError for a file that cannot be opened."""
         try:
             yield
         except IsADirectoryError:
@@ -168,7 +168,7 @@ class FileSource(Source):
 
 
 def _state(file: BinaryIO) -> tuple[int, int, int]:
-    """What changes with the file."""
+    """Size and times of the file, to notice changes."""
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns, status.st_ino
 

@@ -22,11 +22,11 @@ class Window(NamedTuple):
 
     x: Array  # (T, B) int64
     y: Array  # (T, B) int64, each the token after x
-    first: bool  # of an epoch: the carried state is to be zero
+    first: bool  # of an epoch: it starts from a state of zeros
 
 
 def fitting_batch(n_ids: int, batch: int, window: int) -> int:
-    """The most lanes, up to `batch`, that leave each lane a window; an error if the text has not even one."""
+    """The largest number of lanes, up to `batch`, with at least one window each; DataError if there is none."""
     at_least_one("batch", batch)
     if n_ids - 1 < at_least_one("window", window):
         raise DataError(
@@ -39,7 +39,7 @@ def fitting_batch(n_ids: int, batch: int, window: int) -> int:
 
 
 class LaneStream:
-    """Window after window, epoch after epoch, without end; only the given lanes of the batch are read."""
+    """An endless stream of windows, epoch after epoch; only the given lanes of the batch are read."""
 
     def __init__(self, ids: Array, *, batch: int, window: int, lanes: slice = slice(None)) -> None:
         if ids.ndim != 1:
@@ -62,7 +62,7 @@ class LaneStream:
         self._epoch = self._window = 0
 
     def next(self) -> Window:
-        """The window under the cursor, which moves on."""
+        """The next window."""
         steps = slice(self._window * self._steps, (self._window + 1) * self._steps)
         x, y = (np.ascontiguousarray(lanes[:, steps].T, np.int64) for lanes in (self._x, self._y))
         first = self._window == 0
@@ -73,11 +73,11 @@ class LaneStream:
 
     @property
     def cursor(self) -> dict[str, int]:
-        """Which window comes next, as JSON."""
+        """The position of the next window, as JSON."""
         return {"epoch": self._epoch, "window": self._window}
 
     def seek(self, cursor: Mapping[str, object]) -> None:
-        """Goes on from a cursor."""
+        """Continue from a cursor."""
         epoch, window = (cursor.get(name) if isinstance(cursor, Mapping) else None for name in ("epoch", "window"))
         if type(epoch) is not int or type(window) is not int or epoch < 0 or not 0 <= window < self.windows_per_epoch:
             raise RangeError(

@@ -1,4 +1,4 @@
-"""Clipping and the optimizers: each changes p in place, given its gradient g and its own memory.
+"""Clipping and the optimizers: each changes p in place, given its gradient g and the state of the optimizer.
 
 All of them work on one flat buffer that holds every parameter, so that a step is one pass. t counts steps from 1.
 """
@@ -19,7 +19,7 @@ def global_norm(g: Array) -> float:
 
 
 def clip_by_norm(g: Array, limit: float) -> float:
-    """Shorten g to the limit where it is longer; its length before is returned. The direction stays."""
+    """Scale g in place to the norm `limit` if its norm is larger; returns the norm before. The direction stays."""
     norm = global_norm(g)
     # g ← g · limit / ‖g‖
     if norm > limit:

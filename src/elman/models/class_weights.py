@@ -1,4 +1,4 @@
-"""How much examples, and their classes, count."""
+"""Weights of examples and of classes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from elman.maths.arrays import Array
 
 
 def as_weights(sample_weight: Any, n: int) -> Array:
-    """(n,) numbers, 0 or more; 1 each where none are given."""
+    """Check the weights of n examples: numbers (n,), 0 or more; ones if none are given."""
     if sample_weight is None:
         return np.ones(n)
     try:
         weights = np.asarray(sample_weight, np.float64)
-    except OverflowError:  # a whole number of Python's may have any size
+    except OverflowError:  # Python's integers may be too large for NumPy
         raise too_large("sample_weight") from None
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
@@ -32,7 +32,7 @@ def as_weights(sample_weight: Any, n: int) -> Array:
 
 
 def class_weights(class_weight: Any, classes: Array, seen: Array) -> Array:
-    """(Y,) what each class counts: None, "balanced" over the ids that were seen, or {class: weight}, 1 if not named."""
+    """The weights (Y,) of the classes: None, "balanced" by the ids given, or {class: weight} with 1 for the others."""
     weights = np.ones(len(classes))
     if isinstance(class_weight, Mapping):
         labels = classes.tolist()
@@ -49,14 +49,14 @@ def class_weights(class_weight: Any, classes: Array, seen: Array) -> Array:
     elif isinstance(class_weight, str) and class_weight == "balanced":
         counts = np.bincount(seen, minlength=len(classes))
         present = counts > 0
-        weights[present] = len(seen) / (present.sum() * counts[present])  # each class weighs as much as the others
+        weights[present] = len(seen) / (present.sum() * counts[present])  # all classes have the same total weight
     elif class_weight is not None:
         raise ArgumentError("class_weight", expected='None, "balanced" or {class: weight}', got=repr(class_weight))
     return weights
 
 
 def to_pairs(class_weight: Any) -> Any:
-    """For JSON, whose keys are strings."""
+    """Pairs of class and weight, for JSON, whose keys can only be strings."""
     if not isinstance(class_weight, Mapping):
         return class_weight
     return [[np.asarray(label).item(), float(weight)] for label, weight in class_weight.items()]

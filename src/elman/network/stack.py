@@ -26,7 +26,7 @@ Packed = Sequence[Layer]  # the layers of a stack, their weights ready for any n
 
 
 class Dropout(NamedTuple):
-    """Shares that are dropped in training."""
+    """Dropout probabilities."""
 
     inputs: float = 0.0  # of what enters the first layer
     layers: float = 0.0  # of what leaves a layer
@@ -35,7 +35,7 @@ class Dropout(NamedTuple):
 
 @dataclass(frozen=True)
 class Masks:
-    """Dropout of one pass: each mask multiplies, 0 or 1 / (1 - dropout)."""
+    """The dropout masks of one pass, with entries 0 or 1 / (1 - dropout)."""
 
     inputs: Array | None = None  # (T, B, X), what enters the first layer
     layers: tuple[Array, ...] | None = None  # (T, B, D·H), what goes from each layer to the next
@@ -55,7 +55,7 @@ NO_MASKS = Masks()
 
 
 class StackTrace(NamedTuple):
-    """What a forward pass leaves for the backward pass."""
+    """What a forward pass keeps for the backward pass."""
 
     ids: Array | None  # (T, B)
     inputs: list[Array]  # what entered each layer, and last what left the top one, (T, B, D·H)
@@ -68,7 +68,7 @@ class StackTrace(NamedTuple):
 
 
 class Stack:
-    """Shapes and passes; the numbers live in Parameters that are passed in."""
+    """Recurrent layers: shapes, forward and backward pass; the weights are in Parameters that are passed in."""
 
     def __init__(
         self,
@@ -112,8 +112,8 @@ class Stack:
         """Draw the initial parameters: W_hh as asked, gate by gate; token vectors normal; other weights Glorot; rest 0,
         except the bias of a forget gate.
 
-        Token vectors start small: large ones saturate tanh, and most words of a language are too rare to unlearn what
-        chance gave them.
+        Token vectors start small: large ones saturate tanh, and most words occur too rarely to be corrected by
+        training.
         """
         H, dtype = self.hidden, p.buffer.dtype
         first = self.names[: len(self.directions)]
@@ -136,7 +136,7 @@ class Stack:
         return 1 + self.layers + len(self.names)
 
     def zero_state(self, B: int, dtype: FloatType) -> Array:
-        """The state before any text: (L·D, P, B, H)."""
+        """The initial state of zeros, (L·D, P, B, H)."""
         return np.zeros((len(self.names), self.cell.parts, B, self.hidden), dtype)
 
     def pack(self, p: Parameters, packed: Packed | None = None) -> Packed:

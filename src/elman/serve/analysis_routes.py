@@ -154,7 +154,7 @@ def _flow_layer(found: GradientFlow, layer: int) -> dict[str, Any]:
 
 
 def _spectra(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
-    """Of W_hh, of some step Jacobians, the Lyapunov exponents, saturation, and the gates along the text."""
+    """Spectra of W_hh and of some step Jacobians, Lyapunov exponents, saturation, and the gates along the text."""
     ids = _ids(model, text)[:steps]
     layers = []
     for layer in trace(model.network_, model.parameters_, ids).layers:
@@ -229,7 +229,7 @@ def _attention(model: Any, request: AttentionRequest) -> dict[str, Any]:
 
 
 def _rounded(values: Array, digits: int = 5) -> Array:
-    """To a few digits, which are enough for a figure."""
+    """Round to a few digits, which are enough for a figure."""
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.floor(np.log10(np.abs(values, dtype=np.float64)))
     scale = 10.0 ** (digits - 1 - np.clip(np.where(np.isfinite(size), size, 0), -300, 300))
