@@ -1,18 +1,11 @@
 """Mistakes that somebody could make in networks, one a line, for scripts/mutate: see maths.py."""
 
 FOLDER = "elman/network"
-KERNELS = "reference"  # what is broken here is none of theirs, and a copy would compile them anew
 SHAPES, STACK = "tests/network/test_network_shapes.py", "tests/network/test_network_recurrent_stack.py"
 LANGUAGE = "tests/network/test_network_stack.py"
-ATTENTION = [
-    f"tests/network/test_network_attention.py::test_{name}"
-    for name in ("step_by_step_is_as_all_at_once", "a_row_has_the_same_bits_alone_and_beside_longer_ones",
-                 "every_gradient_with_dropout")
-]  # fmt: skip
 TESTS = {
-    "attention.py": ATTENTION,
     "network.py": [SHAPES, LANGUAGE],
-    "encoder_decoder.py": [*ATTENTION, SHAPES],
+    "encoder_decoder.py": [SHAPES],
     "batch.py": [SHAPES],
     "stack.py": [STACK, LANGUAGE],
 }
@@ -30,22 +23,6 @@ MUTANTS = [
     ("encoder_decoder.py", "d_b[...] = d_s.sum(axis=0)", "pass", "the bridge's bias"),
     ("encoder_decoder.py", "p, d_final = packed.p, d_state", "p, d_final = packed.p, 0 * d_state", "the encoder learns nothing"),  # noqa: E501
     ("encoder_decoder.py", "d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3))", "d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3)[::-1])", "the encoder's layers exchanged"),  # noqa: E501
-    ("encoder_decoder.py", "gradients, batch.x_lengths, masks[0], work, d_memory)", "gradients, batch.x_lengths, masks[0], work)", "what was looked at learns nothing"),  # noqa: E501
-    ("encoder_decoder.py", "ids[np.newaxis], state.state, Memory(*memory), h_tilde[0])", "ids[np.newaxis], state.state, Memory(*memory))", "a step is not fed what the one before found"),  # noqa: E501
-    ("attention.py", "d += packed.feed.backward(d_a)", "pass", "nothing goes back through input feeding"),
-    ("attention.py", "if t < S - 1:", "if t < S - 2:", "one step of input feeding forgotten"),
-    ("attention.py", "d *= masks.head[t]", "pass", "dropout of the outputs forgotten on the way back"),
-    ("attention.py", "d *= masks.layers[number - 1][t]", "pass", "dropout between layers forgotten on the way back"),
-    ("attention.py", "outputs[t] = found if masks.head is None else found * masks.head[t]\n            h_tilde = outputs[t]", "outputs[t] = found if masks.head is None else found * masks.head[t]\n            h_tilde = found", "what is fed is not dropped, but goes back as if"),  # noqa: E501
-    ("attention.py", "fed = trace.outputs[:-1]", "fed = trace.outputs[1:]", "W_fh learns from the step after"),
-    ("attention.py", "d_a[0][1:].reshape(-1, N)", "d_a[0][:-1].reshape(-1, N)", "W_fh learns from the step before"),
-    ("attention.py", "        d_values += d_keys\n", "", "the keys send nothing to the encoder"),
-    ("attention.py", "memory.values.reshape(-1, self.width).T, d_rows", "memory.values.reshape(-1, self.width).T, 2 * d_rows", "W_k learns twice as fast"),  # noqa: E501
-    ("attention.py", "np.full((1, B), T) if lengths is None else lengths[np.newaxis]", "np.full((1, B), T)", "the padding is looked at"),  # noqa: E501
-    ("attention.py", "d_x *= masks.inputs", "pass", "input dropout forgotten on the way back"),
-    ("attention.py", "        d_W[...] = 0\n", "", "gradients of the step before"),
-    ("attention.py", "[np.stack(part[::-1]) for part in sent]", "[np.stack(part) for part in sent]", "steps in the wrong order"),  # noqa: E501
-    ("attention.py", "return np.stack([layer.state for layer in self.layers])", "return np.stack([layer.state for layer in self.layers[::-1]])", "layers exchanged from step to step"),  # noqa: E501
     ("batch.py", "np.arange(T)[:, np.newaxis] < lengths, weights, 0", "np.arange(T)[:, np.newaxis] <= lengths, weights, 0", "one step of padding counts"),  # noqa: E501
     ("stack.py", "[...] = d_state[number, part].sum(axis=0)", "[...] = 0", "the learned state"),
     ("stack.py", "trace.s[:, 1 if self.directions[number % D] else -1]", "trace.s[:, -1]", "the state before anything was read"),  # noqa: E501
