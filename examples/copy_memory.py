@@ -30,7 +30,7 @@ print(f"{LETTERS} of 8 letters are to be kept for {WAIT} steps. A guess is right
 print(f"{'':>17}   {''.join(X_test[0])}")
 for initial, activation in [("identity", "relu"), ("orthogonal", "tanh"), ("glorot", "tanh")]:
     model = elman.SequenceTagger(
-        recurrent_init=initial, activation=activation, hidden=64, bidirectional=False, embedding=0,
+        cell="rnn", recurrent_init=initial, activation=activation, hidden=64, bidirectional=False, embedding=0,
         dropout=0, input_dropout=0, recurrent_dropout=0, unk_dropout=0,
         learning_rate=2e-3, epochs=5, random_state=0,
     )  # fmt: skip

@@ -252,7 +252,7 @@ _SEQUENCES: dict[str, Any] = {
 TASKS: dict[str, dict[str, Any]] = {  # defaults of the tasks that read examples, where they differ from Config's
     "classify": {**_SEQUENCES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},
     "regress": {**_SEQUENCES},
-    "tag": {**_SEQUENCES, "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
+    "tag": {**_SEQUENCES, "cell": "gru", "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
             "recurrent_dropout": 0.2, "unk_dropout": 1.0, "learning_rate": 5e-3, "epochs": 25},
     "generate": {**_SEQUENCES},
     "translate": {**_SEQUENCES, "hidden": 256, "cell": "gru", "bidirectional": True, "attention": "dot",
@@ -288,7 +288,7 @@ _FORMED = ("lowercase", "hidden", "cell", "bidirectional", "pooling", "embedding
 BY_FORM = {  # the options whose default depends on the form of the data; in Python their default is None
     "classify": _FORMED,
     "regress": _FORMED,
-    "tag": ("patience",),
+    "tag": ("cell", "patience"),
     "generate": ("patience",),
     "translate": ("patience",),
     "lm": ("hidden", "dropout", "batch_size", "learning_rate"),

@@ -653,7 +653,7 @@ class TaggerOptions:
         test_fraction: float = 0.0,
         hidden: int = 128,
         layers: int = 1,
-        cell: CellName = "rnn",
+        cell: CellName | None = None,
         activation: Activation = "tanh",
         bidirectional: bool = True,
         embedding: int = 100,
@@ -714,8 +714,8 @@ class TaggerOptions:
             Units of each recurrent layer and direction. Above 0.
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
-        cell : {"rnn", "gru", "lstm"}, default="rnn"
-            Kind of recurrent cell.
+        cell : {"rnn", "gru", "lstm"} or None, default=None
+            Kind of recurrent cell. None: what fits the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the cell. For cell rnn.
         bidirectional : bool, default=True
