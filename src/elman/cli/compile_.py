@@ -41,7 +41,14 @@ class Compile:
 
 def _use(task: str, cell: str) -> None:
     """Train a tiny network on a thread pool, as large ones are, and let it sample or predict."""
-    from elman import LanguageModel, Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
+    from elman.models import (
+        LanguageModel,
+        Seq2Seq,
+        SequenceClassifier,
+        SequenceGenerator,
+        SequenceRegressor,
+        SequenceTagger,
+    )
 
     options: dict[str, Any] = {"cell": cell, "hidden": 8}
     if task == "lm":
