@@ -189,7 +189,7 @@ MUTANTS = [
     ("evaluation.py", "if len(ids) < 2:", "if len(ids) < 1:", "one token divides by zero"),
     ("evaluation.py", "bits = nats / math.log(2)", "bits = nats * math.log(2)", "bits upside down"),
     ("evaluation.py", "math.exp(nats) if", "2**nats if", "perplexity of bits"),
-    ("evaluation.py", "len(ids) / max(characters, 1)", "max(characters, 1) / len(ids)", "characters a token"),
+    ("evaluation.py", "tokens / max(characters, 1)", "max(characters, 1) / tokens", "characters a token"),
     ("evaluation.py", "nats < 700", "nats < 7e9", "overflow"),
     # language model
     ("language_model.py", "return -self.evaluate", "return self.evaluate", "lower is better"),

@@ -26,8 +26,9 @@ from elman.config import (
 from elman.errors import ArgumentError, UnknownNameError
 
 if TYPE_CHECKING:
+    from elman.data import Split
     from elman.data.labeled_data import LabeledData
-    from elman.models.runs import ExampleSetup, TextSetup
+    from elman.models.runs import ExampleSetup, RowSplit, TextSetup
     from elman.training.events import Listener
 
 
@@ -309,6 +310,13 @@ def reading_options(config: Config) -> dict[str, Any]:
 # -- what is said -----------------------------------------------------------------------------------------------------
 
 
+def _parts_of(split: Split | RowSplit) -> str:
+    parts = f"{len(split.train):,} to train on, {len(split.validation):,} to validate"
+    if len(split.test):
+        parts += f", {len(split.test):,} to test"
+    return parts
+
+
 def _describe_text(prepared: TextSetup, out: Path) -> None:
     from elman.cli.console import console
 
@@ -316,9 +324,7 @@ def _describe_text(prepared: TextSetup, out: Path) -> None:
     for note in corpus.notes:
         console.print(note, markup=False)
     tokens = {"char": "characters", "byte": "bytes", "word": "words"}.get(config.tokens, "tokens")
-    parts = f"{len(split.train):,} to train on, {len(split.validation):,} to validate"
-    if len(split.test):
-        parts += f", {len(split.test):,} to test"
+    parts = _parts_of(split)
     console.print(f"{corpus.name}: {len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
     if prepared.validation_size < len(split.validation):
         console.print(f"Validation reads the first {prepared.validation_size:,} of them; elman eval reads all.")
@@ -337,9 +343,7 @@ def _describe_examples(name: str, rows: LabeledData, setup: ExampleSetup, out: P
     for note in rows.notes:
         console.print(note, markup=False)
     split, config, task = setup.split, setup.config, setup.spec.task
-    parts = f"{len(split.train):,} to train on, {len(split.validation):,} to validate"
-    if len(split.test):
-        parts += f", {len(split.test):,} to test"
+    parts = _parts_of(split)
     if task in ("classify", "generate"):
         parts += f"; {len(set(rows.targets))} labels"
     if task == "tag":

@@ -76,10 +76,14 @@ def _chunk_losses(network: HeadNetwork, packed: PackedNetwork, ids: Array, state
     return surprise(o[:, 0], ids[1:]), state
 
 
-def mean_loss(network: HeadNetwork, p: Parameters, ids: Array) -> float:
-    """Nats per token."""
+def _check_text(ids: Array) -> None:
     if len(ids) < 2:
         raise DataError("the text", expected="at least two tokens: the first one is not predicted", got=len(ids))
+
+
+def mean_loss(network: HeadNetwork, p: Parameters, ids: Array) -> float:
+    """Nats per token."""
+    _check_text(ids)
     return sum(float(losses.sum()) for losses in token_losses(network, p, ids)) / (len(ids) - 1)
 
 
@@ -115,8 +119,7 @@ def evaluate_dynamically(
     window : int
         Tokens between two steps.
     """
-    if len(ids) < 2:
-        raise DataError("the text", expected="at least two tokens: the first one is not predicted", got=len(ids))
+    _check_text(ids)
     own, gradients = p.zeros(), p.zeros()
     own.buffer[:] = p.buffer
     squares = np.zeros_like(p.buffer)  # the mean square of the gradients
