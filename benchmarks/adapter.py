@@ -6,6 +6,7 @@ as it is, for the commits before this file existed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,8 +34,8 @@ def training_step(problem: Any, hyper: Any) -> Callable[[], float]:
 
     def step() -> float:
         loss = network.loss_and_gradients(p, batch, g, normalizer=problem.y.size)
-        clip_by_norm(g.buffer, hyper.limit)
-        update("sgd", p.buffer, g.buffer, rates, [])
+        norm = clip_by_norm(g.buffer, math.inf)
+        update("sgd", p.buffer, g.buffer, rates._replace(scale=min(1.0, hyper.limit / norm)), [])
         return float(loss)
 
     return step
@@ -78,8 +79,8 @@ def task_step(problem: Any, hyper: Any) -> Callable[[], float]:
     def step() -> float:
         taken[0] += 1
         loss = network.loss_and_gradients(p, batch, g, normalizer=normalizer)
-        clip_by_norm(g.buffer, hyper.limit)
-        update("adam", p.buffer, g.buffer, Rates(hyper.rate, taken[0], *hyper.betas, 1e-8, 0.0), memory)
+        scale = min(1.0, hyper.limit / clip_by_norm(g.buffer, math.inf))
+        update("adam", p.buffer, g.buffer, Rates(hyper.rate, taken[0], *hyper.betas, 1e-8, 0.0, scale), memory)
         return float(loss)
 
     return step

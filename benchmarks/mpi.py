@@ -68,7 +68,7 @@ def measure(size: Sequence[int], threads: int) -> dict[str, float]:
 
     Trainer(task, task.config, steps=STEPS, listeners=[tick]).train()
     d = task.parameters.zeros()
-    alone = median(lambda: task.add_gradients(d, 0), STEPS)
+    alone = median(lambda: task.loss_and_gradients(d, 0), STEPS)
     tiny = np.zeros(2)
     return {
         "step": float(np.median(np.diff(times)[STEPS // 4 :])) if times else 0.0,
@@ -153,7 +153,7 @@ def noise(path: Path, windows: int = 24) -> tuple[float, int, int]:
     total, squares = np.zeros(task.parameters.buffer.size), []
     for step in range(windows):
         d = task.parameters.zeros()
-        task.add_gradients(d, step)
+        task.loss_and_gradients(d, step)
         total += d.buffer
         squares.append(float(np.dot(d.buffer, d.buffer)))
     small, large = task.batch, task.batch * windows

@@ -11,7 +11,7 @@ from kernels_tools import Guard, assert_close, make, same_bits
 from test_kernels_gated import Trial
 
 from elman.kernels.compile import VECTOR_BYTES
-from elman.kernels.product import packed_forward, packed_size, panel_width, product
+from elman.kernels.product import edge_size, packed_forward, packed_size, panel_width, product
 from elman.maths.cells.rnn import rnn_backward, rnn_forward
 
 assert int(sys.argv[1]) == VECTOR_BYTES
@@ -27,7 +27,7 @@ for dtype in (np.float32, np.float64):
             results = []
             for rows in (1, 2, 3, 4, 5, 6, 7, 13, 14, 15, 20):
                 results.append(c[:rows].copy())
-                edge = np.empty(rows * panel_width(W.itemsize), dtype)
+                edge = np.empty(edge_size(rows, W.itemsize), dtype)
                 Guard(product, "edge")(a[:rows].copy(), packed, results[-1], edge)
                 assert same_bits(results[-1][:1], results[0]), "a row's bits depend on its neighbors"
             assert_close(results[-1], expected, dtype)

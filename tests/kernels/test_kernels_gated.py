@@ -180,12 +180,12 @@ four = pointwise(lambda a, b, c, d: tuple(tanhs(a, b, c, d)))
 
 @kernel
 def tanh_alone(x):
-    alone((x,), (0,), (x,), (0,), x.size)
+    alone((x,), (0,), (x,), (0,), (), x.size)
 
 
 @kernel
 def tanh_of_four(a, b, c, d):
-    four((a, b, c, d), (0, 0, 0, 0), (a, b, c, d), (0, 0, 0, 0), a.size)
+    four((a, b, c, d), (0, 0, 0, 0), (a, b, c, d), (0, 0, 0, 0), (), a.size)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

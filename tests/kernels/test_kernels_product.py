@@ -12,7 +12,7 @@ from kernels_tools import FLOATS, Guard, assert_close, make, same_bits
 
 from elman.kernels import dropout, layers, loss, pooling, recurrence
 from elman.kernels.cells import rnn
-from elman.kernels.product import packed_backward, packed_forward, packed_size, panel_width, product
+from elman.kernels.product import edge_size, packed_backward, packed_forward, packed_size, panel_width, product
 from elman.network import Batch, Draw, Dropout, language_network, make_sampler
 from elman.network import network as network_module
 from elman.network import stack as stack_module
@@ -31,7 +31,7 @@ def packed(W, pack=packed_forward):
 
 def multiply(a, W, c, kernel=product):
     c = c.copy()
-    kernel(a, packed(W), c, np.full(len(a) * panel_width(a.itemsize), np.nan, a.dtype))
+    kernel(a, packed(W), c, np.full(edge_size(len(a), a.itemsize), np.nan, a.dtype))
     return c
 
 
@@ -213,7 +213,7 @@ def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B,
         (recurrence, "pack_both"): "forward backward",
         (recurrence, "scatter"): "",
         (layers, "_logits_and_loss"): "o edge d_b_y",
-        (layers, "pack_forward"): "packed",
+        (layers, "_pack"): "packed",
         (dropout, "_mask"): "mask",
     }
     for (module, name), scratch in guards.items():

@@ -325,7 +325,7 @@ def test_a_weighted_tag_is_worth_as_many_examples():
     task = ExampleSetup(fitted.spec, fitted.config, again, RowSplit.all_train(12)).new_task(fitted)
     assert task.mean_weight == pytest.approx((8 * 1 + 4 * 2) / 12)  # 12 steps, 4 of them tagged A
     whole = evaluation.evaluate_examples(fitted.network, fitted.parameters, examples).loss  # 12 sequences are one batch
-    assert task.add_gradients(model.fitted_.parameters.zeros(), 0) == pytest.approx(whole, rel=1e-12)
+    assert task.loss_and_gradients(model.fitted_.parameters.zeros(), 0) == pytest.approx(whole, rel=1e-12)
     shares = model.predict_proba(words)
     costs = [
         -np.log(row[t, "AB".index(tag)]) for row, own in zip(shares, tags, strict=True) for t, tag in enumerate(own)

@@ -25,7 +25,7 @@ MUTANTS = [
     ("state.py", "good = self.good or now", "good = now", "a resumed run goes back elsewhere"),
     ("state.py", 'float(facts["rate_factor"])', "1.0", "a resumed run has the full rate"),
     # the loop
-    ("trainer.py", "self.gradients.buffer[:] = 0", "pass", "gradients add up from step to step"),
+    ("trainer.py", "if 0 < c.clip_norm < norm", "if 0 < c.clip_norm < 0", "nothing is clipped"),
     ("trainer.py", "Rates(rate, p.step + 1,", "Rates(rate, p.step,", "the first step is number 0"),
     ("trainer.py", "p.plateau_factor * self.state.rate_factor", "p.plateau_factor", "the rate is not halved"),
     ("trainer.py", "is_good(p, self.task.baseline_loss) else None", "True else None", "a bad state is kept as good"),

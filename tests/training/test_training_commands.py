@@ -142,13 +142,13 @@ import sys, time
 from pathlib import Path
 from elman.cli import main
 from elman.models.tasks import TextTask
-usual, slow = TextTask.add_gradients, Path(sys.argv[1])
-def add_gradients(self, gradients, step):
+usual, slow = TextTask.loss_and_gradients, Path(sys.argv[1])
+def loss_and_gradients(self, gradients, step):
     if step == 3:
         slow.touch()
         time.sleep(50)
     return usual(self, gradients, step)
-TextTask.add_gradients = add_gradients
+TextTask.loss_and_gradients = loss_and_gradients
 main(sys.argv[2:])
 """
     words = [sys.executable, "-c", script, slow, "train", text, "--out", run, *flags(LONG | {"save_every": 1})]

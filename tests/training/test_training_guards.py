@@ -40,14 +40,14 @@ def test_ids_out_of_range_never_reach_compiled_code(bad: int) -> None:
 def test_a_budget_in_seconds_does_not_count_the_first_step(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small_config(seconds=5, steps=None)
     prepared = runs.text_setup(runs.open_text(text, config), config)
-    usual, calls = tasks.TextTask.add_gradients, []
+    usual, calls = tasks.TextTask.loss_and_gradients, []
 
     def slow_at_first(self, gradients, step):
         calls.append(step)
         time.sleep(1.0 if len(calls) == 1 else 0.01)  # as if it had to compile
         return usual(self, gradients, step)
 
-    monkeypatch.setattr(tasks.TextTask, "add_gradients", slow_at_first)
+    monkeypatch.setattr(tasks.TextTask, "loss_and_gradients", slow_at_first)
     assert 0.01 <= runs.seconds_per_step(prepared, measured=0.3) < 0.5
 
 

@@ -42,10 +42,10 @@ class Descent:
         self.calls = self.validated = 0
         self.seen: list[tuple[int, float]] = []
 
-    def add_gradients(self, gradients: Parameters, step: int) -> float:
+    def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
         self.calls += 1
         self.seen.append((step, float(self.parameters.buffer[0])))
-        gradients.buffer += self.parameters.buffer
+        gradients.buffer[:] = self.parameters.buffer
         return 1.0 if self.losses is None else float(self.losses(self.calls, step))
 
     def validate(self) -> Validation | None:
@@ -85,10 +85,10 @@ def test_accumulated_windows_make_one_step_with_the_mean_gradient(text: Path) ->
     options = {"optimizer": "sgd", "clip_norm": 0.0, "dtype": "float64", "schedule": "constant", "warmup_steps": 0}
     task = new_trainer(text, accumulate=3, **options).task
     together = task.parameters.zeros()
-    loss = task.add_gradients(together, 0)
+    loss = task.loss_and_gradients(together, 0)
     single = new_trainer(text, **options).task
     alone = [single.parameters.zeros() for _ in range(3)]
-    losses = [single.add_gradients(d, step) for step, d in enumerate(alone)]
+    losses = [single.loss_and_gradients(d, step) for step, d in enumerate(alone)]
     assert loss == pytest.approx(np.mean(losses), rel=1e-12)
     assert len(set(losses)) == 3
     np.testing.assert_allclose(together.buffer, np.mean([d.buffer for d in alone], axis=0), rtol=1e-9, atol=1e-14)
@@ -114,7 +114,7 @@ def test_the_state_is_carried_from_window_to_window_and_zero_at_the_start_of_an_
         carried = task.carried.copy()
         x, y, _ = task.stream.next()
         task.stream.seek({"epoch": 0, "window": step % 2})
-        loss = task.add_gradients(d, step)
+        loss = task.loss_and_gradients(d, step)
         batch = Batch(x, y, state=np.zeros_like(carried) if first else carried)
         expected = task.network.loss_and_gradients(task.parameters, batch, task.parameters.zeros(), normalizer=y.size)
         assert loss == expected
@@ -207,7 +207,7 @@ def test_validation_is_one_lane_from_a_zero_state_over_all_tokens_but_the_first(
 
 def test_validation_uses_no_dropout_and_changes_nothing(text: Path) -> None:
     task, plain = new_trainer(text, dropout=0.5).task, new_trainer(text).task
-    task.add_gradients(task.parameters.zeros(), 0)
+    task.loss_and_gradients(task.parameters.zeros(), 0)
     before = task.carried.copy(), task.stream.cursor
     assert task.validate() == plain.validate() == task.validate()
     assert np.array_equal(before[0], task.carried)
@@ -299,8 +299,8 @@ def test_a_loss_that_is_high_but_within_bounds_is_no_divergence() -> None:
 
 def test_a_gradient_that_is_not_finite_is_divergence_too() -> None:
     class Steep(Descent):
-        def add_gradients(self, gradients: Parameters, step: int) -> float:
-            loss = super().add_gradients(gradients, step)
+        def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
+            loss = super().loss_and_gradients(gradients, step)
             gradients.buffer[:] = math.inf if self.calls == 5 else gradients.buffer
             return loss
 
@@ -344,8 +344,8 @@ def test_a_state_that_has_exploded_already_is_no_snapshot() -> None:
     """The update after step 4 ruins the weights, and step 5, where a snapshot is due, is the first to see it."""
 
     class Ruined(Descent):
-        def add_gradients(self, gradients: Parameters, step: int) -> float:
-            super().add_gradients(gradients, step)
+        def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
+            super().loss_and_gradients(gradients, step)
             if self.calls == 5:
                 gradients.buffer[:] = 1e6
             return 1e3 if abs(self.parameters.buffer[0]) > 10 else 1.0
@@ -470,7 +470,7 @@ def test_a_row_tells_the_length_of_every_gradient_before_it_was_clipped(
 ) -> None:
     trainer = new_trainer(text, dtype="float64", layers=2, **clip)
     d = trainer.task.parameters.zeros()
-    trainer.task.add_gradients(d, 0)
+    trainer.task.loss_and_gradients(d, 0)
     events: list[Event] = []
     start(text, tmp_path / "run", [events.append], dtype="float64", layers=2, log_every=1, steps=2, **clip)
     expected = {name: float(np.linalg.norm(part)) for name, part in d.items()}
@@ -489,7 +489,7 @@ def test_lengths_of_gradients_are_measured_where_a_row_is_written_and_nowhere_el
 
 def test_a_length_that_is_not_finite_becomes_null_too(tmp_path: Path) -> None:
     class Steep(Descent):
-        def add_gradients(self, gradients: Parameters, step: int) -> float:
+        def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
             gradients.buffer[:] = math.inf
             return 1.0
 
@@ -523,9 +523,9 @@ def test_speed_is_that_of_the_steps_and_not_of_compiling_judging_or_saving(
         clock.now += seconds
 
     class Slow(Descent):
-        def add_gradients(self, gradients: Parameters, step: int) -> float:
+        def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
             taking(1000 if self.calls == 0 else 2)  # the first one compiles
-            return super().add_gradients(gradients, step)
+            return super().loss_and_gradients(gradients, step)
 
         def validate(self) -> Validation | None:
             taking(300)

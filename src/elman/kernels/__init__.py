@@ -6,7 +6,7 @@ Compiled unless ELMAN_KERNELS=reference asks for the plain NumPy of `maths`. Nam
 import os
 
 from elman.errors import UnknownNameError
-from elman.kernels.reference import Layer, ReferenceOutput, Workspace
+from elman.kernels.reference import Layer, ReferenceOutput, TokenGradient, Workspace
 from elman.kernels.stepwise import AttentionSteps, LayerSteps, Memory, Product, ReferenceAttention
 from elman.maths.layers import OutputGradients
 from elman.maths.optimizers import Rates
@@ -14,7 +14,7 @@ from elman.maths.optimizers import Rates
 KERNELS = os.environ.get("ELMAN_KERNELS") or "compiled"
 
 if KERNELS == "reference":
-    from elman.kernels.reference import add_up, compiled_for, make_layer, make_output
+    from elman.kernels.reference import add_up, compiled_for, make_layer, make_output, token_gradient
     from elman.kernels.stepwise import layer_steps, make_attention, make_product
     from elman.maths.dropout import dropout_mask
     from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
@@ -35,7 +35,7 @@ elif KERNELS == "compiled":
     from elman.kernels.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
     from elman.kernels.optimizers import add_up, clip_by_norm, clip_by_value, update
     from elman.kernels.pooling import max_backward, max_forward, mean_backward, mean_forward
-    from elman.kernels.recurrence import cell_backward, cell_forward, compiled_for, make_layer
+    from elman.kernels.recurrence import cell_backward, cell_forward, compiled_for, make_layer, token_gradient
 else:
     raise UnknownNameError("ELMAN_KERNELS", expected="compiled or reference", got=repr(KERNELS))
 
@@ -50,6 +50,7 @@ __all__ = [
     "Rates",
     "ReferenceAttention",
     "ReferenceOutput",
+    "TokenGradient",
     "Workspace",
     "add_up",
     "cell_backward",
@@ -76,5 +77,6 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "surprise",
+    "token_gradient",
     "update",
 ]

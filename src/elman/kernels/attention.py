@@ -21,10 +21,10 @@ from elman.kernels.elementwise import activate, tanh, through
 from elman.kernels.product import (
     add_product,
     copy,
+    edge_size,
     pack,
     pack_transposed,
     packed_size,
-    panel_width,
     tall_rows,
     width_of,
 )
@@ -255,7 +255,7 @@ class CompiledProduct(Product):
     """The same with W packed once for many passes, both ways."""
 
     def __init__(self, K: int, N: int, dtype: np.dtype[Any]) -> None:
-        self.K, self.N, self.dtype, self.panel = K, N, dtype, panel_width(dtype.itemsize)
+        self.K, self.N, self.dtype = K, N, dtype
         self.forward_weights = np.empty(packed_size(K, N, dtype.itemsize), dtype)
         self.backward_weights = np.empty(packed_size(N, K, dtype.itemsize), dtype)
 
@@ -264,14 +264,16 @@ class CompiledProduct(Product):
         pack_weights(W, self.forward_weights, self.backward_weights)
 
     def add(self, x: Array, c: Array) -> Array:
-        add_rows(np.ascontiguousarray(x), self.forward_weights, c, np.empty(len(x) * self.panel, self.dtype))
+        add_rows(np.ascontiguousarray(x), self.forward_weights, c, self.edge(len(x)))
         return c
 
     def backward(self, d_c: Array) -> Array:
         d_x = np.zeros((len(d_c), self.K), self.dtype)
-        edge = np.empty(len(d_c) * self.panel, self.dtype)
-        add_rows(np.ascontiguousarray(d_c), self.backward_weights, d_x, edge)
+        add_rows(np.ascontiguousarray(d_c), self.backward_weights, d_x, self.edge(len(d_c)))
         return d_x
+
+    def edge(self, rows: int) -> Array:
+        return np.empty(edge_size(rows, self.dtype.itemsize), self.dtype)
 
 
 class CompiledAttention(ReferenceAttention):
@@ -326,8 +328,8 @@ class CompiledAttentionSteps:
         H, K, M, F = self.layer.H, self.layer.K, self.layer.M, self.layer.F
         shapes = {
             "q": (S, B, K), "alpha": (S, B, T), "c": (S, B, H + M), "h_tilde": (S, B, F), "scratch": (max(K, S * T),),
-            "edge": (B * self.layer.q.panel,), "d_a": (S, B, F), "d_c": (S, B, H + M), "d_score": (S, B, T),
-            "d_q": (S, B, K), "d_h": (B, H),
+            "edge": (edge_size(B, self.layer.dtype.itemsize),), "d_a": (S, B, F), "d_c": (S, B, H + M),
+            "d_score": (S, B, T), "d_q": (S, B, K), "d_h": (B, H),
         }  # fmt: skip
         return _Passes(**{name: self.work.array(f"attention.{name}", *shape) for name, shape in shapes.items()})
 
@@ -405,7 +407,7 @@ class CompiledLayerSteps:
         self.d_a = work.array(f"{name}.d", S, 1, B, H) if in_place else self.a  # gradients replace what was kept
         self.s[0, :, 0] = s0
         self.d_s, self.d_bias = np.zeros((P, B, H), dtype), np.zeros((S, A), dtype)
-        self.scratch, self.edge = work.array("scratch", B * H), work.array("edge", B * panel_width(dtype.itemsize))
+        self.scratch, self.edge = work.array("scratch", B * H), work.array("edge", edge_size(B, dtype.itemsize))
         self.ids, self.biases, self.mask = np.arange(B), layer.biases(), layer.mask(h_mask)
         self.runs = np.empty((S, 0), np.int64)  # 1 for rows that take a step
         if lengths is not None:

@@ -33,6 +33,7 @@ from numba.core.serialize import dumps
 from elman.files import cache_root
 
 FLOATS = (np.float32, np.float64)  # precisions with kernels; others use maths
+CHUNK = 1 << 18  # numbers of a large array that one thread takes at a time
 # contract a * b + c into one operation, but never reorder a sum, and never assume that there is no NaN
 FASTMATH = {"contract"}
 

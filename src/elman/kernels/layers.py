@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from elman.kernels.compile import FLOATS, kernel
-from elman.kernels.product import add_product, pack, packed_size, panel_width
-from elman.kernels.recurrence import pack_forward, scatter
+from elman.kernels.compile import CHUNK, FLOATS, VECTOR_BYTES, kernel
+from elman.kernels.product import add_product, edge_size, pack, pack_panels, packed_size, panel_width
+from elman.kernels.recurrence import scatter
 from elman.kernels.reference import ReferenceOutput, Workspace
-from elman.kernels.steps import column_sums, cross_entropy_rows, fill_rows
+from elman.kernels.steps import cross_entropy_rows, fill_rows
+from elman.kernels.threads import run
 from elman.maths import layers
 from elman.maths.arrays import Array
 
-BLOCK = 1 << 18  # logits, 1 MB in float32
+BLOCK = 1 << 18  # logits, or numbers of h: 1 MB in float32
 
 
 @kernel
@@ -23,6 +25,11 @@ def _output(h, W_hy, b_y, o, packed, edge):
     pack(W_hy, packed)
     fill_rows(b_y, o)
     add_product(h.reshape(-1), 0, h.shape[0], packed, h.shape[1], o.shape[1], o.reshape(-1), 0, edge)
+
+
+@kernel
+def _pack(W, packed, begin, end):
+    pack_panels(W, packed, 0, begin, end)
 
 
 @kernel
@@ -34,9 +41,9 @@ def _logits(h, packed, b_y, o, edge):
 
 @kernel
 def _logits_and_loss(h, packed, b_y, o, edge, y, weights, scale, d_b_y):
-    """The loss; o becomes d_o. Logits of a large vocabulary are computed by blocks of rows that stay in the cache."""
+    """The loss; o becomes d_o, and d_b_y its sums. Logits are computed by blocks of rows that stay in the cache."""
     (rows, H), Y = h.shape, o.shape[1]
-    block = max(BLOCK // Y, 28)
+    block = max(BLOCK // max(Y, H), 112)
     loss = 0.0
     d_b_y[:] = 0
     for start in range(0, rows, block):
@@ -44,8 +51,7 @@ def _logits_and_loss(h, packed, b_y, o, edge, y, weights, scale, d_b_y):
         part = o[start:stop]
         fill_rows(b_y, part)
         add_product(h.reshape(-1), start * H, stop - start, packed, H, Y, part.reshape(-1), 0, edge)
-        loss += cross_entropy_rows(part, y[start:stop], weights[start:stop], scale)
-        column_sums(part, d_b_y)
+        loss += cross_entropy_rows(part, y[start:stop], weights[start:stop], scale, d_b_y)
     return loss
 
 
@@ -54,17 +60,22 @@ class CompiledOutput(ReferenceOutput):
 
     def __init__(self, H: int, Y: int, dtype: np.dtype[Any]) -> None:
         super().__init__(H, Y)
-        self.dtype = dtype
+        self.dtype, lanes = dtype, VECTOR_BYTES // dtype.itemsize
         self.packed = np.empty(packed_size(H, Y, dtype.itemsize), dtype)
+        self.bias = np.full(-(-Y // lanes) * lanes, -np.inf, dtype)  # exp(-inf) = 0 in the columns beyond Y
         self.no_weights = np.empty(0, dtype)
 
     def pack(self, p: Mapping[str, Array]) -> None:
         super().pack(p)
-        pack_forward(self.W_hy, self.packed)
+        self.bias[: self.Y] = self.b_y
+        width = panel_width(self.dtype.itemsize)
+        panels, each = -(-self.Y // width), max(CHUNK // (self.H * width), 1)  # a few for each thread
+        run([partial(_pack, self.W_hy, self.packed, p, min(p + each, panels)) for p in range(0, panels, each)])
 
     def forward(self, h: Array, work: Workspace | None = None) -> Array:
         rows = np.ascontiguousarray(h, self.dtype).reshape(-1, self.H)
-        o, edge = self._room(work, len(rows))
+        work = Workspace(self.dtype) if work is None else work
+        o, edge = work.array("o", len(rows), self.Y), self._edge(work, len(rows))
         _logits(rows, self.packed, self.b_y, o, edge)
         return o.reshape(*h.shape[:-1], self.Y)
 
@@ -82,18 +93,21 @@ class CompiledOutput(ReferenceOutput):
         if kind != "cross_entropy" or y.ndim == h.ndim:
             return super().loss(h, y, kind, weights=weights, normalizer=normalizer, d_b_y=d_b_y, work=work)
         rows = h.reshape(-1, self.H)
-        o, edge = self._room(work, len(rows))
+        work = Workspace(self.dtype) if work is None else work
+        d_o, sums, edge = work.once(("output", len(rows)), lambda: self._views(work, len(rows)))
         each = self.no_weights if weights is None else np.ascontiguousarray(weights, self.dtype).reshape(-1)
         ids, scale = np.ascontiguousarray(y, np.int64).reshape(-1), self.dtype.type(1 / normalizer)
-        value = _logits_and_loss(rows, self.packed, self.b_y, o, edge, ids, each, scale, d_b_y)
-        return value, o.reshape(*h.shape[:-1], self.Y)
+        value = _logits_and_loss(rows, self.packed, self.bias, d_o, edge, ids, each, scale, sums)
+        d_b_y[...] = sums[: self.Y]
+        return value, d_o.reshape(*h.shape[:-1], self.bias.size)[..., : self.Y]
 
-    def _room(self, work: Workspace | None, rows: int) -> tuple[Array, Array]:
-        width = panel_width(self.dtype.itemsize)
-        if work is None:
-            return np.empty((rows, self.Y), self.dtype), np.empty(rows * width, self.dtype)
-        make = lambda: (work.array("o", rows, self.Y), work.array("edge", rows * width))  # noqa: E731
-        return work.once(("output", rows), make)  # type: ignore[no-any-return]
+    def _views(self, work: Workspace, rows: int) -> tuple[Array, Array, Array]:
+        """d_o, its sums and what a product needs. Rows of d_o are filled up to whole vectors: with zeros, and faster
+        than rows that begin within the last vector of the one before."""
+        return work.array("o", rows, self.bias.size), work.array("d_b_y", self.bias.size), self._edge(work, rows)
+
+    def _edge(self, work: Workspace, rows: int) -> Array:
+        return work.array("edge", edge_size(rows, self.dtype.itemsize))
 
 
 def make_output(H: int, Y: int, dtype: np.dtype[Any]) -> ReferenceOutput:
@@ -109,7 +123,7 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
     usable = out is not None and out.flags.c_contiguous and out.dtype == W_hy.dtype
     o = out if out is not None and usable else np.empty((*h.shape[:-1], Y), W_hy.dtype)
     size = W_hy.dtype.itemsize
-    packed, edge = np.empty(packed_size(H, Y, size), W_hy.dtype), np.empty(len(rows) * panel_width(size), W_hy.dtype)
+    packed, edge = np.empty(packed_size(H, Y, size), W_hy.dtype), np.empty(edge_size(len(rows), size), W_hy.dtype)
     _output(rows, np.ascontiguousarray(W_hy), np.ascontiguousarray(b_y, W_hy.dtype), o.reshape(-1, Y), packed, edge)
     if out is not None and out is not o:
         out[...] = o

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from elman.kernels.compile import FLOATS, kernel
-from elman.kernels.steps import cross_entropy_rows, exponentials, top_of
+from elman.kernels.steps import cross_entropy_rows, exponentials, scale_row, top_of
 from elman.maths import loss as reference
 from elman.maths.arrays import Array
 
@@ -17,9 +17,7 @@ def _softmax(o):
     for i in range(o.shape[0]):
         row = o[i]
         # y_hat = exp(o) / Σ exp(o), the same for o - max(o), which cannot overflow
-        share = o.dtype.type(1) / exponentials(row, top_of(row))
-        for j in range(row.size):
-            row[j] *= share
+        scale_row(row, o.dtype.type(1) / exponentials(row, top_of(row)))
 
 
 @kernel
@@ -35,7 +33,7 @@ def _softmax_backward(d, y_hat):
 
 @kernel
 def _cross_entropy(o, y, weights, scale):
-    return cross_entropy_rows(o, y, weights, scale)
+    return cross_entropy_rows(o, y, weights, scale, o.reshape(-1)[:0])
 
 
 @kernel

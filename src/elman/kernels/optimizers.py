@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from elman.kernels.compile import FLOATS, kernel
+from elman.kernels.compile import CHUNK, FLOATS, kernel
 from elman.kernels.threads import run
 from elman.maths import optimizers as reference
 from elman.maths.arrays import Array
 from elman.maths.optimizers import OPTIMIZERS, Rates, clip_by_value
-
-CHUNK = 1 << 18  # numbers; a smaller buffer is not worth a second thread
 
 
 def _chunks(size: int) -> Iterator[slice]:
@@ -79,34 +77,34 @@ def add_up(total: Array, parts: Sequence[Array]) -> None:
 
 
 @kernel
-def _sgd(p, g, rate, decay):
+def _sgd(p, g, scale, rate, decay):
     # p ← p - rate · (g + λ p)
     for i in range(p.size):
-        p[i] -= rate * (g[i] + decay * p[i])
+        p[i] -= rate * (scale * g[i] + decay * p[i])
 
 
 @kernel
-def _momentum(p, g, v, rate, mu, decay):
+def _momentum(p, g, v, scale, rate, mu, decay):
     # v ← μ v + g,   p ← p - rate · v
     for i in range(p.size):
-        v[i] = mu * v[i] + (g[i] + decay * p[i])
+        v[i] = mu * v[i] + (scale * g[i] + decay * p[i])
         p[i] -= rate * v[i]
 
 
 @kernel
-def _rooted(p, g, s, rate, keep, add, epsilon, decay):
+def _rooted(p, g, s, scale, rate, keep, add, epsilon, decay):
     # s ← keep · s + add · g²,   p ← p - rate · g / (√s + ε)
     for i in range(p.size):
-        d = g[i] + decay * p[i]
+        d = scale * g[i] + decay * p[i]
         s[i] = keep * s[i] + add * (d * d)
         p[i] -= rate * d / (np.sqrt(s[i]) + epsilon)
 
 
 @kernel
-def _adam(p, g, m, v, rate, beta1, add1, beta2, add2, root, epsilon, decay, shrink):
+def _adam(p, g, m, v, scale, rate, beta1, add1, beta2, add2, root, epsilon, decay, shrink):
     # m ← β1 m + (1 - β1) g,   v ← β2 v + (1 - β2) g²,   p ← shrink · p - rate · m / (√(v · root) + ε)
     for i in range(p.size):
-        d = g[i] + decay * p[i]
+        d = scale * g[i] + decay * p[i]
         m[i] = beta1 * m[i] + add1 * d
         v[i] = beta2 * v[i] + add2 * (d * d)
         p[i] = shrink * p[i] - rate * (m[i] / (np.sqrt(v[i] * root) + epsilon))
@@ -117,21 +115,21 @@ def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None
         reference.update(name, p, g, r, memory)
         return
     n = p.dtype.type
-    decay = n(0 if OPTIMIZERS[name].decoupled else r.weight_decay)
+    decay, scale = n(0 if OPTIMIZERS[name].decoupled else r.weight_decay), n(r.scale)
     if name == "sgd":
-        _in_chunks(_sgd, [p, g], n(r.rate), decay)
+        _in_chunks(_sgd, [p, g], scale, n(r.rate), decay)
     elif name == "momentum":
-        _in_chunks(_momentum, [p, g, *memory], n(r.rate), n(r.momentum), decay)
+        _in_chunks(_momentum, [p, g, *memory], scale, n(r.rate), n(r.momentum), decay)
     elif name in ("rmsprop", "adagrad"):
         keep, add = (r.decay, 1 - r.decay) if name == "rmsprop" else (1, 1)
-        _in_chunks(_rooted, [p, g, *memory], n(r.rate), n(keep), n(add), n(r.epsilon), decay)
+        _in_chunks(_rooted, [p, g, *memory], scale, n(r.rate), n(keep), n(add), n(r.epsilon), decay)
     else:
         # rate / (1 - β1^t) and 1 / (1 - β2^t) undo the zeros that m and v began with
         rate, root = r.rate / (1 - r.momentum**r.t), 1 / (1 - r.decay**r.t)
         shrink = 1 - r.rate * r.weight_decay if OPTIMIZERS[name].decoupled else 1
         # 1 - β in double precision: float32(1) - float32(0.999) is off in the fifth digit
         means = n(r.momentum), n(1 - r.momentum), n(r.decay), n(1 - r.decay)
-        _in_chunks(_adam, [p, g, *memory], n(rate), *means, n(root), n(r.epsilon), decay, n(shrink))
+        _in_chunks(_adam, [p, g, *memory], scale, n(rate), *means, n(root), n(r.epsilon), decay, n(shrink))
 
 
 __all__ = ["Rates", "add_up", "clip_by_norm", "clip_by_value", "update"]

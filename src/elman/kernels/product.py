@@ -6,15 +6,16 @@ Loops that only move numbers run over slices from 0: an index that might be nega
 from __future__ import annotations
 
 from elman.kernels.compile import VECTOR_BYTES, inline, kernel, part
-from elman.kernels.tile import ROWS, VECTORS, make_tile
+from elman.kernels.tile import MIDDLE, ROWS, VECTORS, make_tile
 
 DEPTH = 256  # rows of a panel that are used before the next ones: they and a few rows of a stay in the first cache
 tall = make_tile(ROWS, VECTORS)
+middle = make_tile(MIDDLE, VECTORS)
 tile5, tile4, tile3, tile2 = (make_tile(rows, VECTORS) for rows in (5, 4, 3, 2))
 tile1 = make_tile(1, VECTORS)
 narrow_tall, narrow4, narrow1 = (make_tile(rows, 1) for rows in (2 * ROWS, 4, 1))  # of a panel that is half empty
 wide2 = make_tile(2, VECTORS, panels=2)
-wide1 = make_tile(1, VECTORS, panels=4)
+wide1, wide1_3, wide1_2 = (make_tile(1, VECTORS, panels) for panels in (4, 3, 2))
 
 
 def panel_width(itemsize: int) -> int:
@@ -24,6 +25,11 @@ def panel_width(itemsize: int) -> int:
 def packed_size(K: int, N: int, itemsize: int) -> int:
     width = panel_width(itemsize)
     return -(-N // width) * K * width
+
+
+def edge_size(rows: int, itemsize: int) -> int:
+    """Of what a product needs beside its arguments: a panel for each row, or four for one."""
+    return max(rows, 4) * panel_width(itemsize)
 
 
 @inline
@@ -45,12 +51,12 @@ def copy(source, to, count):
 
 
 @inline
-def pack_from(W, packed, first):
-    """Panels of W's columns, one behind the other, from column `first` on and then those before it; the last panel is
-    filled up with zeros."""
+def pack_panels(W, packed, first, begin, end):
+    """Some panels of W's columns, one behind the other, from column `first` on and then those before it; the last panel
+    is filled up with zeros."""
     K, N = W.shape
     width = width_of(packed)
-    for p in range((N + width - 1) // width):
+    for p in range(begin, end):
         used = min(width, N - p * width)
         start = p * width + first
         start = start - N if start >= N else start
@@ -60,6 +66,12 @@ def pack_from(W, packed, first):
             copy(W[k, start:], to, whole)
             copy(W[k], to[whole:], used - whole)
             to[used:] = 0
+
+
+@inline
+def pack_from(W, packed, first):
+    """All of them."""
+    pack_panels(W, packed, first, 0, (W.shape[1] + width_of(packed) - 1) // width_of(packed))
 
 
 @inline
@@ -105,7 +117,10 @@ def tall_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, dept
         i += ROWS
     while i < rows:
         left, at, to = rows - i, a_at + i * a_step, c_at + i * c_step
-        if left == 5 or left >= 9:
+        if left == MIDDLE or left >= MIDDLE + 4:
+            middle(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
+            i += MIDDLE
+        elif left == 5 or left >= 9:
             tile5(a, packed, c, at, w_at, to, a_step, w_step, c_step, 0, 0, depth)
             i += 5
         elif left == 4 or left >= 7:
@@ -141,7 +156,7 @@ def _narrow_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, d
 def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, edge):
     """c[i, :N] += a[i, :K] @ W for all rows of flat a and c, whose rows are a_step and c_step entries apart.
 
-    `edge` holds rows × one panel, for the last columns.
+    `edge`, of edge_size numbers, holds the last columns of c.
     """
     width = width_of(packed)
     full = N // width
@@ -150,19 +165,33 @@ def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, ed
         depth = min(DEPTH, K - start)
         at = a_at + start
         p = 0
-        if rows == 1:
-            while p + 4 <= full:  # one row has too few sums to keep the multipliers busy: take four panels
-                w_at = (p * K + start) * width
-                wide1(a, packed, c, at, w_at, c_at + p * width, a_step, width, c_step, K * width, width, depth)
-                p += 4
+        if rows == 1:  # too few sums to keep the multipliers busy: take four panels at a time
+            while p * width < N:
+                panels, w_at, last = min(4, (N + width - 1) // width - p), (p * K + start) * width, N - p * width
+                inside = panels * width <= last
+                to, to_at = (c, c_at + p * width) if inside else (edge, 0)
+                if not inside:
+                    copy(c[c_at + p * width :], edge, last)
+                if panels == 4:
+                    wide1(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)
+                elif panels == 3:
+                    wide1_3(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)
+                elif panels == 2:
+                    wide1_2(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)
+                else:
+                    tile1(a, packed, to, at, w_at, to_at, a_step, width, c_step, 0, 0, depth)
+                if not inside:
+                    copy(edge, c[c_at + p * width :], last)
+                p += panels
         elif rows == 2:
             while p + 2 <= full:
                 w_at = (p * K + start) * width
                 wide2(a, packed, c, at, w_at, c_at + p * width, a_step, width, c_step, K * width, width, depth)
                 p += 2
         while p * width < N:
-            to, to_at, to_step = (c, c_at + p * width, c_step) if p < full else (edge, 0, width)
-            if p == full:
+            inside = p < full or 2 * left == width  # one vector of a panel needs no room beyond the row's end
+            to, to_at, to_step = (c, c_at + p * width, c_step) if inside else (edge, 0, width)
+            if not inside:
                 for i in range(rows):
                     copy(c[c_at + p * width + i * c_step :], edge[i * width :], left)
             w_at = (p * K + start) * width
@@ -170,7 +199,7 @@ def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, ed
                 _narrow_rows(a, packed, to, at, w_at, to_at, a_step, width, to_step, rows, depth)
             else:
                 tall_rows(a, packed, to, at, w_at, to_at, a_step, width, to_step, rows, depth)
-            if p == full:
+            if not inside:
                 for i in range(rows):
                     copy(edge[i * width :], c[c_at + p * width + i * c_step :], left)
             p += 1

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from elman.kernels.cells import cell_kernels
 from elman.kernels.compile import FLOATS, kernel
-from elman.kernels.product import pack, pack_from, pack_transposed_from, packed_size, panel_width
-from elman.kernels.reference import Layer, ReferenceLayer, Workspace
+from elman.kernels.product import edge_size, pack, pack_from, pack_transposed_from, packed_size
+from elman.kernels.reference import Layer, ReferenceLayer, TokenGradient, Workspace
+from elman.kernels.reference import token_gradient as token_gradient_reference
 from elman.kernels.steps import scatter_add
 from elman.maths import recurrence as reference
 from elman.maths.arrays import Array
@@ -43,7 +44,9 @@ def make_layer(cell: Cell, X: int, H: int, dtype: np.dtype[Any]) -> Layer:
 class _Passes(NamedTuple):
     """The arrays of a pass of T steps and B rows."""
 
-    s: Array  # (P, T+1, B, H)
+    trace: CellTrace  # s is (P, T+1, B, H)
+    first: Array  # (P, B, H), s[:, 0]
+    h_before: Array  # (H, T·B), h[:-1].T
     a: Array  # (T, B, A)
     scratch: Array  # (B·H,)
     edge: Array
@@ -86,17 +89,17 @@ class CompiledLayer:
         T, B = x.shape[:2]
         work = Workspace(self.dtype) if work is None else work
         v: _Passes = work.once((self, T, B), lambda: self._views(work, T, B))
-        v.s[:, 0] = 0 if s0 is None else s0
+        v.first[...] = 0 if s0 is None else s0
         ids, dense, weights = NO_LENGTHS, self.nothing2, self.nothing
         if x.ndim == 2:
             ids = np.ascontiguousarray(x, np.int64).reshape(-1)
         else:
             dense, weights = np.ascontiguousarray(x, self.dtype).reshape(T * B, self.X), self.packed_inputs()
         self.kernels.forward(
-            self.option, ids, dense, self.p["W_xh"], self.biases(), v.s, v.a, weights, self.forward_weights,
+            self.option, ids, dense, self.p["W_xh"], self.biases(), v.trace.s, v.a, weights, self.forward_weights,
             _lengths(lengths), reverse, self.mask(h_mask), v.scratch, v.edge,
         )  # fmt: skip
-        return CellTrace(v.s, () if self.kernels.in_place else (v.a,))
+        return v.trace
 
     def backward(
         self,
@@ -113,6 +116,7 @@ class CompiledLayer:
         reverse: bool = False,
         h_mask: Array | None = None,
         work: Workspace | None = None,
+        tokens: list[TokenGradient] | None = None,
     ) -> Array:
         (T, B, _), N = d_h.shape, self.N
         work = Workspace(self.dtype) if work is None else work
@@ -130,10 +134,14 @@ class CompiledLayer:
         d_a = a.reshape(T * B, N + self.apart)
         d_a_h, d_a_x = d_a[:, :N], d_a[:, self.apart :]
         # d_W_hh = Σ h[t].T @ d_a_h[t],  d_W_xh = Σ x[t].T @ d_a_x[t],  d_x[t] = d_a_x[t] @ W_xh.T: products of BLAS
-        self._recurrent_gradient(s[0], d_a_h, h_mask, reverse, gradients["W_hh"])
-        if x.ndim == 2:
-            gradients["W_xh"][...] = 0
-            scatter(np.ascontiguousarray(x, np.int64).reshape(-1), d_a, gradients["W_xh"])
+        if trace is v.trace and not reverse and h_mask is None:
+            self.recurrent_product(v.h_before, d_a_h, gradients["W_hh"])
+        else:
+            self._recurrent_gradient(s[0], d_a_h, h_mask, reverse, gradients["W_hh"])
+        if x.ndim == 2 and tokens is not None:
+            tokens.append(TokenGradient(x, d_a))
+        elif x.ndim == 2:
+            token_gradient([TokenGradient(x, d_a)], gradients["W_xh"])
         else:
             np.matmul(x.reshape(T * B, self.X).T, d_a_x, out=gradients["W_xh"])
             if d_x is not None and add_x:
@@ -169,10 +177,12 @@ class CompiledLayer:
         s = work.array(f"{name}.s", P, T + 1, B, H)
         a = s[0, 1:] if self.kernels.in_place else work.array(f"{name}.a", T, B, A)
         return _Passes(
-            s,
+            CellTrace(s, () if self.kernels.in_place else (a,)),
+            s[:, 0],
+            s[0, :-1].reshape(T * B, H).T,
             a,
             work.array("scratch", B * H),
-            work.array("edge", T * B * panel_width(size)),
+            work.array("edge", edge_size(T * B, size)),
             work.array(f"{name}.d_s", P, B, H),
             work.array("d_bias", A),
         )
@@ -242,3 +252,20 @@ def pack_forward(W, packed):
 @kernel
 def scatter(ids, d, d_W):
     scatter_add(ids, d, d_W)
+
+
+@kernel
+def zero(a):
+    for i in range(a.size):
+        a[i] = 0
+
+
+def token_gradient(parts: Sequence[TokenGradient], d_W: Array, *, add: bool = False) -> None:
+    """d_W (X, N) becomes the sum of the parts, one after another, or is added to."""
+    if d_W.dtype not in FLOATS:
+        token_gradient_reference(parts, d_W, add=add)
+        return
+    if not add:
+        zero(d_W.reshape(-1))
+    for ids, d in parts:
+        scatter(np.ascontiguousarray(ids, np.int64).reshape(-1), d.reshape(ids.size, d.shape[-1]), d_W)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from elman.maths import recurrence
 from elman.maths.arrays import Array
 from elman.maths.cells import Cell, Weights
-from elman.maths.layers import output_forward
+from elman.maths.layers import embedding_backward, output_forward
 from elman.maths.loss import cross_entropy, mean_squared_error
 from elman.maths.recurrence import CellTrace
 
@@ -53,6 +53,13 @@ class Workspace:
         return found
 
 
+class TokenGradient(NamedTuple):
+    """What goes back to the vectors of some tokens, a row each."""
+
+    ids: Array  # (…)
+    d: Array  # (…, N); where it has more columns, the last ones
+
+
 class Layer(Protocol):
     """What the network above knows of a layer."""
 
@@ -86,8 +93,10 @@ class Layer(Protocol):
         reverse: bool = False,
         h_mask: Array | None = None,
         work: Workspace | None = None,
+        tokens: list[TokenGradient] | None = None,
     ) -> Array:
-        """d_s0 (P, B, H); without `initial` its first part is not complete."""
+        """d_s0 (P, B, H); without `initial` its first part is not complete. With `tokens` the gradient on W_xh of token
+        ids goes there."""
 
 
 class ReferenceLayer:
@@ -113,11 +122,14 @@ class ReferenceLayer:
         add_x: bool = False,
         initial: bool = True,
         work: Workspace | None = None,
+        tokens: list[TokenGradient] | None = None,
         **options: Any,
     ) -> Array:
         found = recurrence.cell_backward(self.cell, d_h, trace, x, self.p, **options)
         for name, d in found.d_p.items():
             gradients[name][...] = d
+        if x.ndim == 2 and tokens is not None:
+            tokens.append(TokenGradient(np.arange(len(found.d_p["W_xh"])), found.d_p["W_xh"]))  # of all tokens
         if d_x is not None:
             d_x[...] = d_x + found.d_x if add_x else found.d_x
         return found.d_s0
@@ -159,8 +171,16 @@ class ReferenceOutput:
         """d_W_hy and the direct part of d_h, both overwritten: products of BLAS."""
         rows = d_o.reshape(-1, self.Y)
         # d_W_hy = Σ h[t+1].T @ d_o[t],  direct part of d_h[t+1]: d_o[t] @ W_hy.T
-        np.dot(h.reshape(-1, self.H).T, rows, out=d_W_hy)
-        np.dot(rows, self.W_hy.T, out=d_h.reshape(-1, self.H))
+        np.matmul(h.reshape(-1, self.H).T, rows, out=d_W_hy)  # where np.dot would copy rows that do not adjoin
+        np.matmul(rows, self.W_hy.T, out=d_h.reshape(-1, self.H))
+
+
+def token_gradient(parts: Sequence[TokenGradient], d_W: Array, *, add: bool = False) -> None:
+    """d_W (X, N) becomes the sum of the parts, one after another, or is added to."""
+    if not add:
+        d_W[...] = 0
+    for ids, d in parts:
+        embedding_backward(d.reshape(*ids.shape, d.shape[-1])[..., -d_W.shape[1] :], ids, d_W, out=d_W)
 
 
 def add_up(total: Array, parts: Sequence[Array]) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from elman.kernels.compile import inline
-from elman.kernels.elementwise import exp
 from elman.kernels.product import add_product, copy, packed_size_of
-from elman.kernels.steps import fill_rows, forward_layer, sum_of
+from elman.kernels.steps import fill_rows, forward_layer, sum_of, top_of
+from elman.kernels.vectors import exp, pointwise
+
+_exponentials = pointwise(lambda x, top, sharpness: (exp((x - top) * sharpness),) * 2, "sum")
 
 
 @inline
@@ -22,18 +24,17 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
         y_hat[j] = row[j]
     for j in range(banned.size):
         y_hat[banned[j]] = -np.inf
-    best = 0
-    for j in range(1, Y):
-        if y_hat[j] > y_hat[best]:
+    top, best = top_of(y_hat), 0
+    for j in range(Y):
+        if y_hat[j] == top:
             best = j
+            break
     if temperature == 0:
         return best
-    top, sharpness = y_hat[best], 1 / temperature
+    sharpness = 1 / temperature
     cut = top_k < Y or top_p < 1
     order = np.argsort(-y_hat, kind="mergesort") if cut else banned[:0]  # of logits: exp makes ties
-    for j in range(Y):
-        y_hat[j] = exp((y_hat[j] - top) * sharpness)
-    total = sum_of(y_hat)
+    total = _exponentials((y_hat,), (0,), (y_hat,), (0,), (top, sharpness), Y)
     if cut:
         reached, keep, goal = 0.0, 0, top_p * (1 - 1e-12) * total
         while keep < top_k and (keep == 0 or reached < goal):

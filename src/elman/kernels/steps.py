@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from elman.kernels.compile import inline
-from elman.kernels.elementwise import exp
 from elman.kernels.product import add_strided_product, copy
+from elman.kernels.vectors import exp, pointwise
 
 
 @inline
@@ -179,44 +179,43 @@ def backward_layer(
     column_sums(a.reshape(-1, a.shape[2]), d_bias)
 
 
+_sum, _maximum = (pointwise(lambda x: (x,), name) for name in ("sum", "maximum"))
+_exponentials = pointwise(lambda x, top: (exp(x - top),) * 2, "sum")
+_scaled = pointwise(lambda x, factor: (x * factor,))
+_scaled_and_added = pointwise(lambda x, total, factor: (x * factor, total + x * factor))
+
+
 @inline
 def sum_of(row):
-    """Four sums side by side, because one would wait for itself."""
-    s0 = s1 = s2 = s3 = row.dtype.type(0)
-    quarter = row.size // 4
-    for j in range(quarter):
-        s0 += row[j]
-        s1 += row[quarter + j]
-        s2 += row[2 * quarter + j]
-        s3 += row[3 * quarter + j]
-    for j in range(4 * quarter, row.size):
-        s0 += row[j]
-    return (s0 + s1) + (s2 + s3)
+    return _sum((row,), (0,), (), (), (), row.size)
 
 
 @inline
 def top_of(row):
-    top = row[0]
-    for j in range(1, row.size):
-        top = row[j] if row[j] > top or row[j] != row[j] else top  # NaN wins, so that it is seen
-    return top
+    """The largest entry; NaN wins, so that it is seen."""
+    return _maximum((row,), (0,), (), (), (), row.size)
 
 
 @inline
 def exponentials(row, top):
     """row becomes exp(row - top); their sum."""
-    for j in range(row.size):
-        row[j] = exp(row[j] - top)
-    return sum_of(row)
+    return _exponentials((row,), (0,), (row,), (0,), (top,), row.size)
 
 
 @inline
-def cross_entropy_rows(o, y, weights, scale):
-    """The loss of all rows; o becomes d_o. One pass over each row while it is in the first cache."""
+def scale_row(row, factor):
+    _scaled((row,), (0,), (row,), (0,), (factor,), row.size)
+
+
+@inline
+def cross_entropy_rows(o, y, weights, scale, sums):
+    """The loss of all rows; o becomes d_o, which is added to `sums` unless that is empty. A row stays in the first
+    cache from its first pass to its last."""
     one = o.dtype.type(1)
     loss = 0.0
     for i in range(o.shape[0]):
-        row, top = o[i], top_of(o[i])
+        row = o[i]
+        top = top_of(row)
         target = row[y[i]] - top
         total = exponentials(row, top)
         share = scale * weights[i] if weights.size else scale
@@ -224,7 +223,10 @@ def cross_entropy_rows(o, y, weights, scale):
         loss += np.float64(share) * (np.log(np.float64(total)) - np.float64(target))
         # d_o = weight · (y_hat - y) / normalizer
         factor = share * (one / total)
-        for j in range(row.size):
-            row[j] *= factor
+        if sums.size:
+            _scaled_and_added((row, sums), (0, 0), (row, sums), (0, 0), (factor,), row.size)
+            sums[y[i]] -= share
+        else:
+            scale_row(row, factor)
         row[y[i]] -= share
     return loss

@@ -18,7 +18,7 @@ from elman.kernels.compile import VECTOR_BYTES
 
 # rows × vectors of accumulators must leave registers for the vectors of w and one of a: AVX-512 has 32, others 16
 VECTORS = 2
-ROWS = 14 if VECTOR_BYTES == 64 else 6
+ROWS, MIDDLE = (14, 8) if VECTOR_BYTES == 64 else (6, 5)
 
 
 def lanes(itemsize: int) -> int:

@@ -4,21 +4,26 @@ LLVM vectorizes a loop over one or two arrays well; a cell with gates reads and 
 Such a formula is written as a Python function of `Vector`s with the usual operators, and `pointwise` turns it into a
 loop of vector instructions: whole vectors first, then one that is partly masked for the entries that are left.
 
-tanh rests on e^x as in elementwise.py, with the same polynomials, and sigmoid(x) = (1 + tanh(x / 2)) / 2.
+tanh and exp rest on the polynomials that elementwise.py explains, and sigmoid(x) = (1 + tanh(x / 2)) / 2.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from elman.kernels.compile import FASTMATH, VECTOR_BYTES
-from elman.kernels.elementwise import TERMS_4, TERMS_8
+
+f4, f8 = np.float32, np.float64
+TERMS_4 = tuple(map(f4, (0.0013933641, 0.00836914849, 0.041666465, 0.166665053, 0.5, 1.0)))  # error of 1.2e-8
+TERMS_8 = tuple(f8(1 / math.factorial(k)) for k in range(13, 0, -1))  # error below 1e-17
 
 
 class Vector:
@@ -117,19 +122,49 @@ def _exp_parts(x: Vector) -> tuple[Vector, Vector]:
     return z.power_of_two(), p * r
 
 
-def pointwise(formula: Callable[..., tuple[Vector, ...]]) -> Any:
-    """An intrinsic (reads, starts, writes, places, count): `formula` of `count` entries of each flat array in `reads`,
-    from `starts` on, is written to the arrays in `writes`, from `places` on, which may be where it was read.
+def exp(x: Vector) -> Vector:
+    """e^x for x ≤ 0, the only kind that a softmax needs: 0 below the smallest number, NaN of NaN."""
+    limit = x.like(-87.0 if x.is_float32 else -708.0)
+    below = x.builder.fcmp_ordered("<", x.value, limit.value)
+    scale, rest = _exp_parts(Vector(x.builder, x.builder.select(below, limit.value, x.value)))
+    return Vector(x.builder, x.builder.select(below, x.like(0.0).value, (scale + scale * rest).value))
+
+
+def _sum(total: Vector, x: Vector) -> Vector:
+    return total + x
+
+
+def _maximum(top: Vector, x: Vector) -> Vector:
+    """NaN wins, so that it is seen."""
+    builder = x.builder
+    above = builder.or_(builder.fcmp_ordered(">", x.value, top.value), builder.fcmp_unordered("uno", x.value, x.value))
+    return Vector(builder, builder.select(above, x.value, top.value))
+
+
+_REDUCTIONS: dict[str, tuple[Callable[[Vector, Vector], Vector], float]] = {
+    "sum": (_sum, 0.0),
+    "maximum": (_maximum, float("-inf")),
+}
+
+
+def pointwise(formula: Callable[..., tuple[Vector, ...]], reduction: str | None = None) -> Any:
+    """An intrinsic (reads, starts, writes, places, numbers, count): `formula` of `count` entries of each flat array in
+    `reads`, from `starts` on, and of each of `numbers`, is written to the arrays in `writes`, from `places` on, which
+    may be where it was read.
+
+    With a reduction, "sum" or "maximum", the last value of the formula is not written: its sum or maximum over all
+    entries is returned. Its order depends on `count` alone.
     """
 
     @intrinsic
-    def loop(typing, reads, starts, writes, places, count):
+    def loop(typing, reads, starts, writes, places, numbers, count):
         itemsize = reads.dtype.dtype.bitwidth // 8
         lanes = VECTOR_BYTES // itemsize
 
         def generate(context, builder, signature, args):
             element = ir.FloatType() if itemsize == 4 else ir.DoubleType()
             vector, index, narrow = ir.VectorType(element, lanes), ir.IntType(64), ir.IntType(32)
+            indices = ir.VectorType(narrow, lanes)
 
             def first_entries(arrays, offsets):
                 struct, unpacked = cgutils.create_struct_proxy(reads.dtype), []
@@ -140,36 +175,62 @@ def pointwise(formula: Callable[..., tuple[Vector, ...]]) -> Any:
                     for array, offset in zip(*unpacked, strict=True)
                 ]
 
-            sources, targets, total = first_entries(*args[:2]), first_entries(*args[2:4]), args[4]
+            sources, targets, total = first_entries(*args[:2]), first_entries(*args[2:4]), args[5]
 
             def at(base, j):
                 return builder.bitcast(builder.gep(base, [j]), vector.as_pointer())
+
+            def spread(number):
+                undefined = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
+                first = builder.insert_element(undefined, number, ir.Constant(narrow, 0))
+                return builder.shuffle_vector(first, undefined, ir.Constant(indices, [0] * lanes))
+
+            combine, neutral = _REDUCTIONS[reduction or "sum"]
+            nothing = Vector(builder, ir.Constant(vector, [ir.Constant(element, neutral)] * lanes))
+            reduced = cgutils.alloca_once_value(builder, nothing.value)
+            given = [Vector(builder, spread(number)) for number in cgutils.unpack_tuple(builder, args[4])]
+
+            def compute(values, mask=None):
+                """What is to be written; what is reduced is taken in."""
+                *results, last = formula(*(Vector(builder, value) for value in values), *given)
+                if reduction is None:
+                    return [*results, last]
+                if mask is not None:
+                    last = Vector(builder, builder.select(mask, last.value, nothing.value))
+                builder.store(combine(Vector(builder, builder.load(reduced)), last).value, reduced)
+                return results
 
             width = ir.Constant(index, lanes)
             left = builder.srem(total, width)
             whole = builder.sub(total, left)
             with cgutils.for_range_slice(builder, ir.Constant(index, 0), whole, width) as (j, _):
-                values = [builder.load(at(base, j), align=itemsize) for base in sources]
-                for base, result in zip(targets, formula(*(Vector(builder, v) for v in values)), strict=True):
+                results = compute([builder.load(at(base, j), align=itemsize) for base in sources])
+                for base, result in zip(targets, results, strict=True):
                     builder.store(result.value, at(base, j), align=itemsize)
             with builder.if_then(builder.icmp_signed(">", left, ir.Constant(index, 0))):
                 # the mask is true in the first `left` places
-                numbers, flags = ir.VectorType(narrow, lanes), ir.VectorType(ir.IntType(1), lanes)
-                undefined, zeros = ir.Constant(numbers, ir.Undefined), ir.Constant(numbers, [0] * lanes)
-                spread = builder.insert_element(undefined, builder.trunc(left, narrow), ir.Constant(narrow, 0))
-                spread = builder.shuffle_vector(spread, undefined, zeros)
-                mask = builder.icmp_signed("<", ir.Constant(numbers, list(range(lanes))), spread)
+                flags = ir.VectorType(ir.IntType(1), lanes)
+                places_left = spread(builder.trunc(left, narrow))
+                mask = builder.icmp_signed("<", ir.Constant(indices, list(range(lanes))), places_left)
                 pointer, align = vector.as_pointer(), ir.Constant(narrow, itemsize)
                 name, none = f"v{lanes}f{8 * itemsize}.p0", ir.Constant(vector, [ir.Constant(element, 0.0)] * lanes)
                 loads = ir.FunctionType(vector, [pointer, narrow, flags, vector])
                 stores = ir.FunctionType(ir.VoidType(), [vector, pointer, narrow, flags])
                 load = cgutils.get_or_insert_function(builder.module, loads, f"llvm.masked.load.{name}")
                 store = cgutils.get_or_insert_function(builder.module, stores, f"llvm.masked.store.{name}")
-                values = [builder.call(load, [at(base, whole), align, mask, none]) for base in sources]
-                for base, result in zip(targets, formula(*(Vector(builder, v) for v in values)), strict=True):
+                results = compute([builder.call(load, [at(base, whole), align, mask, none]) for base in sources], mask)
+                for base, result in zip(targets, results, strict=True):
                     builder.call(store, [result.value, at(base, whole), align, mask])
-            return context.get_dummy_value()
+            if reduction is None:
+                return context.get_dummy_value()
+            found, half = Vector(builder, builder.load(reduced)), lanes // 2
+            while half:  # the upper half onto the lower one, until one number is left
+                moved = ir.Constant(indices, [(j + half) % lanes for j in range(lanes)])
+                other = Vector(builder, builder.shuffle_vector(found.value, found.value, moved))
+                found, half = combine(found, other), half // 2
+            return builder.extract_element(found.value, ir.Constant(narrow, 0))
 
-        return types.void(reads, starts, writes, places, types.intp), generate
+        result = types.void if reduction is None else reads.dtype.dtype
+        return result(reads, starts, writes, places, numbers, types.intp), generate
 
     return loop

@@ -40,6 +40,7 @@ class Rates(NamedTuple):
     decay: float  # RMSProp's; β2 of Adam
     epsilon: float
     weight_decay: float
+    scale: float = 1.0  # the gradient is multiplied by it first: below 1 where it is clipped
 
 
 def sgd(p: Array, g: Array, r: Rates) -> None:
@@ -103,6 +104,9 @@ OPTIMIZERS = {
 def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None:
     """One step of the optimizer with this name; weight decay adds λ p to the gradient unless it is decoupled."""
     optimizer = OPTIMIZERS[name]
+    if r.scale != 1:
+        # g ← g · limit / ‖g‖
+        g *= r.scale
     if r.weight_decay and not optimizer.decoupled:
         # g ← g + λ p
         g += r.weight_decay * p

@@ -64,7 +64,7 @@ class NetworkTask(ABC):
         """Go back to what state() gave."""
 
     @abstractmethod
-    def add_gradients(self, gradients: Parameters, step: int) -> float: ...
+    def loss_and_gradients(self, gradients: Parameters, step: int) -> float: ...
 
     @abstractmethod
     def validate(self) -> Validation | None: ...
@@ -114,7 +114,7 @@ class TextTask(NetworkTask):
         self.tokens_per_step = batch * config.window * config.accumulate
         self.baseline_loss = math.log(self.network.outputs)
 
-    def add_gradients(self, gradients: Parameters, step: int) -> float:
+    def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
         c = self.config
         loss = 0.0
         for number in range(c.accumulate):
@@ -203,14 +203,13 @@ class ExampleTask(NetworkTask):
         epoch = math.ceil(self.steps_per_epoch)
         return dataclasses.replace(self.config, validate_every=min(epoch, self.config.validate_every))
 
-    def add_gradients(self, gradients: Parameters, step: int) -> float:
+    def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
         numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
         drawn = [(number, self.batch_of(number)) for number in numbers]
         # by the mean weight of all examples, not of these: a batch of heavy ones has a larger gradient
         sizes = [self.network.units(unweighted(batch)) for _, batch in drawn]
         normalizer = sum(sizes) * self.mean_weight
-        loss = 0.0
-        gradients.buffer[:] = 0
+        loss, begun = 0.0, False
         for number, batch in drawn:
             # drawn for all rows, so that the number of ranks changes nothing
             batch = batch._replace(x=self._drop_tokens(batch, generator(self.config.seed, "unknown", number)))
@@ -222,8 +221,11 @@ class ExampleTask(NetworkTask):
                     gradients,
                     normalizer=normalizer,
                     draw=Draw(self.dropout, self.config.seed, number),
-                    add=True,
+                    add=begun,
                 )
+                begun = True
+        if not begun:
+            gradients.buffer[:] = 0  # no row of these batches is this rank's
         return loss
 
     def batch_of(self, number: int) -> Batch:

@@ -10,6 +10,7 @@ With attention (network/attention.py) the decoder also looks at all outputs of t
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +31,7 @@ from elman.network.attention import AttentionDecoder, AttentionTrace
 from elman.network.batch import Batch, step_weights
 from elman.network.network import DecoderState, Draw, Network, PackedNetwork
 from elman.network.parameters import Parameters
-from elman.network.stack import NO_MASKS, Masks, Stack, StackTrace, check_ids, check_inputs
+from elman.network.stack import NO_MASKS, NO_TABLES, Masks, Stack, StackTrace, Tables, check_ids, check_inputs
 
 
 class Start(NamedTuple):
@@ -91,6 +92,16 @@ class EncoderDecoder(Network):
     def pack(self, p: Parameters, packed: PackedNetwork | None = None) -> PackedNetwork:
         ready = super().pack(p, packed)
         return ready if self.attention is None else ready._replace(attention=self.attention.pack(p, ready.attention))
+
+    @cached_property
+    def tables(self) -> list[str]:
+        """Those of a decoder with attention aside, whose steps run one by one."""
+        return [
+            name
+            for stack in self.stacks
+            if not self.attention or stack is self.encoder
+            for name in stack.large_tables()
+        ]
 
     def units(self, batch: Batch) -> float:
         assert batch.y_lengths is not None
@@ -183,6 +194,7 @@ class EncoderDecoder(Network):
         lengths: Array | None,
         masks: Masks,
         work: Workspace | None,
+        tables: Tables,
         d_outputs: Array | None = None,  # (T, B, D·H), on the encoder's outputs
     ) -> None:
         """From the gradient on the decoder's initial state to the bridge and the encoder."""
@@ -206,7 +218,7 @@ class EncoderDecoder(Network):
                 d_outputs = np.zeros(start.trace.outputs.shape, p.buffer.dtype)
             self.encoder.backward(
                 packed.stacks[0], p, start.trace, d_outputs, gradients, d_final=d_final, lengths=lengths, masks=masks,
-                initial=False, work=work,
+                initial=False, work=work, tables=tables,
             )  # fmt: skip
 
     # -- training -----------------------------------------------------------------------------------------------------
@@ -221,6 +233,7 @@ class EncoderDecoder(Network):
         masks: tuple[Masks, ...],
         truncation: Truncation | None = None,
         work: Workspace | None = None,
+        tables: Tables = NO_TABLES,
     ) -> float:
         p, mask, d_memory = packed.p, masks[-1], None
         given, wanted, lengths, weights = self._shifted(batch, p.buffer.dtype)
@@ -238,8 +251,8 @@ class EncoderDecoder(Network):
             loss, d_h = self.head_loss(
                 packed, trace.outputs, wanted, weights, normalizer, gradients, mask=mask.head, work=work
             )
-            _, d_state = self.decoder.backward(packed.stacks[-1], p, trace, d_h, gradients, **options)
-        self._start_backward(packed, d_state, start, gradients, batch.x_lengths, masks[0], work, d_memory)
+            _, d_state = self.decoder.backward(packed.stacks[-1], p, trace, d_h, gradients, tables=tables, **options)
+        self._start_backward(packed, d_state, start, gradients, batch.x_lengths, masks[0], work, tables, d_memory)
         return loss
 
     def forward(self, packed: PackedNetwork, batch: Batch) -> tuple[Array, Array, Array | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from elman.kernels import (
     mean_backward,
     mean_forward,
     mean_squared_error,
+    token_gradient,
 )
 from elman.kernels.threads import Turn, run
 from elman.maths.activations import ActivationLike
@@ -35,7 +36,19 @@ from elman.maths.pooling import Pooled
 from elman.maths.truncation import Truncation
 from elman.network.batch import Batch, Rows, step_weights
 from elman.network.parameters import Parameters
-from elman.network.stack import NO_MASKS, Dropout, Masks, Packed, Stack, StackTrace, check_ids, check_inputs, scratch
+from elman.network.stack import (
+    NO_MASKS,
+    NO_TABLES,
+    Dropout,
+    Masks,
+    Packed,
+    Stack,
+    StackTrace,
+    Tables,
+    check_ids,
+    check_inputs,
+    scratch,
+)
 
 Pooling = Literal["last", "mean", "max", "none"]  # none: an output at every step
 LOSSES: dict[str, Callable[..., tuple[float, Array]]] = {
@@ -153,6 +166,7 @@ class Network(ABC):
         masks: tuple[Masks, ...],
         truncation: Truncation | None = None,
         work: Workspace | None = None,
+        tables: Tables = NO_TABLES,  # the parameters whose gradients go here instead
     ) -> float:
         """The loss of some rows, and their gradients."""
 
@@ -177,15 +191,34 @@ class Network(ABC):
         with self._turn.lock:
             memory = self._memory.get(dtype) or self._memory.setdefault(dtype, _Memory())
             packed = memory.packed = self.pack(p, memory.packed)
-            jobs, parts = [], []
+            jobs, parts, tables = [], [], []
             for number, rows in enumerate(batch.slices()):
                 work = memory.workspace(number, dtype)
                 part = gradients if number == 0 and not add else memory.gradients(number, p)
                 parts.append(part)
-                jobs.append(partial(self._slice, packed, batch, rows, normalizer, part, draw, truncation, work))
+                tables.append({name: [] for name in self.tables} if self.tables else NO_TABLES)
+                job = partial(self._slice, packed, batch, rows, normalizer, part, draw, truncation, work, tables[-1])
+                jobs.append(job)
             losses = run(jobs)
-            add_up(gradients.buffer, [part.buffer for part in parts if part is not gradients])
+            self._add_up(gradients, [part for part in parts if part is not gradients], tables, add)
         return sum(losses)
+
+    @cached_property
+    def tables(self) -> list[str]:
+        """Large parameters with one row a token, in their order: only the rows of tokens that occur are added up."""
+        return [name for stack in self.stacks for name in stack.large_tables()]
+
+    def _add_up(self, gradients: Parameters, parts: list[Parameters], tables: list[Tables], add: bool) -> None:
+        """The gradients of all slices, in their order."""
+        start = 0
+        for name in [*self.tables, None]:  # what lies between the tables
+            stop = gradients.buffer.size if name is None else gradients.offsets[name]
+            if parts and stop > start:
+                add_up(gradients.buffer[start:stop], [part.buffer[start:stop] for part in parts])
+            start = stop if name is None else stop + gradients[name].size
+        if self.tables:
+            rows = {name: [part for table in tables for part in table[name]] for name in self.tables}
+            run([partial(token_gradient, rows[name], gradients[name], add=add) for name in self.tables])
 
     def head_loss(
         self,
@@ -231,12 +264,15 @@ class Network(ABC):
         draw: Draw | None,
         truncation: Truncation | None,
         work: Workspace,
+        tables: Tables,
     ) -> float:
         part, masks = batch.take(rows), (NO_MASKS,) * len(self.stacks)
         if draw is not None and any(draw.dropout):
             numbers = batch.first + np.arange(batch.rows)[rows]
             masks = self.masks(draw, part, numbers, packed.p.buffer.dtype)
-        return self.slice_loss(packed, part, normalizer, gradients, masks=masks, truncation=truncation, work=work)
+        return self.slice_loss(
+            packed, part, normalizer, gradients, masks=masks, truncation=truncation, work=work, tables=tables
+        )
 
     def evaluate(self, packed: PackedNetwork, batch: Batch) -> tuple[float, int]:
         """The sum of the weighted losses without dropout, and how many ids are right, each counted once."""
@@ -326,6 +362,7 @@ class HeadNetwork(Network):
         masks: tuple[Masks, ...],
         truncation: Truncation | None = None,
         work: Workspace | None = None,
+        tables: Tables = NO_TABLES,
     ) -> float:
         stack, p, lengths, mask = self.stack, packed.p, batch.x_lengths, masks[0]
         trace = stack.forward(packed.stacks[0], p, batch.x, batch.state, lengths=lengths, masks=mask, work=work)
@@ -339,7 +376,7 @@ class HeadNetwork(Network):
         d_outputs, d_final = self._pool_backward(d_vector, trace, lengths, pooled)
         stack.backward(
             packed.stacks[0], p, trace, d_outputs, gradients, d_final=d_final, lengths=lengths, masks=mask,
-            truncation=truncation, initial=False, work=work,
+            truncation=truncation, initial=False, work=work, tables=tables,
         )  # fmt: skip
         return loss
 

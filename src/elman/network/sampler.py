@@ -76,7 +76,7 @@ class Sampler:
 
     def _write(self, o: Array, state: Array, uniforms: Array, *how: Any) -> Array:
         """A slice of the sequences; o and state are views, and written to."""
-        from elman.kernels.product import panel_width
+        from elman.kernels.product import edge_size
 
         n, B = uniforms.shape
         L, P, _, H = state.shape
@@ -87,7 +87,7 @@ class Sampler:
         kernels.sample(
             self.option, self.p.buffer, self.table, s, np.empty((1, B, self.A), dtype), logits, self.p["head.b_y"],
             uniforms, tokens, *how, self.packed, self.head, np.empty((B, self.stack.embedding or H), dtype),
-            np.empty(B * H, dtype), np.empty(B * panel_width(dtype.itemsize), dtype), np.empty(self.Y),
+            np.empty(B * H, dtype), np.empty(edge_size(B, dtype.itemsize), dtype), np.empty(self.Y),
         )  # fmt: skip
         o[...], state[...] = logits, s[:, :, 0]
         return tokens

@@ -7,14 +7,23 @@ directions, state parts, rows, units.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from elman.errors import RangeError
-from elman.kernels import Layer, Workspace, dropout_mask, embedding_backward, embedding_forward, make_layer
+from elman.kernels import (
+    Layer,
+    TokenGradient,
+    Workspace,
+    dropout_mask,
+    embedding_forward,
+    make_layer,
+    token_gradient,
+)
 from elman.maths.arrays import Array, FloatType
 from elman.maths.cells import Cell, make_cell
 from elman.maths.initializers import INITIALIZERS, glorot, normal
@@ -23,6 +32,9 @@ from elman.maths.truncation import Blocks, Truncation, cut_blocks
 from elman.network.parameters import Parameters
 
 Packed = Sequence[Layer]  # the layers of a stack, their weights ready for any number of passes
+Tables = Mapping[str, list[TokenGradient]]  # by the name of a parameter that has one row a token
+NO_TABLES: Tables = {}
+LARGE = 1 << 16  # numbers of a table whose gradient is added up row by row: most tokens do not occur in a batch
 
 
 class Dropout(NamedTuple):
@@ -130,6 +142,14 @@ class Stack:
                 elif short == "W_xh":
                     block[...] = glorot(rng, block.shape, dtype=dtype)
 
+    def large_tables(self) -> list[str]:
+        """Names of the parameters that have one row a token and are large."""
+        if not self.tokens:
+            return []
+        first = [f"{name}.W_xh" for name in self.names[: len(self.directions)]]
+        names = [f"{self.prefix}embedding.W"] if self.embedding else first
+        return [name for name in names if math.prod(self.shapes[name]) >= LARGE]
+
     @property
     def mask_count(self) -> int:
         """The number of keys that masks() needs."""
@@ -220,8 +240,12 @@ class Stack:
         truncation: Truncation | None = None,
         initial: bool = True,  # whether the gradient on the initial state is wanted
         work: Workspace | None = None,
+        tables: Tables = NO_TABLES,
     ) -> tuple[Array | None, Array]:
-        """d_x, None for ids, and the gradient on the initial state (L·D, P, B, H)."""
+        """d_x, None for ids, and the gradient on the initial state (L·D, P, B, H).
+
+        Of a parameter in `tables`, one row a token, the parts of its gradient go there instead.
+        """
         d, D, B = d_outputs, len(self.directions), d_outputs.shape[1]
         initial = initial or self.learned_state
         blocks = None
@@ -237,7 +261,7 @@ class Stack:
             if masks.layers is not None and layer < self.layers - 1:
                 d *= masks.layers[layer]
             x = trace.inputs[layer]
-            d_x = None if x.ndim == 2 else scratch(work, f"d_x{layer % 2}", x.shape, d.dtype)
+            d_x = None if x.ndim == 2 else scratch(work, f"{self.prefix}d_x{layer % 2}", x.shape, d.dtype)
             for side, reverse in enumerate(self.directions):
                 number = layer * D + side
                 on_side = d if D == 1 else np.ascontiguousarray(d[:, :, side * self.hidden : (side + 1) * self.hidden])
@@ -246,6 +270,7 @@ class Stack:
                     d_s_last=None if d_final is None else d_final[number], d_x=d_x, add_x=side > 0,
                     initial=initial, lengths=lengths, reverse=reverse, work=work,
                     h_mask=None if masks.states is None else masks.states[number],
+                    tokens=tables.get(f"{self.names[number]}.W_xh") if tables else None,
                 )  # fmt: skip
                 if initial and blocks is not None:
                     blocks.add_initial(d_s0, d_state[number])
@@ -256,9 +281,11 @@ class Stack:
         if d_x is not None and masks.inputs is not None:
             d_x *= masks.inputs
         if self.embedding and d_x is not None and trace.ids is not None:
-            d_W = gradients[f"{self.prefix}embedding.W"]
-            d_W[...] = 0
-            embedding_backward(d_x, trace.ids, p[f"{self.prefix}embedding.W"], out=d_W)
+            name, part = f"{self.prefix}embedding.W", TokenGradient(trace.ids, d_x)
+            if name in tables:
+                tables[name].append(part)
+            else:
+                token_gradient([part], gradients[name])
             d_x = None
         return d_x, d_state
 

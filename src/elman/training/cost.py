@@ -115,7 +115,7 @@ def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: 
     about = world().broadcast(timed(part) * parts)
     if config.seconds is not None and about > config.seconds:
         return about
-    first = world().broadcast(timed(lambda: task.add_gradients(task.parameters.zeros(), 0)))
+    first = world().broadcast(timed(lambda: task.loss_and_gradients(task.parameters.zeros(), 0)))
     if measured < first < 2 * about:
         return first
     quiet = dataclasses.replace(config, sample_every=None, validate_every=1 << 40, log_every=1 << 40)

@@ -32,11 +32,11 @@ class Task(Protocol):
     steps_per_epoch: float
     tokens_per_step: int
     baseline_loss: float  # of a uniform prediction; a loss above twice this value counts as divergence
-    # world: World, only of a task whose batch is split among ranks: add_gradients then adds the share of this rank,
+    # world: World, only of a task whose batch is split among ranks: loss_and_gradients then gives the share of a rank,
     # validate uses all ranks, and state returns the state of all ranks
 
-    def add_gradients(self, gradients: Parameters, step: int) -> float:
-        """Add the gradients of the mean loss of the next batches to `gradients`; returns the loss."""
+    def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
+        """Overwrite `gradients` with those of the mean loss of the next batches; returns the loss."""
 
     def validate(self) -> Validation | None:
         """The loss on the held-out part; None if there is none."""

@@ -129,20 +129,20 @@ class Trainer:
             return
         began = time.perf_counter()
         good = self.state.capture() if p.step % c.snapshot_every == 0 and is_good(p, self.task.baseline_loss) else None
-        self.gradients.buffer[:] = 0
-        loss = self.task.add_gradients(self.gradients, p.step)
+        loss = self.task.loss_and_gradients(self.gradients, p.step)
         loss = self.world.all_reduce(self.gradients.buffer, loss, self.stopping)
         norms = self._norms() if self._row_due(p.step + 1) else None
         if c.clip_value:
             clip_by_value(self.gradients.buffer, c.clip_value)
-        norm = clip_by_norm(self.gradients.buffer, c.clip_norm or math.inf)
+        norm = clip_by_norm(self.gradients.buffer, math.inf)  # clips nothing: the update does, in its own pass
         if diverged(p, loss, norm, self.task.baseline_loss):
             self._roll_back(loss)
             return
         if good is not None and not p.exploded:  # only now: the loss of this step is good too
             self.state.good = good
         rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.state.rate_factor
-        rates = Rates(rate, p.step + 1, c.beta1, c.beta2, c.epsilon, c.weight_decay)
+        scale = c.clip_norm / norm if 0 < c.clip_norm < norm else 1.0
+        rates = Rates(rate, p.step + 1, c.beta1, c.beta2, c.epsilon, c.weight_decay, scale)
         update(c.optimizer, self.task.parameters.buffer, self.gradients.buffer, rates, list(self.state.memory.values()))
         p.step += 1
         if isinstance(self.stopping, Stopping):

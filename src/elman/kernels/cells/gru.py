@@ -38,7 +38,7 @@ def step_forward(option, a, at, s, before, after, stride, rows, H):
     for row in range(rows):
         q, h = at + row * 4 * H, row * H
         r, z, n = q + H, q + 2 * H, q + 3 * H
-        gates((a, a, a, a, s), (q, r, z, n, before + h), (a, a, a, s), (r, z, n, after + h), H)
+        gates((a, a, a, a, s), (q, r, z, n, before + h), (a, a, a, s), (r, z, n, after + h), (), H)
 
 
 @inline
@@ -48,7 +48,7 @@ def step_backward(option, a, at, d, d_at, d_s, d_s_at, d_stride, s, before, afte
         r, z, n = q + H, q + 2 * H, q + 3 * H
         gates_backward(
             (a, a, a, a, s, d, to), (q, r, z, n, before + h, d_at + h, to_at + h), (a, a, a, a, to),
-            (q, r, z, n, to_at + h), H,
+            (q, r, z, n, to_at + h), (), H,
         )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def step_forward(option, a, at, s, before, after, stride, rows, H):
     for row in range(rows):
         i, c = at + row * 4 * H, stride + row * H
         f, g, o, h = i + H, i + 2 * H, i + 3 * H, row * H
-        gates((a, a, a, a, s), (i, f, g, o, before + c), (a, a, a, a, s, s), (i, f, g, o, after + c, after + h), H)
+        gates((a, a, a, a, s), (i, f, g, o, before + c), (a, a, a, a, s, s), (i, f, g, o, after + c, after + h), (), H)
 
 
 @inline
@@ -53,7 +53,7 @@ def step_backward(option, a, at, d, d_at, d_s, d_s_at, d_stride, s, before, afte
         f, g, o, d_h = i + H, i + 2 * H, i + 3 * H, d_at + row * H
         gates_backward(
             (a, a, a, a, s, s, d, d_s), (i, f, g, o, before + c, after + c, d_h, d_c), (a, a, a, a, d_s),
-            (i, f, g, o, d_c), H,
+            (i, f, g, o, d_c), (), H,
         )  # fmt: skip
 
 
