@@ -42,7 +42,7 @@ def test_the_answers_are_those_of_the_estimator(name, saved):
 
 
 def test_a_generator_has_no_states_to_show(saved):
-    with pytest.raises(ArgumentError, match="reads nothing"):
+    with pytest.raises(ArgumentError, match="reads no input sequence"):
         load_predictor(saved / "generate").transform(["A"])
 
 

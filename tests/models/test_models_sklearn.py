@@ -26,7 +26,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", SkipTestWarning)
 
     @parametrize_with_checks(
-        [SequenceClassifier(**SMALL), SequenceRegressor(**SMALL)],
+        [SequenceClassifier(**SMALL), SequenceRegressor(**SMALL | {"epochs": 30})],
         expected_failed_checks=lambda estimator: NOT_APPLICABLE,
     )
     def test_what_scikit_learn_asks_of_an_estimator(estimator, check):

@@ -9,7 +9,7 @@ ATTENTION = [
 ]  # fmt: skip
 TESTS = {"attention.py": ATTENTION, "encoder_decoder.py": ATTENTION}
 MUTANTS = [
-    ("encoder_decoder.py", "gradients, batch.x_lengths, masks[0], work, d_memory)", "gradients, batch.x_lengths, masks[0], work)", "what was looked at learns nothing"),  # noqa: E501
+    ("encoder_decoder.py", "gradients, batch.x_lengths, masks[0], work, tables, d_memory)", "gradients, batch.x_lengths, masks[0], work, tables)", "what was looked at learns nothing"),  # noqa: E501
     ("encoder_decoder.py", "ids[np.newaxis], state.state, Memory(*memory), h_tilde[0])", "ids[np.newaxis], state.state, Memory(*memory))", "a step is not fed what the one before found"),  # noqa: E501
     ("attention.py", "d += packed.feed.backward(d_a)", "pass", "nothing goes back through input feeding"),
     ("attention.py", "if t < S - 1:", "if t < S - 2:", "one step of input feeding forgotten"),

@@ -219,8 +219,8 @@ MUTANTS = [
     ("language_model.py", "model.run_ = run", "pass", "the run is not known"),
     (
         "language_model.py",
-        "self.text_sampler.write(prompt, length=length, how=how, seed=seed, index=index,",
-        "self.text_sampler.write(prompt, length=length, how=how, seed=seed,",
+        "        return self.text_sampler.write(\n            prompt, length=length, how=how, seed=seed, index=index,",
+        "        return self.text_sampler.write(\n            prompt, length=length, how=how, seed=seed,",
         "the index does nothing",
     ),
     (

@@ -40,8 +40,13 @@ MUTANTS = [
     ("trainer.py", "self.state.best[:] = self.task", "self.task", "the best model is the first"),
     ("trainer.py", "p.loss_sum, p.loss_count = 0.0, 0", "pass", "rows hold the mean since the start"),
     ("trainer.py", "if self._taken == 2:", "if False:", "compiling counts as speed"),
-    ("trainer.py", "            p.finished = None  # a larger", "            pass  # a larger", "a budget is final"),
-    ("trainer.py", "if self._saved != self._here():", "if False:", "an interrupted run is not saved"),
+    (
+        "trainer.py",
+        "            p.finished = None  # the budget",
+        "            pass  # the budget",
+        "a budget is final",
+    ),
+    ("trainer.py", "if self._saved != self._position():", "if False:", "an interrupted run is not saved"),
     ("trainer.py", "state.retries >= c.retries", "state.retries > c.retries", "one try too many"),
     # what is seen of it
     (

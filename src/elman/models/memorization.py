@@ -62,9 +62,8 @@ def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:
                     continue  # part of a longer match that was found from its beginning
                 for start in starts:
                     end = start + len(longest) + 1
-                    if end <= len(sample) and text.startswith(
-                        sample[start:end], at
-                    ):  # longer than the longest match so far
+                    # longer than the longest match so far?
+                    if end <= len(sample) and text.startswith(sample[start:end], at):
                         longest = sample[start : start + _common(sample, start, text, at)]
     windows = len(sample) - WINDOW + 1
     copied = sum(len(starts) for window in found for starts in places[window].values())
