@@ -189,7 +189,7 @@ def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, ed
                 wide2(a, packed, c, at, w_at, c_at + p * width, a_step, width, c_step, K * width, width, depth)
                 p += 2
         while p * width < N:
-            inside = p < full or 2 * left == width  # one vector of a panel needs no room beyond the row's end
+            inside = p < full or 2 * left == width  # one vector of a panel needs no space beyond the row's end
             to, to_at, to_step = (c, c_at + p * width, c_step) if inside else (edge, 0, width)
             if not inside:
                 for i in range(rows):
