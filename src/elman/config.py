@@ -307,7 +307,7 @@ SIZES = {  # of a language model with a time limit: units, dropout of a vanilla 
     128: (0.0, 0.0, 8e-3),
 }
 PASSES = 8  # over the text, at least
-WEIGHTS = 5  # of W_hh for each token of the text, at most
+WEIGHTS = 2  # of W_hh for each token of the text, at most
 
 
 def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
