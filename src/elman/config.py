@@ -282,7 +282,7 @@ class DataForm(NamedTuple):
         return f"{what.get(self.kind, self.kind)}, {self.examples:,} examples{classes}"
 
 
-WORDS = ("word", "list", "bpe")  # kinds of tokens of which there are thousands, each of them rare
+WORDS = ("word", "list", "bpe")  # tokens with a large vocabulary
 _FORMED = ("lowercase", "hidden", "cell", "bidirectional", "pooling", "embedding", "dropout", "input_dropout",
            "unk_dropout", "batch_size", "patience", "optimizer", "learning_rate", "weight_decay")  # fmt: skip
 BY_FORM = {  # the options whose default depends on the form of the data; in Python their default is None
@@ -320,8 +320,7 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     if task not in ("classify", "regress"):
         return found
     if form.kind in WORDS:
-        # few words are frequent: each needs a vector that others share, and much dropout, or the examples are learned
-        # by heart
+        # most words are rare: embeddings need fewer weights than one-hot tokens, and dropout prevents overfitting
         found |= {"lowercase": True, "cell": "gru", "hidden": 64, "bidirectional": True, "pooling": "max",
                   "embedding": 100, "dropout": 0.5, "input_dropout": 0.5, "optimizer": "adamw", "weight_decay": 0.2,
                   "unk_dropout": 4.0, "batch_size": 64, "learning_rate": 4e-3}  # fmt: skip
@@ -333,7 +332,7 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
 
 
 def _by_seconds(cell: str, seconds: float, tokens: float, hidden: int | None = None) -> dict[str, Any]:
-    """The largest network that reads the text often enough in this time; the larger, the more it must forget.
+    """The largest network that reads the text often enough in this time; larger ones have more dropout.
 
     >>> _by_seconds("gru", 300.0, 640_000)
     {'hidden': 512, 'dropout': 0.3, 'learning_rate': 0.004}

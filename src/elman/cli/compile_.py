@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from elman.cli.console import console, track
 from elman.cli.flags import flag
-
-CellName = Literal["rnn", "gru", "lstm"]
-TaskName = Literal["lm", "classify", "regress", "tag", "generate", "translate"]
+from elman.config import ALL_TASKS, CellName, Task
 
 
 @dataclass(frozen=True)
@@ -24,14 +22,14 @@ class Compile:
     """
 
     cell: CellName | None = flag(None, "the only cell to compile")
-    task: TaskName | None = flag(None, "the only task to compile")
+    task: Task | None = flag(None, "the only task to compile")
 
     def run(self) -> int:
         from elman.kernels.compile import FOLDER, UNUSED
 
         began = time.perf_counter()
         cells = [self.cell] if self.cell else get_args(CellName)
-        tasks = [self.task] if self.task else get_args(TaskName)
+        tasks = [self.task] if self.task else ALL_TASKS
         for cell, task in track([(cell, task) for cell in cells for task in tasks], "compiling"):
             _use(task, cell)
         where = f"cannot be kept: {FOLDER} {UNUSED}" if UNUSED else f"are in {FOLDER}"

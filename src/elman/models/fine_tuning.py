@@ -41,10 +41,6 @@ class Merged:
     inputs: Array  # (X,) for each input of the new model its number in the old one, -1 if it is new
     targets: Array  # (Y,)
 
-    def __str__(self) -> str:
-        known, new = int((self.inputs >= 0).sum()), int((self.inputs < 0).sum())
-        return f"{known:,} inputs are known, {new:,} new"
-
 
 @dataclass(frozen=True)
 class Origin:
