@@ -19,6 +19,7 @@ from elman.config import (
     BUDGET,
     BY_FORM,
     OPTIONS,
+    SUBWORDS,
     Config,
     DataForm,
     check_for_service,
@@ -127,6 +128,19 @@ def test_what_is_chosen_overrules_the_form_of_the_data_and_none_chooses_nothing(
     assert resolve("classify", {"embedding": 0, "cell": "rnn"}, form=words).embedding == 0
     assert "embedding 100" in described("classify", resolve("classify", form=words))
     assert str(words) == "words, 3,000 examples, 2 classes"
+
+
+def test_a_translator_of_many_different_words_reads_and_generates_subwords():
+    many, few = (DataForm("word", 20_000, 5.0, words=words) for words in (8_000, 300))
+    chosen = resolve("translate", {"tokens": "auto"}, form=many)
+    assert (chosen.tokens, chosen.target_tokens, chosen.vocabulary_size) == ("bpe", "bpe", 1000)
+    assert "1,000 subwords" in described("translate", chosen)
+    assert resolve("translate", {"vocabulary_size": 3000}, form=many).vocabulary_size == 3000
+    words = resolve("translate", {"tokens": "word", "target_tokens": "word"}, form=many)
+    assert (words.tokens, words.target_tokens, words.vocabulary_size) == ("word", "word", 20_000)
+    assert words.dropout == chosen.dropout > resolve("translate", form=few).dropout
+    assert resolve("translate", form=few).tokens == "auto"
+    assert resolve("translate", {"tokens": "bpe"}, form=many).vocabulary_size == SUBWORDS
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])

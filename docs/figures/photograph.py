@@ -32,14 +32,14 @@ def write(page: Page) -> None:
     page.fill("#prompt", PROMPT)
     page.click("#go")
     page.wait_for_timeout(300)
-    page.wait_for_function("document.getElementById('write-said').textContent.includes('per second')")
+    page.wait_for_function("document.getElementById('write-status').textContent.includes('per second')")
 
 
 def flow(page: Page) -> None:
     page.fill("#flow-text", TEXT)
     page.wait_for_function(f"document.getElementById('map-figure').data?.[0].z.length === {len(TEXT) - 1}")
     page.wait_for_selector("#lyapunov-figure.drawn")
-    page.wait_for_function("!document.getElementById('flow-said').textContent.includes('…')")
+    page.wait_for_function("!document.getElementById('flow-status').textContent.includes('…')")
 
 
 def steps(page: Page) -> None:

@@ -28,7 +28,7 @@ def lesson(quick: bool = False) -> Result:
     full = maths.rnn_backward(d_h_direct, x, h, W_xh, W_hh)
 
     def from_next(t: int) -> np.ndarray:
-        """d_h_next: what is sent back to h[t+1]. It is the d_h0 of the steps that follow."""
+        """d_h_next: the gradient of all later losses on h[t+1]. It is the d_h0 of the steps that follow."""
         return maths.rnn_backward(d_h_direct[t + 1 :], x[t + 1 :], h[t + 1 :], W_xh, W_hh).d_h0
 
     t = 10

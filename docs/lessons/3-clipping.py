@@ -1,4 +1,4 @@
-"""What clipping cures and what it does not: one network that explodes, one that vanishes."""
+"""What clipping helps against, and what not: one network that explodes, one that vanishes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elman.network import Batch, HeadNetwork, Parameters, language_network
 TEXT = "the cat sat on the mat. the dog sat on the log. a hen met ten men. " * 4
 LETTERS = sorted(set(TEXT))
 IDS = np.array([LETTERS.index(c) for c in TEXT[:241]])
-X, Y = (np.ascontiguousarray(ids.reshape(6, 40).T) for ids in (IDS[:-1], IDS[1:]))  # (T, B): 6 lanes of 40 letters
+X, Y = (np.ascontiguousarray(ids.reshape(6, 40).T) for ids in (IDS[:-1], IDS[1:]))  # (T, B): 6 rows of 40 letters
 X_HOT, AT_THE_END = np.eye(len(LETTERS))[X], np.zeros(Y.shape)
 AT_THE_END[-1] = 1  # weights: only the last loss counts
 H, RATE, CLIP = 32, 1.0, 1.0
@@ -44,7 +44,7 @@ def first_to_last(gain: float, clip: float) -> float:
 
 
 def late(losses: list[float]) -> float:
-    """A mean: from this start the last digit of a weight decides over single steps."""
+    """The mean over the last steps: single losses depend on rounding when gradients explode."""
     return float(np.mean(losses[-40:]))
 
 

@@ -1,4 +1,4 @@
-"""Orthogonal against Glorot: how the initial W_hh affects gradients, and training."""
+"""Orthogonal and Glorot initialization: how the initial W_hh affects gradients, and training."""
 
 from __future__ import annotations
 

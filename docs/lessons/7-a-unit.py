@@ -27,7 +27,7 @@ TINY = {"hidden": 24, "steps": 20, "batch_size": 8, "window": 32}
 
 
 def drawn(model: LanguageModel, ranking: Ranking) -> str:
-    """Our own sentence: the state of four units as bars, up for positive, and a line under the feature's letters."""
+    """The states of four units along a sentence as bars, up for positive; the letters of the feature are underlined."""
     parts = [label(345, 24, "the state of four units after each letter: bars up are positive, bars down negative")]
     reading = read_text(model, SENTENCE)
     for row, feature in enumerate(name for name in SHOWN if name in ranking.features):

@@ -1,4 +1,4 @@
-"""Why gates: the same task and size, vanilla against GRU and LSTM: how far the gradient reaches, what a gate does."""
+"""Why gates: vanilla, GRU and LSTM on the same task: how far the gradient reaches, and the effect of a gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a fixed state fails: strings turned around, exact match by length, with and without attention."""
+"""Why a fixed state fails: reversed strings, exact match by length, with and without attention."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def strings(rng: np.random.Generator, lengths: np.ndarray) -> list[str]:
     return ["".join(rng.choice(list(LETTERS), size=n)) for n in lengths]
 
 
-def turned(words: list[str]) -> list[str]:
+def reversed_strings(words: list[str]) -> list[str]:
     return [word[::-1] for word in words]
 
 
@@ -36,8 +36,8 @@ def lesson(quick: bool = False) -> Result:
         model = Seq2Seq(
             **options, embedding=16, dropout=0.0, learning_rate=5e-3, epochs=1 if quick else 15, random_state=0
         )
-        model.fit(learned, turned(learned), listeners=[])
-        right = [model.score(words, turned(words)) for words in held_out.values()]
+        model.fit(learned, reversed_strings(learned), listeners=[])
+        right = [model.score(words, reversed_strings(words)) for words in held_out.values()]
         weights = model.fitted_.parameters.buffer.size
         each = ", ".join(f"{right[min(length, longest) - 1]:.2f}" for length in SHOWN)
         lines.append(f"trained {name:30}{weights:7,}: {each}")
@@ -48,7 +48,7 @@ def lesson(quick: bool = False) -> Result:
             places = looked.alpha[: len(word)].argmax(axis=1)
             backwards = int((places == np.arange(len(word))[::-1]).sum())
             lines.append(f"trained attention: {backwards} of {len(word)} letters are copied from where it looks most")
-    title = "strings turned around that were never seen: exact match by length"
+    title = "reversing strings that were not in the training data: exact match by length"
     figure = chart(curves, title=title, x="length of the string", y="exact match", low=0, high=1)
     return Result(lines, figure)
 

@@ -1,7 +1,7 @@
-"""What all lessons share: charts as SVG, and pages that quote what their script printed.
+"""Shared by all lessons: charts as SVG, and the printed lines of a script in its page.
 
-python docs/lessons/1-next-step.py            print
-python docs/lessons/1-next-step.py --write    and write what was printed, and the figure, into the page
+python docs/lessons/1-next-step.py            print the lines
+python docs/lessons/1-next-step.py --write    also write them, and the figure, into the page
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-# Okabe and Ito's colors, which color-blind readers tell apart; on dark paper each has a lighter version
+# the colors of Okabe and Ito, which color-blind readers can distinguish; each with a lighter one for dark pages
 COLORS = {"blue": ("#0072b2", "#5cb8ee"), "orange": ("#c05a00", "#f2a65a"), "green": ("#00785a", "#4fd1ab"),
           "purple": ("#a64d83", "#e3a3c8"), "gray": ("#666666", "#aaaaaa")}  # fmt: skip
 BLUE, ORANGE, GREEN, PURPLE, GRAY = COLORS
@@ -25,7 +25,7 @@ SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 class Result(NamedTuple):
-    """What the script of a lesson prints, and its figure."""
+    """The lines that the script of a lesson prints, and its figure."""
 
     lines: list[str]
     figure: str  # SVG
@@ -126,7 +126,7 @@ def chart(
                 parts.append(f'<polyline class="{curve.color}-line" points="{path}" {line}/>')
         inside = [point for point in points if TOP <= point[1] <= TOP + HEIGHT]
         ends.append((inside[-1] if inside else (LEFT, TOP), curve))
-    leaving = [end for end in ends if end[0][0] < LEFT + WIDTH - 20]  # their names stand to the right of the last one
+    leaving = [end for end in ends if end[0][0] < LEFT + WIDTH - 20]  # curves that leave the frame, named at its bottom
     beside = max((end[0] for end, _ in leaving), default=0) + 10
     for i, (_, curve) in enumerate(sorted(leaving, key=lambda one: one[0][0])):
         parts.append(label(beside, TOP + HEIGHT - 6 - 14 * i, curve.name, "start", curve.color))
@@ -138,7 +138,7 @@ def chart(
 
 
 def run(file: str, result: Result) -> None:
-    """Print it; with --write put it into the page of the same name."""
+    """Print the lines; with --write also write them into the page of the same name."""
     print("\n".join(result.lines))
     if "--write" in sys.argv:
         page = Path(file).with_suffix(".md")

@@ -1,4 +1,4 @@
-"""Elman: recurrent networks on a CPU, with every gradient derived by hand and visible.
+"""Elman: recurrent networks on a CPU, with every gradient derived by hand.
 
 Importing is cheap: a public name loads its module when it is first used.
 """

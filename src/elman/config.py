@@ -2,9 +2,9 @@
 
 The flags of the command line, config.json, the search space of sweeps, what the service accepts for a training,
 docs/options.md and the arguments of the Python classes (models/signatures.py) are all made from it. After a change run
-`python scripts/generate`, which writes the last two anew.
+`python scripts/generate`, which rewrites the last two.
 
-`resolve` gives the whole configuration for a task: the defaults that fit it, and what was chosen.
+`resolve` returns the whole configuration for a task: the given options, and defaults for all others.
 
 >>> resolve("classify", {"cell": "gru"}).batch_size
 64
@@ -38,67 +38,68 @@ Dtype = Literal["float32", "float64"]
 
 ALL_TASKS: tuple[str, ...] = get_args(Task)
 SEQUENCE_TASKS = ALL_TASKS[1:]  # whose data are examples instead of one long text
-READING = ("classify", "regress", "tag", "translate")  # which read a sequence
-BUDGET = ("epochs", "steps", "seconds")
+SEQUENCE_INPUT_TASKS = ("classify", "regress", "tag", "translate")  # the input of generate is a label
+BUDGET = ("epochs", "steps", "seconds")  # one of them says how long to train
 SUBWORDS = 2048  # the default vocabulary_size for tokens bpe
 GROUPS = {
-    "data": "what is read",
+    "data": "data and tokens",
     "network": "the network",
     "budget": "how long it trains (give epochs, seconds or steps)",
     "training": "how it is trained",
     "optimizer": "the optimizer and its learning rate",
     "record": "what is measured and saved",
 }
-LARGEST = 2**53  # not every larger whole number is a float
+LARGEST = 2**53  # a float64 holds every whole number up to this one
 
 
 class Range(NamedTuple):
-    """The range that a sweep searches by default."""
+    """The range in which a sweep searches an option."""
 
     low: float
     high: float
-    log: bool = False  # search equal factors instead of equal differences
-    usual: bool = False  # searched by default
+    log: bool = False  # uniform in the logarithm
+    usual: bool = False  # a sweep searches this option unless told otherwise
 
 
 @dataclass(frozen=True)
 class Option:
-    """What the table says of one option besides its type and default, which are those of the field of Config."""
+    """All that the table has for one option besides its type and default, which are those of the field of Config."""
 
     help: str
-    group: str = ""
-    above: float | None = None  # bounds of numbers
-    least: float | None = None
-    below: float | None = None
-    most: float | None = None
+    group: str = ""  # a key of GROUPS
+    above: float | None = None  # lower bound, exclusive
+    least: float | None = None  # lower bound, inclusive
+    below: float | None = None  # upper bound, exclusive
+    most: float | None = None  # upper bound, inclusive
     tasks: tuple[str, ...] = ALL_TASKS  # to which it applies
-    cells: tuple[str, ...] = get_args(CellName)
+    cells: tuple[str, ...] = get_args(CellName)  # to which it applies
     sweep: Range | None = None
     first: bool = False  # one of the few that the help shows first
-    flag_tasks: tuple[str, ...] | None = None  # tasks that have the flag, if fewer: a file says it, or cannot
-    argument: bool = True  # of the estimators in Python; a language model takes all
+    flag_tasks: tuple[str, ...] | None = None  # tasks that have the flag, if not all of `tasks`
+    argument: bool = True  # whether the estimators take it as an argument; LanguageModel takes every option
     service_most: float | None = None  # the largest value in a training that the service starts
     service: bool = True  # whether such a training may set it
     alias: str | None = None  # a second name for the flag
-    fixed: bool = False  # what a fitted model is made of: partial_fit cannot change it
+    fixed: bool = False  # part of a fitted model: partial_fit cannot change it
 
     def flags_of(self) -> tuple[str, ...]:
+        """The tasks for which `elman train` has a flag for this option."""
         return self.tasks if self.flag_tasks is None else self.flag_tasks
 
 
-def option(default: Any, help: str, **facts: Any) -> Any:
-    """A field of the table.
+def option(default: Any, help: str, **fields: Any) -> Any:
+    """A row of the table: a field of Config with its Option.
 
     Parameters
     ----------
     default : object
-        Its value unless a task's defaults or the user say otherwise.
+        Its value unless the defaults of a task or the user set another.
     help : str
         What it is, in a few words, without its default.
-    **facts
-        The fields of `Option`.
+    **fields
+        The other fields of `Option`.
     """
-    return dataclasses.field(default=default, metadata={"option": Option(help, **facts)})
+    return dataclasses.field(default=default, metadata={"option": Option(help, **fields)})
 
 
 _data = partial(option, group="data", fixed=True)
@@ -114,55 +115,58 @@ _record = partial(option, group="record")
 class Config:
     """The value of every option; the defaults are those of a language model, `resolve` gives those of other tasks."""
 
-    tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if most strings have several, "
+    tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if most strings have several words, "
         "else characters",
-        tasks=("lm", *READING), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
+        tasks=("lm", *SEQUENCE_INPUT_TASKS), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
     target_tokens: Tokens = _data("auto", "what a token of the target is", tasks=("generate", "translate"))
     lowercase: bool = _data(False, "read words in lower case", tasks=("classify", "regress"))
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
-    keep_boilerplate: bool = _data(False, "keep the header and footer of Project Gutenberg", tasks=("lm",),
-        service=False)
+    keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
+        tasks=("lm",), service=False)
     vocabulary_size: int = _data(20_000, "maximum number of different tokens; a language model keeps all "
         "characters", above=0, service_most=20_000)
     min_count: int = _data(2, "tokens that occur less often are unknown; a language model keeps all characters",
         above=0)
     unk_dropout: float = _data(0.25, "α: training reads a token that occurs c times as unknown with probability "
-        "α / (α + c)", tasks=READING, least=0, fixed=False)
+        "α / (α + c)", tasks=SEQUENCE_INPUT_TASKS, least=0, fixed=False)
     standardize: bool = _data(True, "scale each feature to mean 0 and standard deviation 1", tasks=SEQUENCE_TASKS,
         flag_tasks=())
-    validation_fraction: float = _data(0.1, "fraction held out to measure the loss during training: the end of a text, "
+    validation_fraction: float = _data(0.1, "fraction held out for validation during training: the end of a text, "
         "or examples drawn at random", least=0, below=1, fixed=False)
-    test_fraction: float = _data(0.0, "fraction that training never reads; elman eval RUN measures it", least=0,
-        below=1, fixed=False)
+    test_fraction: float = _data(0.0, "fraction held out for testing with elman eval RUN", least=0, below=1,
+        fixed=False)
 
-    hidden: int = _network(256, "units of each recurrent layer and direction", above=0,
+    hidden: int = _network(256, "number of units of each recurrent layer and direction", above=0,
         sweep=Range(32, 512, log=True, usual=True), first=True, service_most=512)
     layers: int = _network(1, "number of recurrent layers", above=0, most=1000, sweep=Range(1, 3, usual=True),
         first=True, service_most=4)
     cell: CellName = _network("rnn", "kind of recurrent cell", first=True)
     activation: Activation = _network("tanh", "activation function of the cell", cells=("rnn",))
-    bidirectional: bool = _network(False, "read in both directions", tasks=READING)
-    pooling: Pooling = _network("last", "how the states become one vector", tasks=("classify", "regress"))
+    bidirectional: bool = _network(False, "read in both directions", tasks=SEQUENCE_INPUT_TASKS)
+    pooling: Pooling = _network("last", "pooling of the states over time: the last one, their mean or maximum",
+        tasks=("classify", "regress"))
     embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", least=0, service_most=512)
-    learned_state: bool = _network(False, "learn the initial state instead of starting from zeros", tasks=READING)
-    attention: Attention = _network("none", "how the decoder looks at the source at each step", tasks=("translate",))
+    learned_state: bool = _network(False, "learn the initial state instead of starting from zeros",
+        tasks=SEQUENCE_INPUT_TASKS)
+    attention: Attention = _network("none", "attention of the decoder over the source: none, scaled dot product "
+        "(Luong) or additive (Bahdanau)", tasks=("translate",))
     dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
         sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
-    input_dropout: float = _network(0.0, "dropout on the inputs; a one-hot token is read as unknown", least=0, below=1,
-        tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
+    input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown", least=0,
+        below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_dropout: float = _network(0.0, "dropout on the state that enters W_hh, the same units at every step",
         least=0, below=1, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_init: RecurrentInit = _network("orthogonal", "initialization of W_hh")
-    recurrent_init_scale: float = _network(1.0, "scale of W_hh at the start", above=0, sweep=Range(0.5, 1.5))
-    input_init_scale: float = _network(0.3, "standard deviation of W_xh at the start, for tokens", above=0,
+    recurrent_init_scale: float = _network(1.0, "scale (gain) of the initial W_hh", above=0, sweep=Range(0.5, 1.5))
+    input_init_scale: float = _network(0.3, "standard deviation of the initial W_xh, for token inputs", above=0,
         sweep=Range(0.03, 1.0, log=True))
-    forget_bias: float = _network(1.0, "bias of the forget gate at the start", cells=("lstm",), sweep=Range(0.0, 3.0))
+    forget_bias: float = _network(1.0, "initial bias of the forget gate", cells=("lstm",), sweep=Range(0.0, 3.0))
     dtype: Dtype = _network("float32", "floating-point type of the parameters and of all computation")
 
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
-    steps: int | None = _budget(None, "updates of the parameters", above=0)
-    seconds: float | None = _budget(None, "time for training; a short measurement turns it into steps", above=0,
-        first=True, service_most=600)
+    steps: int | None = _budget(None, "number of parameter updates", above=0)
+    seconds: float | None = _budget(None, "training time; a short measurement converts it into a number of steps",
+        above=0, first=True, service_most=600)
 
     batch_size: int = _training(64, "sequences, or streams of the text, in one batch", above=0,
         sweep=Range(16, 256, log=True, usual=True), first=True, service_most=256)
@@ -170,42 +174,44 @@ class Config:
         sweep=Range(16, 256, log=True, usual=True), service_most=512)
     bptt_block: int | None = _training(None, "steps whose losses are backpropagated together (k1; default: "
         "the smaller of window and bptt_steps)", above=0, tasks=("lm",), sweep=Range(1, 64, log=True))
-    bptt_steps: int | None = _training(None, "steps that a gradient goes back at most (k2; default: the window)",
-        above=0, tasks=("lm",), sweep=Range(1, 256, log=True))
+    bptt_steps: int | None = _training(None, "maximum number of steps that a loss is backpropagated over (k2; default: "
+        "the window)", above=0, tasks=("lm",), sweep=Range(1, 256, log=True))
     accumulate: int = _training(1, "batches whose gradients are summed for one update", above=0, sweep=Range(1, 4),
-        service_most=16)  # a training is asked to stop between steps: one must not take minutes
+        service_most=16)  # the service can stop a training only between steps: one must not take minutes
     clip_norm: float = _training(1.0, "maximum gradient norm; 0 disables clipping", least=0,
         sweep=Range(0.1, 10.0, log=True))
     clip_value: float = _training(0.0, "maximum absolute value of a gradient's entries; 0 disables clipping", least=0,
         sweep=Range(0.01, 10.0, log=True))
     patience: int = _training(0, "stop after this many validations without improvement; 0: never", least=0)
-    retries: int = _training(5, "times that a diverged training may restart from a snapshot at a lower rate", least=0)
+    retries: int = _training(5, "how often a diverged training may go back to a snapshot and lower the learning rate",
+        least=0)
     seed: int = _training(0, "seed of all random numbers", least=0, argument=False, sweep=Range(0, 9), first=True)
 
     optimizer: Optimizer = _optimizer("adam", "optimizer")
-    learning_rate: float = _optimizer(8e-3, "highest learning rate, reached after the warm-up", above=0,
+    learning_rate: float = _optimizer(8e-3, "maximum learning rate, reached after the warm-up", above=0,
         sweep=Range(5e-4, 3e-2, log=True, usual=True), first=True, alias="lr")
     schedule: Schedule = _optimizer("cosine", "how the learning rate falls after the warm-up")
     warmup_steps: int = _optimizer(100, "steps over which the learning rate rises from 0", least=0,
         sweep=Range(0, 500))
-    final_rate_fraction: float = _optimizer(0.01, "cosine: the last learning rate as a fraction of the highest",
+    final_rate_fraction: float = _optimizer(0.01, "cosine: the final learning rate as a fraction of the maximum",
         least=0, most=1, sweep=Range(1e-3, 1.0, log=True))
-    decay_factor: float = _optimizer(0.5, "step and plateau: factor of each reduction of the learning rate",
+    decay_factor: float = _optimizer(0.5, "step and plateau: factor by which the learning rate is multiplied",
         least=0, most=1, sweep=Range(0.1, 0.9))
     decay_every: int = _optimizer(1000, "step: steps between two reductions", above=0,
         sweep=Range(100, 5000, log=True))
     plateau_patience: int = _optimizer(3, "plateau: validations without improvement before a reduction", above=0,
         sweep=Range(1, 10))
-    beta1: float = _optimizer(0.9, "decay of the first moment (adam, adamw), or the momentum of momentum", least=0,
-        below=1, sweep=Range(0.5, 0.99))
+    beta1: float = _optimizer(0.9, "decay of the first moment of adam and adamw; the momentum of optimizer momentum",
+        least=0, below=1, sweep=Range(0.5, 0.99))
     beta2: float = _optimizer(0.99, "decay of the second moment (adam, adamw, rmsprop)", least=0, below=1,
         sweep=Range(0.9, 0.9999))
-    epsilon: float = _optimizer(1e-8, "added to the root of the second moment", above=0,
+    epsilon: float = _optimizer(1e-8, "added to the square root of the second moment", above=0,
         sweep=Range(1e-10, 1e-5, log=True))
     weight_decay: float = _optimizer(0.0, "L2 penalty; with adamw decoupled weight decay", least=0,
         sweep=Range(1e-6, 1e-1, log=True))
 
-    validate_every: int = _record(250, "steps between two validations; with examples at most an epoch", above=0)
+    validate_every: int = _record(250, "steps between two validations; at most an epoch if the data are examples",
+        above=0)
     save_every: int = _record(250, "steps between two checkpoints", above=0, argument=False)
     log_every: int = _record(10, "steps between two rows of metrics.jsonl", above=0, argument=False)
     sample_every: int | None = _record(None, "steps between two samples that are shown", above=0, argument=False,
@@ -221,7 +227,7 @@ class Config:
 
     @property
     def k2(self) -> int:
-        """Steps that a gradient goes back at most."""
+        """The maximum number of steps that a loss is backpropagated over."""
         return self.bptt_steps or self.window
 
     def with_options(self, **options: Any) -> Config:
@@ -243,23 +249,23 @@ class Config:
 
 OPTIONS: dict[str, Option] = {field.name: field.metadata["option"] for field in dataclasses.fields(Config)}
 
-# -- defaults that fit ------------------------------------------------------------------------------------------------
+# -- defaults by task and data ----------------------------------------------------------------------------------------
 
-_SEQUENCES: dict[str, Any] = {
+_EXAMPLES: dict[str, Any] = {
     "tokens": "auto", "min_count": 1, "hidden": 128, "batch_size": 32, "learning_rate": 2e-3, "warmup_steps": 50,
     "epochs": 15, "input_init_scale": 0.1,
 }  # fmt: skip
-TASKS: dict[str, dict[str, Any]] = {  # defaults of the tasks that read examples, where they differ from Config's
-    "classify": {**_SEQUENCES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},
-    "regress": {**_SEQUENCES},
-    "tag": {**_SEQUENCES, "cell": "gru", "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
+TASK_DEFAULTS: dict[str, dict[str, Any]] = {  # of the tasks whose data are examples, where they differ from Config's
+    "classify": {**_EXAMPLES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},
+    "regress": {**_EXAMPLES},
+    "tag": {**_EXAMPLES, "cell": "gru", "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
             "recurrent_dropout": 0.2, "unk_dropout": 1.0, "learning_rate": 5e-3, "epochs": 25},
-    "generate": {**_SEQUENCES},
-    "translate": {**_SEQUENCES, "hidden": 256, "cell": "gru", "bidirectional": True, "attention": "dot",
+    "generate": {**_EXAMPLES},
+    "translate": {**_EXAMPLES, "hidden": 256, "cell": "gru", "bidirectional": True, "attention": "dot",
                   "embedding": 128, "dropout": 0.2, "batch_size": 64, "learning_rate": 3e-3, "epochs": 10},
 }  # fmt: skip
 DEFAULT_EPOCHS = 15.0  # of a language model
-PRESETS: dict[str, dict[str, Any]] = {  # of a language model: the time decides size, dropout and learning rate
+PRESETS: dict[str, dict[str, Any]] = {  # of a language model: size, dropout and learning rate follow from the time
     "fast": {"seconds": 30.0},
     "default": {"seconds": 300.0},
     "best": {"seconds": 3000.0},
@@ -267,13 +273,13 @@ PRESETS: dict[str, dict[str, Any]] = {  # of a language model: the time decides 
 
 
 class DataForm(NamedTuple):
-    """What the data look like, as far as defaults depend on it."""
+    """The properties of the data that defaults depend on."""
 
-    kind: str  # char, byte, word, list or numbers
-    examples: int  # or 1 for a text
-    length: float  # mean length in steps
-    classes: int = 0  # of labels, or 0
-
+    kind: str  # char, byte, word, bpe, list (of tokens) or numbers
+    examples: int  # their number; 1 for a text
+    length: float  # their mean number of steps
+    classes: int = 0  # number of different labels, or 0
+    words: int = 0  # number of different words in a translator's sources
 
     def __str__(self) -> str:
         """In words: `words, 2,700 examples, 2 classes`."""
@@ -282,22 +288,23 @@ class DataForm(NamedTuple):
         return f"{what.get(self.kind, self.kind)}, {self.examples:,} examples{classes}"
 
 
-WORDS = ("word", "list", "bpe")  # tokens with a large vocabulary
-_FORMED = ("lowercase", "hidden", "cell", "bidirectional", "pooling", "embedding", "dropout", "input_dropout",
+WORDS = ("word", "list", "bpe")  # kinds of tokens with a large vocabulary
+_CLASSIFY_BY_FORM = ("lowercase", "hidden", "cell", "bidirectional", "pooling", "embedding", "dropout", "input_dropout",
            "unk_dropout", "batch_size", "patience", "optimizer", "learning_rate", "weight_decay")  # fmt: skip
 BY_FORM = {  # the options whose default depends on the form of the data; in Python their default is None
-    "classify": _FORMED,
-    "regress": _FORMED,
+    "classify": _CLASSIFY_BY_FORM,
+    "regress": _CLASSIFY_BY_FORM,
     "tag": ("cell", "patience"),
     "generate": ("patience",),
-    "translate": ("patience",),
+    "translate": ("vocabulary_size", "dropout", "input_dropout", "patience"),
     "lm": ("hidden", "dropout", "batch_size", "learning_rate"),
 }
-FEW = 1000  # examples
+FEW_EXAMPLES = 1000  # fewer are read in smaller batches
 PATIENCE = 4  # validations
-SHORT = 200_000  # tokens of a text
-SPEED = 2.5e10  # gates · H² · tokens that two cores train on in a second
-SIZES = {  # of a language model with a time limit: units, dropout of a vanilla and of a gated cell, learning rate
+MANY_WORDS = 1000  # of a translator's sources: most of them are rare, and subwords serve better
+SHORT_TEXT = 200_000  # tokens; a shorter text is read in smaller batches
+SPEED = 2.5e10  # of training on two cores, in tokens per second times weights of W_hh
+SIZES = {  # of a language model with a time limit: units: (dropout of a vanilla cell, of a gated cell, learning rate)
     1024: (0.2, 0.5, 2e-3),
     768: (0.15, 0.4, 3e-3),
     512: (0.1, 0.3, 4e-3),
@@ -306,8 +313,8 @@ SIZES = {  # of a language model with a time limit: units, dropout of a vanilla 
     192: (0.0, 0.0, 8e-3),
     128: (0.0, 0.0, 8e-3),
 }
-PASSES = 8  # over the text, at least
-WEIGHTS = 2  # of W_hh for each token of the text, at most
+MIN_EPOCHS = 8  # that the time must allow
+MAX_WEIGHTS = 2  # of W_hh for each token of the text
 
 
 def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
@@ -315,8 +322,11 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     if form is None or task not in BY_FORM:
         return {}
     if task == "lm":
-        return {"batch_size": 16} if form.length < SHORT else {}  # more updates in an epoch
+        return {"batch_size": 16} if form.length < SHORT_TEXT else {}  # more updates in an epoch
     found: dict[str, Any] = {"patience": PATIENCE}
+    if task == "translate" and form.words >= MANY_WORDS:
+        found |= {"tokens": "bpe", "target_tokens": "bpe", "vocabulary_size": 1000, "dropout": 0.4,
+                  "input_dropout": 0.3, "epochs": 20}  # fmt: skip
     if task not in ("classify", "regress"):
         return found
     if form.kind in WORDS:
@@ -326,13 +336,15 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
                   "unk_dropout": 4.0, "batch_size": 64, "learning_rate": 4e-3}  # fmt: skip
     else:
         found |= {"cell": "gru"}
-    if form.examples < FEW:
+    if form.examples < FEW_EXAMPLES:
         found["batch_size"] = 16  # more updates in an epoch
     return found
 
 
 def _by_seconds(cell: str, seconds: float, tokens: float, hidden: int | None = None) -> dict[str, Any]:
-    """The largest network that reads the text often enough in this time; larger ones have more dropout.
+    """Size, dropout and learning rate of the largest network that trains MIN_EPOCHS epochs in this time.
+
+    It has at most MAX_WEIGHTS weights in W_hh for each token of the text. A given `hidden` determines the other two.
 
     >>> _by_seconds("gru", 300.0, 640_000)
     {'hidden': 512, 'dropout': 0.3, 'learning_rate': 0.004}
@@ -341,7 +353,7 @@ def _by_seconds(cell: str, seconds: float, tokens: float, hidden: int | None = N
 
     def fits(size: int) -> bool:
         weights = gates * size**2
-        return SPEED / weights * seconds >= PASSES * tokens and weights <= WEIGHTS * tokens
+        return SPEED / weights * seconds >= MIN_EPOCHS * tokens and weights <= MAX_WEIGHTS * tokens
 
     size = next((size for size in SIZES if (fits(size) if hidden is None else size <= hidden)), min(SIZES))
     vanilla, gated, rate = SIZES[size]
@@ -349,13 +361,14 @@ def _by_seconds(cell: str, seconds: float, tokens: float, hidden: int | None = N
 
 
 def described(task: str, config: Config) -> str:
-    """The options that follow from the form of the data, in one line.
+    """The options whose defaults depend on the form of the data, in one line.
 
     >>> described("classify", resolve("classify"))
     'rnn, 192 units, last pooling, dropout 0.3, rate 0.004'
     """
     names, c = BY_FORM.get(task, ()), config
     texts = {
+        "vocabulary_size": f"{c.vocabulary_size:,} subwords" if "bpe" in (c.tokens, c.target_tokens) else "",
         "cell": c.cell,
         "hidden": f"{c.hidden} units",
         "bidirectional": "two directions" if c.bidirectional else "",
@@ -371,8 +384,8 @@ def described(task: str, config: Config) -> str:
 
 
 Rule = Callable[[str, str, DataForm | None], dict[str, Any]]
-RULES: tuple[Rule, ...] = (  # defaults by task, cell and form of data; a later one wins
-    lambda task, cell, form: TASKS.get(task, {}),
+RULES: tuple[Rule, ...] = (  # defaults by task, cell and form of data; later rules override earlier ones
+    lambda task, cell, form: TASK_DEFAULTS.get(task, {}),
     _by_form,
 )
 
@@ -396,18 +409,18 @@ def resolve(
     form: DataForm | None = None,
     preset: str | None = None,
 ) -> Config:
-    """The whole configuration: what was chosen, else the preset's values, else the defaults that fit.
+    """The whole configuration: the given options, else the preset's values, else the defaults for task and data.
 
     Parameters
     ----------
     task : str
         One of lm, classify, regress, tag, generate and translate.
     options : mapping, optional
-        What was chosen, by name. None means not chosen.
+        Values by name. None stands for the default.
     form : DataForm, optional
-        What the data look like, where the defaults depend on it.
-    preset : str, optional
-        One of `PRESETS`; a language model's.
+        The properties of the data that defaults depend on.
+    preset : {"fast", "default", "best"}, optional
+        For a language model: half a minute, five minutes or 50 minutes.
 
     Returns
     -------
@@ -433,7 +446,7 @@ def resolve(
         for name, value in given.items():
             cells = OPTIONS[name].cells
             if found["cell"] not in cells and value != getattr(Config, name):
-                found["cell"] = cells[0]  # which alone has this option
+                found["cell"] = cells[0]  # a given option that only this cell has selects the cell
     chosen = (PRESETS[preset] if task == "lm" and preset is not None else {}) | given
     if set(BUDGET) & set(given):
         chosen = {name: value for name, value in chosen.items() if name not in BUDGET or name in given}
@@ -444,13 +457,20 @@ def resolve(
         found |= _by_seconds(str(given.get("cell", found["cell"])), seconds, form.length, given.get("hidden"))
     if task == "lm" and chosen.get("tokens") == "auto":
         chosen["tokens"] = "char"
+    if task == "translate" and found["tokens"] == "bpe":
+        kinds = ("tokens", "target_tokens")
+        if all(chosen.get(name, "auto") == "auto" for name in kinds):
+            chosen = {name: value for name, value in chosen.items() if name not in kinds}
+        else:  # another kind of token was chosen
+            plain = defaults(task)
+            found |= {name: plain[name] for name in (*kinds, "vocabulary_size")}
     if "bpe" in (chosen.get("tokens"), chosen.get("target_tokens")) and "vocabulary_size" not in given:
         chosen["vocabulary_size"] = SUBWORDS
     return check(Config(**found | chosen))
 
 
 def applies_to(name: str) -> str:
-    """The tasks of an option, for a message: `classify and regress`.
+    """The tasks that an option applies to, in words.
 
     >>> applies_to("pooling")
     'classify and regress'
@@ -462,7 +482,7 @@ def applies_to(name: str) -> str:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant: one that begins with what was given comes first.
+    """The name that was probably meant, or None: one that begins with `name` if there is one, else a similar one.
 
     >>> suggestion("second", ["sigmoid", "seed", "seconds"])
     'seconds'
@@ -476,21 +496,21 @@ def suggestion(name: str, names: Iterable[str]) -> str | None:
 
 
 def check(config: Config) -> Config:
-    """The config itself, if every value is valid; else ArgumentError."""
+    """Return the config if every value is valid; else raise ArgumentError."""
     for name in OPTIONS:
         check_value(name, getattr(config, name))
     if config.k1 > config.window:
         raise RangeError("bptt_block", expected=f"at most the window, {config.window}", got=config.k1)
     if config.k2 < config.k1:
         raise RangeError("bptt_steps", expected=f"at least bptt_block, {config.k1}", got=config.k2)
-    for name, facts in OPTIONS.items():
-        value, usual = getattr(config, name), getattr(Config, name, None)
-        if config.cell in get_args(CellName) and config.cell not in facts.cells and value != usual:
+    for name, option in OPTIONS.items():
+        value, default = getattr(config, name), getattr(Config, name, None)
+        if config.cell in get_args(CellName) and config.cell not in option.cells and value != default:
             raise ArgumentError(
                 name,
-                expected=f"{usual}: cell {config.cell} does not use it",
+                expected=f"{default}: cell {config.cell} does not use it",
                 got=repr(value),
-                do=f"Leave {name} out, or choose cell {' or '.join(facts.cells)}",
+                do=f"Leave {name} out, or choose cell {' or '.join(option.cells)}",
             )
     if len(budgets := [name for name in BUDGET if getattr(config, name) is not None]) > 1:
         raise ArgumentError("budget", expected="one of epochs, steps and seconds", got=" and ".join(budgets))
@@ -509,7 +529,7 @@ def kind_of(name: str) -> tuple[Any, bool]:
 
 
 def choices_of(name: str) -> tuple[str, ...]:
-    """The values of an option that is one of a few names; empty for others.
+    """The names that an option can have as its value; empty if its values are numbers or text.
 
     >>> choices_of("cell")
     ('rnn', 'gru', 'lstm')
@@ -543,12 +563,12 @@ def check_value(name: str, value: Any) -> None:
 def _check_bounds(name: str, value: float, wanted: str) -> None:
     if value != value or abs(value) > LARGEST:
         raise RangeError(name, expected=f"{wanted} up to 2^53", got=value)
-    facts = OPTIONS[name]
+    option = OPTIONS[name]
     for bound, text, holds in (
-        (facts.above, "above {:g}", operator.gt),
-        (facts.least, "of {:g} or more", operator.ge),
-        (facts.below, "below {:g}", operator.lt),
-        (facts.most, "of at most {:g}", operator.le),
+        (option.above, "above {:g}", operator.gt),
+        (option.least, "of {:g} or more", operator.ge),
+        (option.below, "below {:g}", operator.lt),
+        (option.most, "of at most {:g}", operator.le),
     ):
         if bound is not None and not holds(value, bound):
             raise RangeError(name, expected=f"{wanted} {text.format(bound)}", got=value)
@@ -565,7 +585,7 @@ def is_real(value: object) -> bool:
 
 
 def _known(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with NumPy's numbers, which a search hands in, as Python's; an unknown name is an error."""
+    """The options with NumPy's numbers (GridSearchCV passes them) as Python's; an unknown name is an error."""
     for name in options:
         if name not in OPTIONS:
             near = suggestion(name, OPTIONS)
@@ -576,7 +596,7 @@ def _known(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if type(value).__name__ in ("bool", "bool_"):  # NumPy itself is not imported: the command line is light
+    if type(value).__name__ in ("bool", "bool_"):  # NumPy itself is not imported: it would slow down the command line
         return bool(value)
     return int(value) if is_whole(value) else float(value) if is_real(value) else value
 
@@ -585,7 +605,7 @@ def _plain(value: Any) -> Any:
 
 
 def to_json(config: Config) -> dict[str, Any]:
-    """What config.json keeps: every option with its value."""
+    """The content of config.json: every option with its value."""
     return config.options()
 
 
@@ -593,10 +613,11 @@ def from_json(value: object) -> Config:
     """The config that to_json wrote; CheckpointError for anything else."""
     if not isinstance(value, Mapping):
         raise CheckpointError("config", expected="an object", got=type(value).__name__)
-    if odd := sorted(set(value) ^ set(OPTIONS)):
+    if differing := sorted(set(value) ^ set(OPTIONS)):
         missing = [name for name in OPTIONS if name not in value]
         what = "missing options" if missing else "unknown options"
-        raise CheckpointError(f"config: {what}", expected="those of this version", got=", ".join(map(str, odd))[:200])
+        got = ", ".join(map(str, differing))[:200]
+        raise CheckpointError(f"config: {what}", expected="those of this version", got=got)
     try:
         return check(Config(**value))
     except ArgumentError as error:
@@ -607,16 +628,16 @@ def from_json(value: object) -> Config:
 
 
 def check_for_service(options: Mapping[str, Any], task: str = "lm") -> Config:
-    """The configuration of a training that the service starts; ArgumentError if a client may not ask for it.
+    """The configuration of a training that the service starts; ArgumentError if a client may not request it.
 
-    Options about files are refused, and numbers above `Option.service_most`.
+    Options about files and numbers above `Option.service_most` are errors.
     """
     for name in _known(options):
         if not OPTIONS[name].service:
             raise ArgumentError(f"{name} is about files, and the service reads none")
     config = resolve(task, options)
-    for name, facts in OPTIONS.items():
-        value = getattr(config, name)
-        if facts.service_most is not None and value is not None and value > facts.service_most:
-            raise RangeError(name, expected=f"at most {facts.service_most:g}: this is for small trainings", got=value)
+    for name, option in OPTIONS.items():
+        value, most = getattr(config, name), option.service_most
+        if most is not None and value is not None and value > most:
+            raise RangeError(name, expected=f"at most {most:g} in a training that the service starts", got=value)
     return config

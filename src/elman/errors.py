@@ -12,7 +12,7 @@
     │   ├── VocabularyError             tokens that are not in the vocabulary
     │   └── DownloadError (OSError)     a download that failed or is incomplete
     ├── RunError          (ValueError)  a run folder that cannot be used
-    │   ├── CheckpointError             one of its files is damaged, missing or not ours
+    │   ├── CheckpointError             one of its files is damaged, missing or not written by Elman
     │   └── StorageError  (OSError)     it could not be written
     ├── NotFittedError    (ValueError, AttributeError)   a method was called before fit
     ├── DivergenceError   (ArithmeticError)  training diverged more often than allowed
@@ -23,8 +23,8 @@
     ├── CostWarning                      a training that needs much memory or time
     └── InterruptedWarning               Ctrl-C ended fit; the model has the best weights so far
 
-Each message says what is wrong and, where it applies, what was expected, what was given and what to do. Messages name
-options in the way that works where they are shown: `tokens='byte'` in Python, `--tokens byte` on the command line.
+Each message says what is wrong and, where it applies, what was expected, what was given and what to do. Options are
+named as the user writes them: `tokens='byte'` in Python, `--tokens byte` on the command line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _style = "python"  # how messages name options
 
 @contextlib.contextmanager
 def options_as(style: Literal["python", "flags", "json"]) -> Iterator[None]:
-    """Name options in this way in all messages that are made inside a `with` block, in every thread.
+    """Name options in this style in all messages created inside a `with` block, in every thread.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class RunError(ElmanError, ValueError):
 
 
 class CheckpointError(RunError):
-    """A file of a run is damaged, missing or not ours."""
+    """A file of a run is damaged, missing or not written by Elman."""
 
 
 class StorageError(RunError, OSError):

@@ -1,7 +1,7 @@
-"""Files that somebody else may have made: opened only if they are regular files, never through a link.
+"""Safe access to files that may come from somebody else: only regular files are opened, and no links are followed.
 
-A run folder may come from anywhere. In it a link could lead to any file of the user, a pipe could block the reader
-forever, and a device could fill the memory. New files get random names and are created exclusively, so that nobody can
+A run folder may come from anywhere. A link in it could lead to any file of the user, a pipe could block the reader
+forever, and a device could fill the memory. New files are created exclusively under random names, so that nobody can
 put a link in their place.
 """
 
@@ -21,14 +21,13 @@ from typing import BinaryIO, TypeAlias
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _REFUSED = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)  # a link (EMLINK: FreeBSD), a pipe, a folder
 
-Content: TypeAlias = bytes | Iterable[bytes | memoryview]  # of a file, at once or piece by piece
+Content: TypeAlias = bytes | Iterable[bytes | memoryview]  # the content of a file, whole or in pieces
 
 
 def open_regular(path: Path, *, write: bool = False) -> BinaryIO:
     """Open a file to read it or, with `write`, to change it in place (it is created if it is missing).
 
-    OSError unless it is a regular file, and to be changed also unless it has no other name: a second hard link would
-    change with it.
+    OSError if it is not a regular file or, with `write`, if it has a second hard link, whose content would change too.
     """
     flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
     try:
@@ -63,28 +62,29 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a regular file, which is not held in memory."""
+    """The SHA-256 hash of a regular file, which is not read into memory as a whole."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def temporary_name(path: Path) -> Path:
-    """A hidden name beside `path` that nobody can guess: .NAME.0123456789abcdef."""
+    """A hidden, random name in the same folder: .NAME.0123456789abcdef."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
 
 
 def create(path: Path) -> BinaryIO:
-    """A new file, with the permissions that the umask gives; FileExistsError if anything has the name, even a link."""
+    """Create a new file, with permissions by the umask; FileExistsError if the name exists, even as a link."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o666)
     return os.fdopen(descriptor, "w+b")
 
 
 def pieces(content: Content) -> Iterable[bytes | memoryview]:
+    """The content in pieces; bytes are one piece."""
     return [content] if isinstance(content, bytes) else content
 
 
 def cache_root() -> Path:
-    """The folder of everything that Elman keeps between processes: `$ELMAN_CACHE`, or the operating system's place."""
+    """The folder of all caches of Elman: `$ELMAN_CACHE`, or one in the cache folder of the operating system."""
     if folder := os.environ.get("ELMAN_CACHE"):
         return Path(folder).absolute()
     if sys.platform == "win32":

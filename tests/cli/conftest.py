@@ -35,7 +35,7 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("ELMAN_KERNELS", "reference")  # a process with a new cache would compile for 15 seconds
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens there
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # no server listens there
     return folder
 
 
@@ -74,6 +74,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(trained: Path) -> Path:
-    """A copy of it that a test may spoil."""
+    """A copy of the run that a test may change."""
     shutil.copytree(trained, "run")
     return Path("run")

@@ -1,4 +1,4 @@
-"""Several files as one text, from the command line: trained on, found again, and refused when one of them changed."""
+"""Several files as one text, from the command line: trained on, resumed, and refused when one of them changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def books(alone):
 
 
 @pytest.mark.parametrize("source", [["books"], ["books/*.txt*"], ["books/a.txt", "books/b.txt.gz"]])
-def test_a_run_on_several_files_goes_on(elman, books, source):
+def test_a_run_on_several_files_can_be_resumed(elman, books, source):
     status, out, err = elman("train", *source, *SMALL, "--steps", 3)
     assert (status, err) == (0, "")
     assert f"books: {2 * len(TEXT):,} characters" in out
@@ -41,9 +41,9 @@ def test_a_run_on_several_files_goes_on(elman, books, source):
     (lambda: Path("books/a.txt").write_text("another"), "The text of run has changed"),
     (lambda: Path("books/a.txt").unlink(), r"there is no file .*books/a\.txt"),
     (lambda: Path("books/a.txt").write_bytes("déjà".encode("latin-1")), "The text of run has changed"),
-    (lambda: os.truncate("books/b.txt.gz", 30), r"b\.txt\.gz' is cut off"),
+    (lambda: os.truncate("books/b.txt.gz", 30), r"b\.txt\.gz' is truncated"),
 ])  # fmt: skip
-def test_a_run_whose_files_changed_is_not_gone_on_with(elman, books, spoil, message):
+def test_a_run_whose_files_changed_is_not_resumed(elman, books, spoil, message):
     import re
 
     elman("train", books, *SMALL, "--steps", 3)
@@ -66,7 +66,7 @@ def test_a_damaged_list_of_files_is_refused(elman, books, files):
     assert "config.json is damaged" in err
 
 
-def test_packed_and_plain_are_the_same_text(elman, books):
+def test_compressed_and_plain_files_are_the_same_text(elman, books):
     elman("train", books, *SMALL, "--steps", 3)
     Path("books/b.txt").write_text(TEXT.upper())
     assert elman("train", "books/a.txt", "books/b.txt", *SMALL[:-1], "plain", "--steps", 3).status == 0
@@ -75,7 +75,7 @@ def test_packed_and_plain_are_the_same_text(elman, books):
     assert elman("eval", "run", "books/*.txt").status == 0
 
 
-def test_training_on_much_text_is_judged_by_a_part_and_says_so(elman, books, monkeypatch):
+def test_a_long_validation_part_is_validated_in_part_and_this_is_printed(elman, books, monkeypatch):
     from elman.models import runs
 
     monkeypatch.setattr(runs, "MAX_VALIDATION_TOKENS", 100)
@@ -83,4 +83,4 @@ def test_training_on_much_text_is_judged_by_a_part_and_says_so(elman, books, mon
     assert "Validation reads the first 100 of them; elman eval reads all." in out
     shutil.rmtree("run")
     monkeypatch.setattr(runs, "MAX_VALIDATION_TOKENS", 10_000)
-    assert "judged by the first" not in elman("train", books, *SMALL, "--steps", 3).out
+    assert "Validation reads the first" not in elman("train", books, *SMALL, "--steps", 3).out

@@ -74,7 +74,7 @@ def test_examples_have_a_test_part_that_training_never_reads(elman, task):
     flags = ["--task", task, "--test-fraction", 0.2, "--validation-fraction", 0.1, "--batch-size", 8]
     assert elman("train", "data.tsv", *flags, *SMALL, "--out", "r").status == 0
     found = facts(elman, "eval", "r")
-    tags = 6 if task == "tag" else 1  # of each example
+    tags = 6 if task == "tag" else 1  # in each example
     assert (found["part"], found["examples"]) == ("test", round(0.2 * len(words)) * tags)
     whole = facts(elman, "eval", "r", "data.tsv")
     assert whole["examples"] == len(words) * tags
@@ -83,7 +83,7 @@ def test_examples_have_a_test_part_that_training_never_reads(elman, task):
 
 
 def test_figures_of_the_held_out_part_are_those_of_its_examples(elman):
-    """Every part is predicted as it would be from a file: parts that make up the whole agree with it."""
+    """The figures of a held-out part equal those of its examples in a file."""
     Path("data.tsv").write_text("".join(f"{'ab'[i % 2]}{i % 5}\t{'xyz'[i % 3]}\n" for i in range(60)))
     elman("train", "data.tsv", "--task", "classify", *SMALL, "--test-fraction", 0.5, "--out", "r")
     from elman.models import runs
@@ -112,7 +112,7 @@ def test_a_file_that_the_model_was_trained_on_is_noticed(elman, run, text):
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_csv_file_is_classified_and_evaluated_honestly(elman, reviews):
+def test_a_csv_file_is_classified_and_evaluated(elman, reviews):
     columns = ("--text-column", "review", "--label-column", "sentiment")
     status, out, err = elman("train", reviews, *columns, "--test-fraction", 0.25, *SMALL, "--out", "r")
     assert status == 0, err
@@ -122,14 +122,14 @@ def test_a_csv_file_is_classified_and_evaluated_honestly(elman, reviews):
     assert facts(elman, "eval", "r", reviews, *columns)["examples"] == 120
 
 
-def test_columns_are_for_tables_and_examples(elman, text, run):
+def test_column_flags_need_a_table_of_examples(elman, text, run):
     for words in (["train", text, "--text-column", "x"], ["eval", run, text, "--label-column", "x"]):
         status, _, err = elman(*words)
         assert status == 2
         assert "column" in err
 
 
-def test_numbers_are_learned_from_a_file(elman):
+def test_a_regressor_is_trained_from_a_file(elman):
     Path("lengths.tsv").write_text("".join(f"{'x' * n}\t{n * 1.5}\n" for n in [1, 2, 3, 4, 5, 6] * 20))
     words = ("--task", "regress", "--hidden", 16, "--epochs", 30, "--learning-rate", 0.01, "--out", "r")
     assert elman("train", "lengths.tsv", *words).status == 0
@@ -140,7 +140,7 @@ def test_numbers_are_learned_from_a_file(elman):
 # -- surprise ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_line_that_is_unlike_all_others_comes_first(elman):
+def test_the_most_surprising_line_comes_first(elman):
     Path("app.log").write_text(LOG)
     small = ("--hidden", 32, "--steps", 60, "--batch-size", 8, "--window", 32, "--learning-rate", 0.02)
     assert elman("train", "app.log", "--tokens", "byte", *small, "--out", "r").status == 0
@@ -214,7 +214,7 @@ def test_skipped_characters_are_not_shown(elman, run):
     assert out == "The  cat\n"
 
 
-def test_a_generator_writes_several_samples_for_each_label(elman):
+def test_a_generator_draws_several_samples_for_each_label(elman):
     Path("names.tsv").write_text("".join(f"{name}\t{label}\n" for name, label in [("anna", "x"), ("otto", "y")] * 20))
     elman("train", "names.tsv", "--task", "generate", *SMALL, "--out", "r")
     Path("labels.txt").write_text("x\ny\n")

@@ -1,4 +1,4 @@
-"""The parser of the command line: every form of a flag, and what it makes of the words."""
+"""The parser of the command line: every form of a flag, and the values that it gives."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_same_flags_reach_config_json_in_every_form(elman):
         assert (config["bidirectional"], config["batch_size"]) == (True, 8)
 
 
-def test_words_become_values_of_their_kind():
+def test_arguments_become_values_of_their_type():
     command = parsed(
         "--kind=b", "x", "--text", "--dashes", "--n", "3", "y", "z", "--names", "a", "b", "--names=c", "--force",
         "--from", "here", "--most", "9", "--hidden", "5",
@@ -89,7 +89,7 @@ def test_words_become_values_of_their_kind():
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ([], "^RUN is missing. elman command --help tells more.$"),
+    ([], "^RUN is missing. See elman command --help.$"),
     (["x", "--count"], "^--count: expected a value, got none"),
     (["x", "--count", "--force"], "^--count: expected a value, got none"),
     (["x", "--names", "--force"], "^--names: expected a value, got none"),
@@ -101,9 +101,9 @@ def test_words_become_values_of_their_kind():
     (["x", "--forse"], r"^elman command has no flag --forse. Did you mean --force\?$"),
     (["x", "--second", "5"], r"^elman command has no flag --second. Did you mean --seconds\?$"),
     (["x", "--batch", "5"], r"^elman command has no flag --batch. Did you mean --batch-size\?$"),
-    (["x", "-q"], "^elman command has no flag -q. elman command --help tells more.$"),
+    (["x", "-q"], "^elman command has no flag -q. See elman command --help.$"),
 ])  # fmt: skip
-def test_what_cannot_be_parsed(words, message):
+def test_arguments_that_cannot_be_parsed_are_refused(words, message):
     with pytest.raises(ArgumentError, match=message):
         parsed(*words)
 

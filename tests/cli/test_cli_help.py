@@ -1,4 +1,4 @@
-"""Help that a person can read, whose examples work; and words that are no command."""
+"""The help and its examples, which must work; unknown commands."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_examples_of_a_help_are_commands(elman, name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_flag_is_explained_and_no_default_says_nothing(elman, name):
+def test_every_flag_is_explained_and_empty_defaults_are_not_shown(elman, name):
     out = elman(name, "--help").out
     text = flat(out)
     assert "None" not in text
@@ -67,16 +67,16 @@ def flat(page):
     return re.sub(r"\s+", " ", page)
 
 
-def listed(elman, *words):
-    """The flags of a page of help, as they are listed."""
-    page = elman("train", *words, "--help").out.partition("usage:")[2]
+def listed(elman, *words, command="train"):
+    """The flags that the help of a command lists."""
+    page = elman(command, *words, "--help").out.partition("usage:")[2]
     return set(re.findall(r"(?:^ *|, )(--[a-z0-9-]+)", page, re.MULTILINE))
 
 
-def test_defaults_that_say_something_are_shown(elman):
+def test_defaults_are_shown(elman):
     out = flat(elman("train", "--help").out)
-    assert "--hidden INT units of each recurrent layer and direction (default: 256)" in out
-    assert "--lr NUMBER, --learning-rate NUMBER highest learning rate" in out
+    assert "--hidden INT number of units of each recurrent layer and direction (default: 256)" in out
+    assert "--lr NUMBER, --learning-rate NUMBER maximum learning rate" in out
     assert "RUN a run made by elman train" in flat(elman("sample", "--help").out)
 
 
@@ -91,7 +91,7 @@ def test_the_ten_options_that_most_people_need_come_first(elman):
 def test_the_defaults_shown_are_those_of_the_task(elman, task):
     out, usual = flat(elman("train", "--task", task, "--help").out), defaults(task)
     for name in ("hidden", "batch_size", "learning_rate", "epochs", "dropout"):
-        value = "what fits the data" if task != "lm" and name in BY_FORM.get(task, ()) else f"{usual[name]:g})"
+        value = "depends on the data" if task != "lm" and name in BY_FORM.get(task, ()) else f"{usual[name]:g})"
         assert f"{OPTIONS[name].help} (default: {value}" in out
 
 
@@ -101,6 +101,12 @@ def test_the_help_of_a_task_lists_the_flags_that_it_takes_and_no_others(elman, t
     for name, option in OPTIONS.items():
         flag = f"--{name.replace('_', '-')}"
         assert (flag in flags or flag.replace("--", "--no-") in flags) == (task in option.flags_of())
+
+
+def test_the_help_of_a_sweep_lists_the_flags_of_language_models_only(elman):
+    flags = listed(elman, command="sweep")
+    assert "--window" in flags
+    assert not {"--pooling", "--attention", "--target-tokens"} & flags
 
 
 @pytest.mark.parametrize("task", ["lm", "classify", "tag", "generate", "translate"])
@@ -124,7 +130,7 @@ def test_a_flag_of_another_task_is_refused_by_name(elman, text, task):
 
 @pytest.mark.parametrize("columns", [60, 90])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_words_fit_the_terminal(elman, name, columns, monkeypatch):
+def test_the_help_fits_the_terminal(elman, name, columns, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     out = elman(name, "--help").out
     for line in out.split("usage:")[0].splitlines():
@@ -138,7 +144,7 @@ def test_the_words_fit_the_terminal(elman, name, columns, monkeypatch):
     ("xyzzy", "elman --help lists the commands."),
     ("--lr", "elman --help lists the commands."),
 ])  # fmt: skip
-def test_a_command_that_does_not_exist(elman, word, hint):
+def test_an_unknown_command_is_refused(elman, word, hint):
     status, out, err = elman(word)
     assert (status, out) == (2, "")
     assert err == f"elman: There is no command {word!r}. {hint}\n"

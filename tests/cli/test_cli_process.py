@@ -1,4 +1,4 @@
-"""What only a process of its own can show: pipes, encodings, signals, what is imported."""
+"""Tests that need a process: pipes, encodings, signals, imports."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_installed_command_trains_and_its_last_line_is_a_command(text, tmp_p
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["sample", "--help"]])
-def test_a_look_at_it_imports_nothing_heavy(words):
+def test_help_imports_nothing_heavy(words):
     script = f"""
 import sys
 from elman.cli import main
@@ -50,11 +50,11 @@ assert not heavy, heavy
 def test_an_error_is_one_line_and_no_traceback():
     done = call("sample", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "elman: There is no run at nowhere. elman train makes one.\n"
+    assert done.stderr == "elman: There is no run at nowhere. Create one with elman train.\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-def test_a_full_disk_behind_a_pipe_is_said(run):
+def test_a_full_disk_is_reported(run):
     with open("/dev/full", "w") as full:
         done = call("sample", run, "--length", "20", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
@@ -62,7 +62,7 @@ def test_a_full_disk_behind_a_pipe_is_said(run):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
-def test_a_stream_that_is_closed_is_no_traceback(run):
+def test_a_closed_stream_gives_no_traceback(run):
     script = f"""
 exec 3>&2
 {shlex.join(ELMAN)} sample run --length 20 >&-; echo $? >&3
@@ -83,7 +83,7 @@ def test_a_terminal_that_lacks_characters_shows_question_marks(run):
 @pytest.mark.parametrize("words", [
     ["sample", "run", "--length", "40000"], ["sample", "run", "--length", "10"], ["show", "run"], ["--help"],
 ])  # fmt: skip
-def test_a_reader_that_has_enough_is_no_error(run, words):
+def test_a_pipe_that_is_closed_early_is_no_error(run, words):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen([*ELMAN, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         process.stdout.close()
@@ -107,7 +107,7 @@ cli.main([])
     assert done.returncode == 130
 
 
-def test_ctrl_c_saves_and_names_the_command_that_goes_on(elman, text):
+def test_ctrl_c_saves_and_prints_the_command_that_resumes(elman, text):
     words = ["train", text, "--steps", "100000", "--hidden", "8", "--log-every", "1", "--validate-every", "5"]
     with subprocess.Popen(
         [*ELMAN, *map(str, words)],

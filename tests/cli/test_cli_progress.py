@@ -1,4 +1,4 @@
-"""The bar that shows how training gets on, on a real terminal."""
+"""The progress bar of a training, on a real terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
-def test_80_columns_are_enough_for_step_time_and_what_was_validated(monkeypatch):
+def test_80_columns_are_enough_for_step_time_and_validation(monkeypatch):
     import fcntl
     import pty
     import termios
@@ -31,7 +31,7 @@ def test_80_columns_are_enough_for_step_time_and_what_was_validated(monkeypatch)
     try:
         while piece := os.read(ours, 1 << 16):
             seen += piece
-    except OSError:  # so Linux says that nobody writes any more
+    except OSError:  # EIO: on Linux, the process has closed the terminal
         pass
     os.close(ours)
     assert process.wait(60) == 0
@@ -39,5 +39,7 @@ def test_80_columns_are_enough_for_step_time_and_what_was_validated(monkeypatch)
     bars = [line for line in lines if "training " in line]
     assert max(map(len, bars)) <= 80
     assert re.match(r"training \S+ 1000/1000 \d\d:\d\d loss \S+  validation \d\.\d{4}  accuracy \d\.\d{4}", bars[-1])
-    assert not any("gradient" in bar for bar in bars)  # before the first validation there would be room
-    assert any(re.match(r"step +1000 .* gradient \d", line) for line in lines)  # where it is said instead
+    assert not any("gradient" in bar for bar in bars)  # not even before the first validation, when there is space
+    assert any(
+        re.match(r"step +1000 .* gradient \d", line) for line in lines
+    )  # the gradient norm is printed there instead

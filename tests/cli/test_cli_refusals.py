@@ -1,4 +1,4 @@
-"""Bad input: a clear message, exit code 2, and not a file more than before."""
+"""Bad input: a clear message, exit code 2, and no new files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cli_text import TEXT
 
 
 def tree():
-    """All files of the working folder, with what they hold."""
+    """All files of the working folder, with their content."""
     return {path: path.read_bytes() if path.is_file() else None for path in Path().rglob("*")}
 
 
@@ -24,7 +24,7 @@ def refused(elman):
     def run(words, message, stdin=b""):
         before = tree()
         status, out, err = elman(*words, stdin=stdin)
-        assert words[0] == "train" or out == ""  # train may have said what it read
+        assert words[0] == "train" or out == ""  # train may have printed what it has read
         assert "Traceback" not in err
         said = re.sub(r"\s+", " ", re.sub("[│╭╮╰╯─]", " ", err))
         assert re.search(message, said), said
@@ -52,8 +52,8 @@ def files(text):
 
 @pytest.mark.parametrize(("words", "message"), [
     (["empty.txt"], "'empty.txt' has no text. It is empty. $"),
-    (["shell.txt"], "'shell.txt' has no text: all 120 characters are Project Gutenberg's own words, and nothing stands "
-                    "between its START and END lines. Take another file; --keep-boilerplate keeps them. $"),
+    (["shell.txt"], "'shell.txt' has no text: all 120 characters belong to Project Gutenberg's header and footer, and "
+                    "nothing is between its START and END lines. Use another file; --keep-boilerplate keeps them. $"),
     (["shell.txt", "--tokens", "word"], "--keep-boilerplate keeps them"),
     (["blank.txt"], "more than 64 tokens, got 1"),
     (["short.txt"], r"shorter than a window: expected more than 64 tokens, got \d+ of \d+\. Use a longer text"),
@@ -70,7 +70,7 @@ def files(text):
     (["-"], "standard input has no text"),
     (["pride-and-prejudice"], "could not be fetched: no connection .* ELMAN_DATA"),
 ])  # fmt: skip
-def test_a_text_that_cannot_be_used(refused, files, words, message):
+def test_a_text_that_cannot_be_used_is_refused(refused, files, words, message):
     refused(["train", *words, "--steps", 1], f"^elman: .*{message}")
 
 
@@ -96,8 +96,8 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--steps", "2", "--epochs", "3"], "one of --epochs, --steps and --seconds, got --epochs and --steps"),
     (["--steps", "2", "--seconds", "3"], "got --steps and --seconds"),
     (["--validation-fraction", "0.999"], r"--validation-fraction|shorter than a window"),
-    (["--validation-fraction", "0.99999"], "something left for training"),
-    (["--validation-fraction", "0.5", "--test-fraction", "0.5"], "something left for training"),
+    (["--validation-fraction", "0.99999"], "a part of the text left for training"),
+    (["--validation-fraction", "0.5", "--test-fraction", "0.5"], "a part of the text left for training"),
     (["--validation-fraction", "1"], "validation_fraction: .*below 1"),
     (["--validation-fraction", "nan"], "validation_fraction: .*nan"),
     (["--preset", "huge"], "--preset: expected one of fast, default, best, got 'huge'"),
@@ -106,8 +106,8 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--threads", "0"], "threads: expected 1 or more"),
     (["--encoding", "utf-9"], "encoding: .*'utf-9'"),
     (["--encoding", "undefined"], "encoding: expected a text encoding that Python knows.*, got 'undefined'"),
-    (["--tokens", "letter"], "^elman: --tokens: expected one of auto, char, byte, word, bpe, got 'letter'. elman"),
-    (["--hidden", "many"], "^elman: --hidden: expected a whole number, got 'many'. elman train --help tells more. $"),
+    (["--tokens", "letter"], "^elman: --tokens: expected one of auto, char, byte, word, bpe, got 'letter'. See elman"),
+    (["--hidden", "many"], "^elman: --hidden: expected a whole number, got 'many'. See elman train --help. $"),
     (["--hidden", "2.5"], "--hidden: expected a whole number, got '2.5'"),
     (["--hidden"], "^elman: --hidden: expected a value, got none"),
     (["--hidden", "None"], "--hidden: expected a whole number, got 'None'"),
@@ -118,10 +118,10 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--lr"], "^elman: --lr: expected a value, got none"),
     (["--lr", "Missing from it"], "^elman: --lr: expected a number, got 'Missing from it'"),
     (["--learning-rat", "3"], "has no flag --learning-rat. Did you mean --learning-rate\\? $"),
-    (["--color", "--hiden=3"], "has no flag --color. elman train --help"),
+    (["--color", "--hiden=3"], "has no flag --color. See elman train --help"),
     (["--epochs", "few"], "^elman: --epochs: expected a number, got 'few'"),
-    (["--color", "red"], "^elman: elman train has no flag --color. elman train --help"),
-    (["--color=red"], "has no flag --color. elman train --help"),
+    (["--color", "red"], "^elman: elman train has no flag --color. See elman train --help"),
+    (["--color=red"], "has no flag --color. See elman train --help"),
     (["--hiden", "3"], "^elman: elman train has no flag --hiden. Did you mean --hidden\\? $"),
     (["--hiden=3", "--color"], "has no flag --hiden. Did you mean --hidden\\? $"),
     (["-x"], "has no flag -x"),
@@ -136,7 +136,7 @@ def test_a_text_that_cannot_be_used(refused, files, words, message):
     (["--out", ".", "--steps", "1"], "exists already"),
     (["--out", "cat.txt", "--steps", "1"], "cat.txt exists already"),
 ])  # fmt: skip
-def test_choices_that_make_no_sense(refused, text, words, message):
+def test_options_that_make_no_sense_are_refused(refused, text, words, message):
     refused(["train", text, *words], message)
 
 
@@ -163,7 +163,7 @@ def test_choices_that_make_no_sense(refused, text, words, message):
     (["--lr", "3"], "--lr"),
     (["--prompt"], "--prompt"),
 ])  # fmt: skip
-def test_samples_that_cannot_be_written(refused, run, words, message):
+def test_samples_that_cannot_be_drawn_are_refused(refused, run, words, message):
     refused(["sample", run, *words], message)
 
 
@@ -175,12 +175,12 @@ def test_samples_that_cannot_be_written(refused, run, words, message):
     (["zebra.txt"], "'Z', 'b', 'r'.*--unknown skip"),
     (["strange.txt", "--unknown", "skip"], "'strange.txt' has no token of the vocabulary"),
     (["one.txt"], "at least two tokens"),
-    (["shell.txt"], "nothing stands between its START and END lines. Take another file. $"),  # no --keep-boilerplate
+    (["shell.txt"], "nothing is between its START and END lines. Use another file. $"),  # no --keep-boilerplate
     (["cat.txt", "--unknown", "replace"], "replace"),
     (["cat.txt", "--encoding", "utf-9"], "encoding"),
     (["cat.txt", "--encoding", "undefined"], "encoding"),
 ])  # fmt: skip
-def test_texts_that_cannot_be_evaluated(refused, run, files, words, message):
+def test_texts_that_cannot_be_evaluated_are_refused(refused, run, files, words, message):
     Path("zebra.txt").write_text("The Zebra sat")
     Path("strange.txt").write_text("ЖЖЖ")
     Path("one.txt").write_text("T")
@@ -212,7 +212,7 @@ def changed(**facts):
     (lambda run: (run / "vocabulary.json").unlink(), "vocabulary.json cannot be read"),
     (lambda run: (run / "vocabulary.json").write_text("3"), "vocabulary"),
 ])  # fmt: skip
-def test_a_run_that_is_damaged(refused, run, text, command, spoil, message):
+def test_a_damaged_run_is_refused(refused, run, text, command, spoil, message):
     spoil(run)
     words = {"sample": ["sample", run], "eval": ["eval", run, text], "show": ["show", run]}
     refused(words.get(command, ["train", "--resume", run]), message)
@@ -223,7 +223,7 @@ def test_a_run_that_is_damaged(refused, run, text, command, spoil, message):
     (lambda run: (run / "model.safetensors").write_bytes(b""), "model.safetensors is damaged"),
     (lambda run: (run / "model.safetensors").unlink(), "run has no model yet.*elman train --resume run"),
 ])  # fmt: skip
-def test_a_model_that_is_damaged(refused, run, text, spoil, message):
+def test_a_damaged_model_is_refused(refused, run, text, spoil, message):
     spoil(run)
     refused(["sample", run], message)
     refused(["eval", run, text], message)
@@ -231,12 +231,12 @@ def test_a_model_that_is_damaged(refused, run, text, spoil, message):
 
 @pytest.mark.parametrize("words", [["sample"], ["eval", "?", "cat.txt"], ["show"], ["train", "--resume"]])
 @pytest.mark.parametrize(("place", "message"), [
-    ("missing", "There is no run at missing. elman train makes one"),
+    ("missing", "There is no run at missing. Create one with elman train"),
     ("cat.txt", "cat.txt is not a run"),
     ("folder", "folder is not a run"),
     ("x" * 300, "There is no run at|too long"),
 ])  # fmt: skip
-def test_a_place_that_is_no_run(refused, files, words, place, message):
+def test_a_path_without_a_run_is_refused(refused, files, words, place, message):
     words = [place if word == "?" else word for word in words]
     refused(words if place in words else [*words, place], message)
 
@@ -249,11 +249,11 @@ def test_a_place_that_is_no_run(refused, files, words, place, message):
     (["fetch", "pride-and-prejudice"], "could not be fetched: no connection"),
     (["delete"], "^elman: ACTION: expected one of list, path, fetch, got 'delete'"),
 ])  # fmt: skip
-def test_corpora_that_are_not_there(refused, words, message):
+def test_unknown_corpora_are_refused(refused, words, message):
     refused(["data", *words], message)
 
 
-def test_the_text_of_a_run_that_has_changed(refused, elman, text):
+def test_a_run_whose_text_changed_is_not_resumed(refused, elman, text):
     assert elman("train", text, "--steps", 1, "--hidden", 8, "--window", 16, "--out", "r").status == 0
     text.write_text(TEXT + "more")
     refused(["train", "--resume", "r", "--steps", 5], "has changed since the run began")
@@ -275,7 +275,7 @@ for words in json.loads(sys.argv[1]):
 
 @pytest.mark.parametrize("columns", ["20", "200"])
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
-def test_what_is_said_of_flags_does_not_hang_on_the_terminal(columns, encoding):
+def test_errors_about_flags_do_not_depend_on_the_terminal(columns, encoding):
     long = "abcdefghij-" * 30
     environ = os.environ | {"COLUMNS": columns, "PYTHONIOENCODING": encoding, "FORCE_COLOR": "1"}
     lines = {
@@ -284,7 +284,7 @@ def test_what_is_said_of_flags_does_not_hang_on_the_terminal(columns, encoding):
         "train --steps=many": "--steps: expected a whole number, got 'many'",
         "train --hiden=3": "elman train has no flag --hiden. Did you mean --hidden?",
         f"train --steps={long}": f"--steps: expected a whole number, got '{long[:190]}",
-        f"train --{long}": f"elman train has no flag --{long}. elman train --help tells more.",
+        f"train --{long}": f"elman train has no flag --{long}. See elman train --help.",
         "train --lr 'a  b'": "--lr: expected a number, got 'a  b'",
     }
     words = [sys.executable, "-c", EACH, json.dumps([shlex.split(line) for line in lines])]
@@ -296,15 +296,15 @@ def test_what_is_said_of_flags_does_not_hang_on_the_terminal(columns, encoding):
         assert (said.startswith(f"elman: {says}"), said.rpartition("\n")[2]) == (True, "2"), said
 
 
-def test_too_little_memory_is_no_traceback(refused, text, monkeypatch):
+def test_too_little_memory_gives_no_traceback(refused, text, monkeypatch):
     def too_much(*_, **__):
         raise MemoryError("Unable to allocate 4 TiB")
 
     monkeypatch.setattr("elman.models.runs.text_setup", too_much)
-    refused(["train", text], "not enough memory: Unable to allocate 4 TiB. Take a smaller --hidden")
+    refused(["train", text], "not enough memory: Unable to allocate 4 TiB. Use a smaller --hidden")
 
 
-def test_an_error_of_the_system_is_no_traceback(refused, text, monkeypatch):
+def test_a_system_error_gives_no_traceback(refused, text, monkeypatch):
     def broken(*_, **__):
         raise OSError(5, "Input/output error", "disk")
 

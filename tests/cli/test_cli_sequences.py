@@ -1,4 +1,4 @@
-"""elman train --task …, predict and eval: as a person types them."""
+"""elman train --task …, predict and eval, as users type them."""
 
 import io
 import json
@@ -22,7 +22,7 @@ PAIRS = "".join(f"word {i}\tmot {i}\n" for i in range(60))
 
 
 def trained(*words):
-    """What a training says; for a fixture, which cannot capture as a test does."""
+    """The output of a training; for a fixture, which cannot use capsys."""
     with redirect_stdout(io.StringIO()) as said, pytest.raises(SystemExit) as caught:
         main(["train", *words])
     assert caught.value.code == 0
@@ -50,14 +50,14 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def folder(runs, alone, monkeypatch):
-    """The folder of the runs, in which the command is then typed."""
+    """The folder of the runs, as working folder."""
     monkeypatch.chdir(runs[0])
     return runs[0]
 
 
 @pytest.fixture
 def told(elman):
-    """What a command that goes well says."""
+    """The output of a command that must succeed."""
 
     def run(*words, text=""):
         status, out, err = elman(*words, stdin=text.encode())
@@ -113,13 +113,13 @@ def test_predict_reads_the_texts_of_a_table(folder, elman, name, text, words):
     assert words == ["--text-column", "2"] or "is read as the text." in err
 
 
-def test_predict_asks_for_the_column_of_a_table(folder, elman):
+def test_predict_names_the_flag_for_the_column_of_a_table(folder, elman):
     Path("new.csv").write_text("left,middle,right\n1,abab3,x\n2,baba3,y\n")
     status, _, err = elman("predict", "classify", "new.csv")
     assert status == 2
     assert "--text-column" in err
     assert elman("predict", "classify", "new.csv", "--text-column", "above").status == 2
-    assert "--text-column: expected a run to" in elman("predict", "tag", "new.csv", "--text-column", "1").err
+    assert "--text-column: expected a run with --task" in elman("predict", "tag", "new.csv", "--text-column", "1").err
 
 
 def test_predict_tags_tokens(folder, told):
@@ -134,15 +134,19 @@ def test_predict_tags_tokens(folder, told):
 @pytest.mark.parametrize(
     ("task", "text", "note"),
     [
-        ("classify", "漢字\nabab1\nb字\n", "2 of 3 inputs have tokens that the model has never seen: '漢', '字'."),
+        ("classify", "漢字\nabab1\nb字\n", "2 of 3 inputs have tokens that are not in the training data: '漢', '字'."),
         ("classify", "abab1\n", ""),
-        ("translate", "word 漢\n", "1 of 1 inputs have tokens that the model has never seen: '漢'."),
+        ("translate", "word 漢\n", "1 of 1 inputs have tokens that are not in the training data: '漢'."),
         ("generate", "A\n", ""),
-        ("tag", "the\nyak\n", "1 of 1 inputs have tokens that the model has never seen: 'yak'."),
-        ("tag", "yak\nthe dog1\n", "never seen: 'the dog1'. A tagger reads one token a line, and a blank line after"),
+        ("tag", "the\nyak\n", "1 of 1 inputs have tokens that are not in the training data: 'yak'."),
+        (
+            "tag",
+            "yak\nthe dog1\n",
+            "training data: 'the dog1'. A tagger reads one token a line, and a blank line after",
+        ),
     ],
 )
-def test_predict_says_what_it_has_never_seen(elman, runs, task, text, note):
+def test_predict_reports_unknown_tokens(elman, runs, task, text, note):
     folder, _ = runs
     status, out, err = elman("predict", folder / task, "--json", stdin=text.encode())
     assert status == 0
@@ -159,7 +163,7 @@ def test_predict_translates_and_generates(folder, told):
     assert drawn == told("predict", "generate", "--temperature", "1", "--seed", "3", text="A\nB\nA\n")
 
 
-def test_eval_gives_the_figures_that_people_expect(folder, told):
+def test_eval_prints_the_usual_figures_of_each_task(folder, told):
     text = told("eval", "classify", "names.tsv")
     assert "accuracy" in text
     assert "macro F1" in text
@@ -173,23 +177,23 @@ def test_eval_gives_the_figures_that_people_expect(folder, told):
     assert json.loads(told("eval", "generate", "names.tsv", "--json"))["perplexity"] > 1
 
 
-def test_predict_and_eval_are_processes_that_a_shell_can_join(folder):
+def test_predict_and_eval_work_in_a_pipe(folder):
     assert process("predict", "classify", input="abab3\nbaba3\n").split() == ["A", "B"]
     assert json.loads(process("eval", "classify", "names.tsv", "--json"))["examples"] == 80
 
 
-def test_show_tells_of_any_run(folder, told):
+def test_show_describes_a_run_of_any_task(folder, told):
     for task in ("classify", "tag", "generate", "translate"):
         assert f"{task}: " in told("show", task)
 
 
-def test_a_confusion_matrix_has_the_classes_that_are_met(folder, told):
+def test_a_confusion_matrix_has_the_classes_that_occur(folder, told):
     Path("one.tsv").write_text("abab1\tA\n")
     lines = told("eval", "classify", "one.tsv").splitlines()
     assert [line.split() for line in lines[-2:]] == [["true", "↓", "predicted", "→", "A"], ["A", "1"]]
 
 
-def test_few_examples_make_no_flood_of_lines_and_few_steps_still_show_their_loss(folder, told):
+def test_few_examples_print_few_lines_and_few_steps_still_print_their_loss(folder, told):
     Path("few.tsv").write_text("ab\tA\nba\tB\n" * 10)
     said = told("train", "few.tsv", "--hidden", 4, "--steps", 300, "--validate-every", 1)
     lines = [line for line in said.splitlines() if line.startswith("step ")]
@@ -199,7 +203,7 @@ def test_few_examples_make_no_flood_of_lines_and_few_steps_still_show_their_loss
     assert [line.split()[:2] for line in short.splitlines() if line.startswith("step ")] == [["step", "3"]]
 
 
-def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs, folder, told):
+def test_classifiers_and_taggers_print_their_validation_accuracy(runs, folder, told):
     for task, text in runs[1].items():
         rows = [json.loads(line) for line in (folder / task / "metrics.jsonl").read_text().splitlines()]
         held = [row for row in rows if row["validation_loss"] is not None]
@@ -233,13 +237,13 @@ def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs, folde
         (
             ["eval", "tag", "tagged.tsv", "--unknown", "skip"],
             None,
-            "--unknown: expected a language model, got a run to tag",
+            "--unknown: expected a language model, got a run with --task tag",
         ),
         (["eval", "classify", "names.tsv", "--unknown=error"], None, "--unknown: expected a language model"),
-        (["predict", "translate", "--proba"], "x\n", "--proba: expected a run to classify or tag"),
+        (["predict", "translate", "--proba"], "x\n", "--proba: expected a run with --task classify or tag"),
         (["predict", "generate"], "C\n", "label: expected one of"),
         (["eval", "classify", "near.tsv"], None, "got 'AA'. Did you mean A?"),
-        (["sample", "classify"], None, "expected a language model, got a model to classify. elman predict uses it."),
+        (["sample", "classify"], None, "expected a language model, got a model to classify. Use elman predict."),
         (["predict", "nowhere"], "x\n", "There is no run at nowhere"),
         (["train", "tagged.tsv", "--pooling", "mean"], None, "--pooling does not apply to --task tag. It is for class"),
         (["train", "tagged.tsv", "--task=tag", "--pooling=mean"], None, "--pooling does not apply to --task tag"),
@@ -266,17 +270,17 @@ def test_classes_and_tags_are_judged_by_accuracy_as_they_are_learned(runs, folde
         (["train", "pairs.tsv", "--pooling", "max"], None, "--pooling does not apply to --task translate"),
         (["train", "pairs.tsv", "--window", "9"], None, "It is for lm"),
         (["train", "tabs.tsv", "--task", "classify"], None, "tabs.tsv, line 2: expected lines of text, a tab, a label"),
-        (["predict", "classify", "--beam", "3"], "x\n", "--beam: expected a run to translate or generate"),
+        (["predict", "classify", "--beam", "3"], "x\n", "--beam: expected a run with --task translate or generate"),
         (["predict", "translate", "--beam", "1" + "0" * 20], "x\n", "beam: expected a whole number from 1 to 1024"),
         (["predict", "classify", "--encoding", "undefined"], "x\n", "encoding: expected a text encoding that Python"),
         (["train", "names.tsv", "--task=classify", "--encoding", "undefined"], None, "encoding: expected a text enc"),
         (["train", "names.tsv", "--task=classify", "--encoding", "punycode"], None, "names.tsv is not punycode"),
-        (["predict", "classify", "--seed", "3"], "x\n", "--seed: expected a run to generate"),
+        (["predict", "classify", "--seed", "3"], "x\n", "--seed: expected a run with --task generate"),
         (["predict", "generate", "--beam", "3", "--temperature", "1"], "A\n", "Choose one"),
         (["predict", "tag"], "the\n\tX\n", "-, line 2: expected a token, got none before the tab"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_half_done(elman, folder, words, text, says):
+def test_errors_are_reported_and_leave_nothing_behind(elman, folder, words, text, says):
     (folder / "bad.tsv").write_text("good\tpos\nno tab\n")
     (folder / "strange.tsv").write_text("x\tC\n")
     (folder / "near.tsv").write_text("x\tAA\n")
@@ -290,7 +294,7 @@ def test_what_is_wrong_is_said_and_nothing_is_half_done(elman, folder, words, te
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    """$ELMAN_DATA with a file of each form and a folder; what is asked for is not here."""
+    """$ELMAN_DATA with a file of each format and a folder, none of which is in the working folder."""
     mine = tmp_path / "mine"
     (mine / "people").mkdir(parents=True)
     for name, text in (("names", NAMES), ("tagged", TAGGED), ("pairs", PAIRS)):
@@ -305,7 +309,7 @@ def mine(tmp_path, monkeypatch):
     ("source", "task"),
     [("names.tsv", "classify"), ("people", "classify"), ("tagged.tsv", "tag"), ("pairs.tsv", "translate")],
 )
-def test_what_is_found_in_the_data_folder_is_the_same_task(elman, mine, source, task):
+def test_a_file_in_the_data_folder_is_found_by_its_name(elman, mine, source, task):
     words = ("--steps", "1", "--hidden", "4", "--out", "run", "--force")
     for named in ([source], [source, "--task", task], [mine / source]):
         assert f"examples to {task}" in elman("train", *named, *words).out
@@ -321,7 +325,7 @@ def test_predict_finds_its_file_in_the_data_folder(elman, mine, runs):
     assert elman("predict", folder / "classify", "new.txt").out.split() == ["A", "B"]
 
 
-def test_one_bad_line_makes_no_language_model_of_a_labeled_file(elman):
+def test_one_bad_line_does_not_turn_examples_into_a_text(elman):
     Path("slip.tsv").write_text(f"{NAMES}no tab\n")
     words = ("train", "slip.tsv", "--steps", "1", "--hidden", "4", "--out", "slip")
     status, out, err = elman(*words)
@@ -332,7 +336,7 @@ def test_one_bad_line_makes_no_language_model_of_a_labeled_file(elman):
     assert elman(*words, "--task", "lm", "--batch-size", "2", "--window", "8").status == 0
 
 
-def test_a_folder_that_may_be_either_is_asked_about(elman):
+def test_an_ambiguous_folder_is_refused(elman):
     Path("either").mkdir()
     for label in ("a", "b"):
         Path(f"either/{label}.txt").write_text(f"{'a line of many words ' * 4}{label}\n" * 30)
@@ -345,13 +349,13 @@ def test_a_folder_that_may_be_either_is_asked_about(elman):
     assert elman(*words, "--task", "lm", "--window", "8", "--force").status == 0
 
 
-def test_a_flags_value_is_no_source(folder, told):
+def test_the_value_of_a_flag_is_not_taken_for_the_source(folder, told):
     words = ("train", "names.tsv", "--out", "twice", "--steps", "2", "--hidden", "8")
     told(*words)
     assert "examples to classify" in told(*words, "--force")
 
 
-def test_a_generator_in_training_shows_what_it_would_write(folder, told):
+def test_a_generator_prints_samples_during_training(folder, told):
     words = ("train", "names.tsv", "--task", "generate", *QUICK, "--sample-every", "3", "--out")
     said = told(*words, "shown")
     assert sum(line.startswith(("A: ", "B: ")) for line in said.splitlines()) >= 4
@@ -378,7 +382,7 @@ def test_the_loss_of_a_regressor_is_not_called_nats(told):
         assert "mean squared error" in said
 
 
-def test_a_smaller_budget_than_was_spent_changes_nothing(elman, runs):
+def test_a_resumed_run_with_a_smaller_budget_does_not_train(elman, runs):
     run = runs[0] / "classify"
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     for words, asked in ((("--epochs", 1), "1 epoch ("), (("--steps", 3), "3 steps")):
@@ -389,7 +393,7 @@ def test_a_smaller_budget_than_was_spent_changes_nothing(elman, runs):
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
-def test_a_run_knows_its_seed_when_it_comes_back(folder, told):
+def test_a_loaded_run_has_its_seed(folder, told):
     from elman import load_model
 
     told("train", "names.tsv", "--out", "seeded", "--steps", "3", "--hidden", "8", "--seed", "5")
@@ -397,7 +401,7 @@ def test_a_run_knows_its_seed_when_it_comes_back(folder, told):
     assert (model.random_state, model.n_iter_, model.class_weight) == (5, 3, None)
 
 
-def test_tokens_of_the_examples_that_judge_are_not_learned(folder, told):
+def test_tokens_of_validation_examples_are_not_in_the_vocabulary(folder, told):
     letters = "abcdefghijklmnopqrstuvwxyz"
     (folder / "letters.tsv").write_text("".join(f"{letter}\t{'AB'[i % 2]}\n" for i, letter in enumerate(letters)))
     words = ("--task", "classify", "--steps", "2", "--hidden", "8", "--validation-fraction", "0.5", "--out", "letters")
@@ -417,10 +421,10 @@ def test_too_few_examples_are_refused(elman, folder):
     (folder / "two.tsv").write_text("a\tb\nc\td\n")
     status, _, err = elman("train", "two.tsv", "--task", "translate", "--validation-fraction", "0.9")
     assert status == 2
-    assert "at least one example that counts" in err
+    assert "at least one example with a loss" in err
 
 
-def test_an_interrupted_run_goes_on_to_the_same_model(folder, told):
+def test_an_interrupted_run_is_resumed_to_the_same_model(folder, told):
     words = ["train", "names.tsv", "--hidden", "16", "--steps", "150", "--save-every", "20", "--validate-every", "1"]
     told(*words, "--out", "whole")
     # the same kernels as here, which are compiled already

@@ -1,4 +1,4 @@
-"""elman steps: all at once, one screen an equation, a page, and what it refuses."""
+"""elman steps: all steps at once, one screen per equation, a page, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from elman.look.steps import steps_data
 
 
-def test_without_a_terminal_all_comes_at_once(elman):
+def test_without_a_terminal_all_steps_are_printed(elman):
     status, out, err = elman("steps", "hell", "ello")
     assert (status, err) == (0, "")
     for step in steps_data("hell", "ello")["steps"]:
@@ -23,7 +23,7 @@ def test_without_a_terminal_all_comes_at_once(elman):
     assert "1.357" in out  # the loss
 
 
-def test_a_run_s_network_is_shown_in_part(elman, run):
+def test_some_units_of_the_network_of_a_run_are_shown(elman, run):
     status, out, err = elman("steps", "the ", "he c", "--run", run)
     assert (status, err) == (0, "")
     assert "(16, 16)" in out
@@ -50,12 +50,12 @@ def not_a_language_model(run):
 @pytest.mark.parametrize(("words", "message"), [
     (["hell", "ell"], "the same number of tokens"),
     (["", ""], "the input is empty"),
-    (["the", "hez", "--run", "run"], "the target has characters that the model does not know: got 'z'"),
+    (["the", "hez", "--run", "run"], "the target has characters that are not in the vocabulary: got 'z'"),
     (["a", "b", "--run", "nowhere"], "There is no run at nowhere"),
     (["a", "b", "--out", "nowhere/page.html"], "could not be written: No such file or directory"),
     (["a" * 40, "b" * 40], "at most 32 tokens"),
 ])  # fmt: skip
-def test_bad_input_is_refused_in_a_line(elman, run, words, message):
+def test_bad_input_is_refused_with_one_line(elman, run, words, message):
     status, out, err = elman("steps", *words)
     assert (status, out) == (2, "")
     assert message in err
@@ -73,7 +73,7 @@ def test_a_run_of_another_task_is_refused(elman, run):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
-def test_in_a_terminal_enter_goes_on_b_goes_back_and_q_leaves():
+def test_in_a_terminal_enter_shows_the_next_step_b_the_one_before_and_q_quits():
     import pty
 
     master, slave = pty.openpty()
@@ -92,9 +92,9 @@ def test_in_a_terminal_enter_goes_on_b_goes_back_and_q_leaves():
 
     for key, expected in ((b"", "1 of 39"), (b"\n", "2 of 39"), (b"\n", "3 of 39"), (b"b\n", "2 of 39")):
         os.write(master, key)
-        screen = read_until(b"q leaves: ")
+        screen = read_until(b"q: quit > ")
         assert expected in screen
-        assert screen.count(" of 39") == 1  # one screen an equation
+        assert screen.count(" of 39") == 1  # one screen per equation
     os.write(master, b"q\n")
     assert process.wait(20) == 0
     os.close(master)
@@ -106,11 +106,11 @@ def test_only_a_page_of_ours_is_replaced(elman):
     Path("novel.txt").write_text("Chapter 1")
     status, out, err = elman("steps", "hell", "ello", "--out", "novel.txt")
     assert (status, out) == (2, "")
-    assert "novel.txt exists and is no page of elman steps" in err
+    assert "novel.txt exists and is not a page of elman steps" in err
     assert Path("novel.txt").read_text() == "Chapter 1"
 
 
 def test_a_page_in_a_folder_that_is_not_there_is_refused_with_advice(elman):
     status, _, err = elman("steps", "hell", "ello", "--out", "nowhere/page.html")
     assert status == 2
-    assert "No such file or directory. Make its folder first, or choose another one." in err
+    assert "No such file or directory. Create its folder first, or choose another one." in err

@@ -1,4 +1,4 @@
-"""elman sweep: real processes that share a study, are killed, and go on."""
+"""elman sweep: real processes that share a study, are killed, and continue."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start(*words, **environment):
 
 
 def up_to(process, words):
-    """What the process says until a line begins with the words."""
+    """The output of the process until a line begins with `words`."""
     said = ""
     for line in process.stdout:
         said += line
@@ -45,12 +45,12 @@ def up_to(process, words):
 
 
 def ended(out):
-    """Number and loss of the trials that were trained to their end, as the lines say."""
+    """Number and loss of the finished trials, from the printed lines."""
     return dict(re.findall(r"^trial (\d+): (\d\.\d{4}) nats per token", out, re.MULTILINE))
 
 
 def tried(folder):
-    """Choices and losses of all trials that came to an end, from the journal, by Optuna itself."""
+    """Options and losses of all finished trials, read from the journal by Optuna."""
     optuna = import_module("optuna")
     journal = optuna.storages.journal
     study = optuna.load_study(
@@ -78,7 +78,7 @@ def test_a_sweep_ends_with_a_table_figures_and_a_command(elman, text):
     ]  # fmt: skip
 
 
-def test_the_figures_can_be_seen(elman, text, open_page):
+def test_the_report_draws_its_figures(elman, text, open_page):
     elman(
         "sweep", text, "--search", "hidden=2..8", "lr", "--batch-size", 2, "--window", 8, "--steps", 20, "--trials", 7
     )
@@ -88,7 +88,7 @@ def test_the_figures_can_be_seen(elman, text, open_page):
     seen.check()
 
 
-def test_a_trial_s_line_repeats_it(elman, text):
+def test_the_printed_command_repeats_a_trial(elman, text):
     out = elman("sweep", text, *SMALL[:-2], "--search", "lr", "activation", "--steps", 20, "--trials", 2).out
     for number, line in re.findall(r"^trial (\d+): elman (train .*)$", out, re.MULTILINE):
         assert elman(*shlex.split(line), "--out", f"again-{number}").status == 0
@@ -96,7 +96,7 @@ def test_a_trial_s_line_repeats_it(elman, text):
         assert f"{min(row['validation_loss'] for row in rows if row['validation_loss']):.4f}" == ended(out)[number]
 
 
-def test_flags_are_the_config(elman):
+def test_the_printed_flags_give_the_config_of_a_trial(elman):
     changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "bptt_steps": 2}
     config = Config().with_options(**changed, learning_rate=1 / 3, optimizer="adamw", window=5)
     read = parse(Train, "train", ["x.txt", *flags(config)])
@@ -104,7 +104,7 @@ def test_flags_are_the_config(elman):
     assert flags(Config()) == []
 
 
-def test_flags_are_not_searched(elman, text):
+def test_options_given_as_flags_are_not_searched(elman, text):
     out = elman("sweep", text, "--hidden", 4, "--lr=0.01", "--batch-size", 2, "--steps", 3, "--trials", 1).out
     assert "Searching layers: 1 to 3; dropout: 0 to 0.5; window: 16 to 256 (log)." in out
     assert "--hidden 4" in out
@@ -125,7 +125,7 @@ def test_two_processes_share_a_study(elman, text):
     assert len(list(Path("sweeps/cat").glob("trial-*"))) == 1
 
 
-def test_a_killed_sweep_goes_on_to_the_total(text, elman):
+def test_a_killed_sweep_continues_to_the_total_number_of_trials(text, elman):
     words = ["--steps", 600, "--trials", 5, "--validate-every", 150]
     # the same kernels as here, so that the losses are the same to the bit
     with start(*words, ELMAN_KERNELS=KERNELS, ELMAN_CACHE=str(FOLDER.parents[1])) as process:
@@ -138,12 +138,12 @@ def test_a_killed_sweep_goes_on_to_the_total(text, elman):
     assert f"Continuing after trial {killed['COMPLETE'] + killed['PRUNED']} " in out
     states, trials = tried("sweeps/cat")
     assert states["FAIL"] == killed["RUNNING"] <= 1  # none, if it was killed between two trials
-    assert trials == tried("whole")[1]  # the same choices, the same losses
+    assert trials == tried("whole")[1]  # the same options, the same losses
     assert elman(*shlex.split(out.splitlines()[-1])[1:], "--length", 5).status == 0
     assert len(list(Path("sweeps/cat").glob("trial-*"))) == 1
 
 
-def test_examples_are_no_text_to_sweep(elman):
+def test_examples_cannot_be_swept(elman):
     Path("names.tsv").write_text("Rossi\tItalian\nSchmidt\tGerman\n" * 10)
     status, _, err = elman("sweep", "names.tsv", *SMALL, "--steps", 3)
     assert status == 2
@@ -151,16 +151,16 @@ def test_examples_are_no_text_to_sweep(elman):
     assert not Path("sweeps").exists()
 
 
-def test_what_may_be_a_text_is_swept_as_one(elman):
+def test_an_ambiguous_file_is_swept_as_a_text(elman):
     Path("poems").mkdir()
     for name in ("a.txt", "b.txt", "more.md"):
         Path("poems", name).write_text("the cat\nsat on\nthe mat\nall day\n" * 40)
-    assert elman("train", "poems", "--steps", 1).status == 2  # which asks for --task
+    assert elman("train", "poems", "--steps", 1).status == 2  # its message asks for --task
     status, _, err = elman("sweep", "poems", *SMALL, "--steps", 3, "--trials", 1)
     assert (status, err) == (0, "")
 
 
-def test_ctrl_c_stops_and_says_how_to_go_on(text):
+def test_ctrl_c_stops_and_prints_how_to_continue(text):
     with start("--steps", 100_000, "--trials", 2) as process:
         up_to(process, "trial 0: elman train")
         process.send_signal(signal.SIGINT)
@@ -184,14 +184,14 @@ def test_ctrl_c_stops_and_says_how_to_go_on(text):
     (["missing.txt"], "missing.txt"),
     (["-"], "Save it in a file"),
 ])  # fmt: skip
-def test_what_makes_no_sense_is_refused(elman, text, words, message):
+def test_options_of_a_sweep_that_make_no_sense_are_refused(elman, text, words, message):
     status, _, err = elman("sweep", text, *words)
     assert status == 2
     assert re.search(message, re.sub(r"\s+", " ", err)), err
     assert [path.name for path in Path().iterdir()] == ["cat.txt"]
 
 
-def test_a_missing_extra_is_said_before_anything_is_read(elman, monkeypatch):
+def test_a_missing_extra_is_reported_before_anything_is_read(elman, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     status, out, err = elman("sweep", "missing.txt", "--steps", 1)
     assert (status, out) == (2, "")
@@ -206,7 +206,7 @@ def test_another_sweep_in_the_folder_is_refused(elman, text):
     assert json.loads(Path("sweeps/cat/sweep.json").read_text())["config"]["steps"] == 3
 
 
-def test_no_trial_at_its_end_is_said(elman, text):
+def test_a_sweep_without_a_finished_trial_says_so(elman, text):
     words = ["--optimizer", "sgd", "--clip-norm", 0, "--retries", 0, "--search", "lr=1e5..1e6"]
     status, out, _ = elman("sweep", text, *SMALL[:-2], *words, "--steps", 20, "--trials", 2)
     assert status == 1

@@ -1,4 +1,4 @@
-"""Text from files on a terminal: its control characters are shown, never obeyed."""
+"""Text from files on a terminal: its control characters are made visible, never sent."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_text_keeps_its_lines_tabs_and_letters() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_show_and_resume_do_not_pass_on_what_config_json_says(run: Path, terminal: bool) -> None:
+def test_show_and_resume_escape_control_characters_of_config_json(run: Path, terminal: bool) -> None:
     config = json.loads((run / "config.json").read_bytes())
     spoil(run, "config.json", {"data": config["data"] | {"name": EVIL}, "environment": {"cpu": EVIL}})
     for words in (["show", run], ["train", "--resume", run, "--steps", 41]):
@@ -69,7 +69,7 @@ def test_show_and_resume_do_not_pass_on_what_config_json_says(run: Path, termina
         assert harmless(seen)
 
 
-def test_an_error_does_not_pass_on_what_a_file_says(run: Path) -> None:
+def test_an_error_escapes_control_characters_of_a_file(run: Path) -> None:
     spoil(run, "config.json", {"task": EVIL})
     seen = on_terminal("sample", run)
     assert "expected a language model" in seen
@@ -80,7 +80,7 @@ def test_an_error_does_not_pass_on_what_a_file_says(run: Path) -> None:
     assert harmless(on_terminal("show", odd))
 
 
-def test_a_sample_is_exact_in_a_pipe_and_harmless_on_a_terminal() -> None:
+def test_a_sample_is_exact_in_a_pipe_and_escaped_on_a_terminal() -> None:
     prompt = "\x1b]0;owned\x07"
     LanguageModel(hidden=8, batch_size=2, window=8, steps=2, epochs=None).fit(f"{prompt}ab\n" * 60, out=Path("run"))
     words = ["sample", "run", "--prompt", prompt, "--length", "30"]
@@ -93,7 +93,7 @@ def test_a_sample_is_exact_in_a_pipe_and_harmless_on_a_terminal() -> None:
     assert harmless(several)
 
 
-def test_a_class_from_a_file_is_harmless_on_a_terminal() -> None:
+def test_a_class_from_a_file_is_escaped_on_a_terminal() -> None:
     SequenceClassifier(hidden=4, steps=2, epochs=None).fit(["ab", "cd"] * 8, [EVIL, "x"] * 8, out="run")
     for flags in ([], ["--proba"], ["--proba", "--json"]):
         assert harmless(on_terminal("predict", "run", "-", *flags, stdin="ab\ncd\n"))

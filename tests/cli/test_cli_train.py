@@ -48,7 +48,7 @@ def test_folders_are_numbered_when_none_is_named(elman, text):
     assert sorted(path.name for path in Path("runs").iterdir()) == ["cat", "cat-2", "cat-3"]
 
 
-def test_a_named_folder_that_exists_is_refused_and_forced(elman, text):
+def test_an_existing_folder_is_refused_without_force(elman, text):
     assert elman("train", text, *QUICK, "--out", "mine").status == 0
     before = {path: path.read_bytes() for path in Path("mine").rglob("*") if path.is_file()}
     status, out, err = elman("train", text, *QUICK, "--out", "mine", "--seed", 1)
@@ -80,7 +80,7 @@ def test_lr_is_the_learning_rate(elman, text, words):
     assert options("r")["learning_rate"] == 0.5
 
 
-def test_a_preset_is_a_time_and_a_flag_wins_over_it(elman, text):
+def test_flags_override_a_preset(elman, text):
     assert elman("train", text, "--preset", "best", "--steps", 1, "--hidden", 8, "--out", "r").status == 0
     got = options("r")
     assert (got["hidden"], got["steps"], got["epochs"], got["seconds"]) == (8, 1, None, None)  # only one budget
@@ -91,23 +91,23 @@ def test_a_preset_is_a_time_and_a_flag_wins_over_it(elman, text):
     ["--epochs=0.1", "--preset", "fast"],
     ["--preset", "best", "--preset", "fast", "--epochs", "0.1"],
 ])  # fmt: skip
-def test_however_the_preset_is_written(elman, text, words):
+def test_a_preset_is_given_in_any_form_and_the_last_one_counts(elman, text, words):
     assert elman("train", text, *words, "--out", "r").status == 0
     got = options("r")
     assert (got["hidden"], got["epochs"], got["dropout"]) == (128, 0.1, 0.0)  # the text is short
 
 
-def test_a_short_text_is_said_to_be_short(elman, text):
+def test_a_smaller_batch_for_a_short_text_is_printed(elman, text):
     out = elman("train", text, "--steps", 1, "--hidden", 8, "--window", 400, "--out", "r").out
     assert "The text is short: batch size 4 instead of 16." in out
 
 
-def test_shares_are_said(elman, text):
+def test_the_sizes_of_the_parts_are_printed(elman, text):
     out = elman("train", text, *QUICK, "--validation-fraction", 0.25, "--test-fraction", 0.25, "--out", "r").out
     assert "1,040 to train on, 520 to validate, 520 to test" in out
 
 
-def test_a_dash_is_standard_input_and_such_a_run_goes_on(elman):
+def test_a_dash_is_standard_input_and_such_a_run_can_be_resumed(elman):
     status, out, _ = elman("train", "-", *QUICK, stdin=TEXT.encode())
     assert status == 0
     assert out.splitlines()[-1] == "elman sample runs/stdin"
@@ -117,7 +117,7 @@ def test_a_dash_is_standard_input_and_such_a_run_goes_on(elman):
     assert json.loads(out)["tokens"] == 6
 
 
-def test_without_source_network_and_copy_it_says_so_in_a_line_and_takes_python_docs(elman):
+def test_without_source_network_and_copy_it_trains_on_python_docs_and_says_so(elman):
     status, out, err = elman("train", *QUICK, "--validation-fraction", 0)
     assert status == 0
     first, *rest = out.splitlines()
@@ -128,7 +128,7 @@ def test_without_source_network_and_copy_it_says_so_in_a_line_and_takes_python_d
     assert err == ""
 
 
-def test_without_source_a_copy_in_elman_data_is_taken(elman, text, monkeypatch):
+def test_without_source_a_copy_in_elman_data_is_used(elman, text, monkeypatch):
     Path("data").mkdir()
     text.rename("data/pride-and-prejudice.txt")
     monkeypatch.setenv("ELMAN_DATA", "data")
@@ -155,7 +155,7 @@ def test_other_tokens(elman, text, tokens, said):
     assert elman("sample", "r", "--length", 10).status == 0
 
 
-def test_samples_are_shown_on_the_way(elman, text):
+def test_samples_are_printed_during_training(elman, text):
     out = elman("train", text, *QUICK, "--sample-every", 1, "--out", "r").out
     rows = [json.loads(line) for line in (Path("r") / "metrics.jsonl").read_text().splitlines()]
     assert len([row for row in rows if row.get("sample")]) == 2
@@ -163,7 +163,7 @@ def test_samples_are_shown_on_the_way(elman, text):
         assert row["sample"].strip() in out
 
 
-def test_markup_in_a_sample_or_a_name_is_no_markup(elman, monkeypatch):
+def test_markup_in_a_sample_or_a_name_is_printed_as_text(elman, monkeypatch):
     monkeypatch.setattr("elman.models.sampling.TextSampler.write", lambda *_, **__: "[/red] [bold]x")
     Path("[bold]x.txt").write_text("[/red] [bold]" * 60)
     status, out, err = elman("train", "[bold]x.txt", *QUICK, "--sample-every", 1, "--out", "[red]run")
@@ -179,7 +179,7 @@ def test_tensorboard_files_are_written_into_the_run(elman, text):
     assert list(Path("r/tensorboard").glob("events.out.tfevents.*"))
 
 
-def test_resume_goes_on_with_a_larger_budget(elman, run):
+def test_resume_continues_with_a_larger_budget(elman, run):
     status, out, _ = elman("train", "--resume", run, "--steps", 50)
     assert status == 0
     assert "Continuing from step 40" in out
@@ -192,7 +192,7 @@ def test_resume_goes_on_with_a_larger_budget(elman, run):
     (["--epochs", "0.1"], "it has already taken 40 steps, more than 0.1 epochs ("),
     (["--steps", "40"], "all 40 steps are taken. A larger --steps or --epochs continues it."),
 ])  # fmt: skip
-def test_a_budget_that_is_spent_already_is_said_and_changes_nothing(elman, run, words, says):
+def test_a_budget_that_is_already_spent_is_reported_and_changes_nothing(elman, run, words, says):
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     status, out, _ = elman("train", "--resume", run, *words)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
@@ -200,7 +200,7 @@ def test_a_budget_that_is_spent_already_is_said_and_changes_nothing(elman, run, 
     assert f"Nothing is left to do: {says}" in out
 
 
-def test_a_run_that_patience_ended_says_so_and_goes_on_with_a_larger_budget(elman, text):
+def test_a_run_ended_by_patience_says_so_and_continues_with_a_larger_budget(elman, text):
     quick = ("--hidden", 8, "--batch-size", 2, "--window", 16, "--validate-every", 1, "--patience", 1, "--lr", 5)
     assert "Stopped early" in elman("train", text, *quick, "--steps", 200, "--out", "r").out
     ended = (kept := Path("r/config.json")).read_bytes()

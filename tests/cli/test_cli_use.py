@@ -1,4 +1,4 @@
-"""elman sample, eval, show and data, as they should go."""
+"""elman sample, eval, show and data with valid input."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from elman.models import LanguageModel
 # -- sample -----------------------------------------------------------------------------------------------------------
 
 
-def test_it_writes_what_the_model_writes(elman, run):
+def test_sample_prints_what_the_model_samples(elman, run):
     status, out, err = elman("sample", run, "--prompt", "The ", "--length", 40, "--seed", 3)
     assert (status, err) == (0, "")
     assert out == LanguageModel.load(run).sample(40, prompt="The ", seed=3) + "\n"
@@ -34,19 +34,19 @@ def test_the_flags_reach_the_sampler(elman, run, words, how):
     assert elman("sample", run, "--prompt", "The", "--length", 60, *words).out == f"The{wanted}\n"
 
 
-def test_several_samples_are_those_one_gets_alone(elman, run):
+def test_several_samples_equal_those_drawn_one_by_one(elman, run):
     model = LanguageModel.load(run)
     out = elman("sample", run, "--count", 3, "--length", 30).out
     parts = re.split(r"─+ \d of 3 ─+\n", out)
     assert parts == ["", *(model.sample(30, index=i) + "\n" for i in range(3))]
 
 
-def test_a_beam(elman, run):
+def test_a_beam_search_is_that_of_the_model(elman, run):
     out = elman("sample", run, "--beam", 4, "--length", 20, "--prompt", "The").out
     assert out == LanguageModel.load(run).sample(20, prompt="The", beam=4) + "\n"
 
 
-def test_a_stop_text(elman, run):
+def test_a_sample_ends_before_the_stop_text(elman, run):
     out = elman("sample", run, "--stop", "t", "--length", 200, "--prompt", "The ").out
     assert "t" not in out
     assert out.startswith("The ")
@@ -60,13 +60,13 @@ def test_a_prompt_may_be_any_text(elman, run, prompt):
         assert (status, out, err) == (0, f"{known}\n", "")
 
 
-def test_nothing_is_written_for_length_0(elman, run):
+def test_length_0_generates_nothing(elman, run):
     assert elman("sample", run, "--length", 0).out == "\n"
 
 
 def test_copies_are_counted(elman, run):
     out = elman("sample", run, "--prompt", TEXT[:100], "--length", 0, "--copies").out
-    assert out.splitlines()[-1].startswith("Copied: 100% of its 12-character stretches stand in the training text")
+    assert out.splitlines()[-1].startswith("Copied: 100% of its 12-character substrings occur in the training text")
 
 
 def test_unknown_words_of_a_prompt_may_be_replaced(elman, text):
@@ -100,7 +100,7 @@ def test_figures_as_json_have_these_keys_and_no_other(elman, run, text):
     assert figures["tokens"] == len(TEXT) - 1
 
 
-def test_figures_in_words(elman, run, text):
+def test_figures_are_printed(elman, run, text):
     nats = LanguageModel.load(run).evaluate(TEXT).nats_per_token
     out = elman("eval", run, text).out
     assert f"{nats:.4f} nats per token, perplexity {math.exp(nats):.3f}" in out
@@ -108,13 +108,13 @@ def test_figures_in_words(elman, run, text):
     assert f"{len(TEXT) - 1:,} tokens predicted" in out
 
 
-def test_figures_beyond_measure_are_null_which_is_json(elman, run, text, monkeypatch):
+def test_infinite_figures_are_null_in_json(elman, run, text, monkeypatch):
     monkeypatch.setattr("elman.models.evaluation.mean_loss", lambda *_: 1e6)
     out = elman("eval", run, text, "--json").out
     assert json.loads(out, parse_constant=pytest.fail)["perplexity"] is None
 
 
-def test_unknown_characters_may_be_skipped_and_it_is_said(elman, run):
+def test_unknown_characters_may_be_skipped_with_a_note(elman, run):
     Path("other.txt").write_text("The cät")
     status, out, _ = elman("eval", run, "other.txt", "--unknown", "skip")
     assert status == 0
@@ -131,7 +131,7 @@ def test_the_encoding_is_that_of_training_unless_named(elman, run):
 # -- show -------------------------------------------------------------------------------------------------------------
 
 
-def test_it_shows_what_the_run_is_and_how_it_went(elman, run):
+def test_show_describes_a_run_and_its_progress(elman, run):
     status, out, err = elman("show", run)
     assert (status, err) == (0, "")
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -144,11 +144,11 @@ def test_it_shows_what_the_run_is_and_how_it_went(elman, run):
     assert "· training   o validation" in out
 
 
-def test_a_run_that_has_only_begun_is_shown_too(elman, run):
+def test_a_run_without_metrics_is_shown(elman, run):
     (run / "metrics.jsonl").unlink()
     status, out, _ = elman("show", run)
     assert status == 0
-    assert "no row of metrics yet" in out
+    assert "no metrics yet" in out
     assert "not validated yet" in out
 
 
@@ -157,7 +157,7 @@ def test_a_run_that_has_only_begun_is_shown_too(elman, run):
     '{"step": 3, "loss": NaN}', '{"step": NaN, "loss": 1}', '{"step": 3, "loss": 1e999}', '{"step": 1e400, "loss": 1}',
     '{"step": null}', '{"event": 3}', '{"step": 4, "validation_loss": "x"}', "[]", "torn", '{"step": 9, "loss": 2.0}',
 ])  # fmt: skip
-def test_rows_that_make_no_sense_are_passed_over(elman, run, row):
+def test_damaged_rows_of_metrics_are_ignored(elman, run, row):
     with (run / "metrics.jsonl").open("a") as file:
         file.write(row + "\n")
     status, out, err = elman("show", run)
@@ -180,7 +180,7 @@ def test_rollbacks_are_counted(elman, run):
         file.write('{"event": "rolled back", "step": 41, "to": 40, "loss": 99.5}\n' * 2)
     out = elman("show", run).out
     assert "rolled back  2 times" in out
-    assert "step 40 of 40" in out  # they are no rows of the curve
+    assert "step 40 of 40" in out  # rollbacks are not points of the curve
     assert "99.5" not in out
 
 
@@ -191,7 +191,7 @@ def test_the_corpora_are_listed(elman):
     for words in (["data"], ["data", "list"]):
         status, out, err = elman(*words)
         assert (status, err) == (0, "")
-        assert "pride-and-prejudice: 717,602 bytes, to be fetched" in out
+        assert "pride-and-prejudice: 717,602 bytes, not downloaded" in out
         assert "python-docs" in out
 
 

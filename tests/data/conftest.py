@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("patient", deadline=None)  # a busy machine is no failure
+settings.register_profile("patient", deadline=None)  # no deadline: the machine may be busy
 settings.load_profile("patient")
 
 

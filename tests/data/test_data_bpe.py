@@ -24,14 +24,14 @@ TEXT = (
 LEARNED = BPEVocabulary.of([TEXT], vocabulary_size=330)
 
 
-def test_the_most_frequent_pair_is_joined_first():
+def test_the_most_frequent_pair_is_merged_first():
     found = BPEVocabulary.learn({"ab": 5, "abc": 3, "xbc": 4}, vocabulary_size=258)
     assert found.pieces[256:] == (b"ab", b"bc")  # ab 8 times; then bc, left in xbc alone, 4; "ab" "c" 3
     assert BPEVocabulary.learn({"ab": 1}, 300).merges == ()  # seen only once
 
 
 @given(st.text())
-def test_any_text_comes_back(text):
+def test_any_text_is_decoded_to_itself(text):
     assert LEARNED.decode(LEARNED.encode(text)) == text
     decoder = LEARNED.decoder()
     assert "".join(map(decoder.feed, LEARNED.encode(text).tolist())) + decoder.end() == text
@@ -76,7 +76,7 @@ def test_ids_equal_those_of_tokenizers_for_random_texts(text):
     assert LEARNED.encode(text).tolist() == judge(LEARNED).encode(text).ids
 
 
-def test_learning_equals_counting_all_pairs_anew():
+def test_learning_equals_counting_all_pairs_again_for_each_merge():
     words, merges = {w: [*w.encode()] for w in Counter(TEXT.split())}, []
     counts = Counter(TEXT.split())
     for new in range(256, 285):
@@ -110,7 +110,7 @@ def test_a_megabyte_takes_seconds():
     assert vocabulary.decode(ids) == text
 
 
-def test_json_comes_back_and_damage_is_refused():
+def test_a_vocabulary_survives_json_and_damage_is_refused():
     value = LEARNED.to_json()
     assert vocabulary_from_json(value) == LEARNED
     for merges in ([[256, 1]], [[1, 2], [1, 2]], [[-1, 3]], [[1, 2, 3]], [["a", 1]], "x", [[1.0, 2]],
@@ -124,7 +124,7 @@ def test_a_vocabulary_smaller_than_the_bytes_is_refused():
         corpus_from_text(TEXT, tokens="bpe", vocabulary_size=100)
 
 
-def test_a_corpus_of_subwords(tmp_path: Path):
+def test_a_corpus_is_encoded_as_subwords(tmp_path: Path):
     corpus = corpus_from_text(TEXT, tokens="bpe", vocabulary_size=300)
     assert corpus.vocabulary.kind == "bpe"
     assert corpus.characters == len(TEXT)
@@ -132,13 +132,13 @@ def test_a_corpus_of_subwords(tmp_path: Path):
     assert corpus.vocabulary.decode(corpus.ids) == TEXT
 
 
-def test_symbols_of_sequences_come_back():
+def test_sequences_are_decoded_to_themselves():
     texts = ["the lower", "the lowest", " low", ""]
     symbols = Symbols.of(texts, "bpe", vocabulary_size=300, min_count=1)
     for text in [*texts, "new wörds 🙂 "]:
         ids = symbols.encode(text)
         assert symbols.decode([*ids, EDGE_ID, 5]) == text
-        assert "".join(symbols.cut("the lower")) == " the lower"
+        assert "".join(symbols.tokenize("the lower")) == " the lower"
     again = Symbols.from_json(symbols.to_json())
     assert again.encode("the lowest").tolist() == symbols.encode("the lowest").tolist()
     assert again.longest == symbols.longest
@@ -147,7 +147,7 @@ def test_symbols_of_sequences_come_back():
             Symbols.from_json({**symbols.to_json(), **damage})
 
 
-def test_a_language_model_of_subwords(tmp_path):
+def test_a_language_model_is_trained_on_subwords(tmp_path):
     options = {"tokens": "bpe", "vocabulary_size": 300, "hidden": 16, "steps": 20, "batch_size": 4, "window": 8}
     model = LanguageModel(**options).fit(TEXT * 5, listeners=[])
     model.save(tmp_path / "run")
@@ -164,7 +164,7 @@ def test_a_language_model_of_subwords(tmp_path):
     assert losses[first:].sum() == pytest.approx(figures.nats_per_token * (len(ids) - 1), rel=1e-5)
 
 
-def test_sequences_of_subwords(tmp_path):
+def test_sequence_models_are_trained_on_subwords(tmp_path):
     X, y = ["go on now", "stop it now", "go on", "no"] * 5, ["va donc", "arrête ça", "va", "été"] * 5
     options = {"tokens": "bpe", "vocabulary_size": 280, "hidden": 16, "steps": 5, "random_state": 0}
     model = Seq2Seq(**options, target_tokens="bpe").fit(X, y, listeners=[])

@@ -1,4 +1,4 @@
-"""The cache of encoded texts: used once written, never half-written, and not for ever."""
+"""The cache of encoded texts: entries are reused, written completely or not at all, and deleted when old."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from elman.data import cache as cache_module
 from elman.data import open_corpus
-from elman.data.encoding import Encoding
+from elman.data.encoding import TextEncoder
 from elman.data.vocabulary import CharVocabulary
 from elman.errors import DataError
 
@@ -29,12 +29,12 @@ def file(tmp_path: Path) -> Path:
 def encodings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Grows with every encoding of a text."""
     done: list[str] = []
-    real = Encoding.write
-    monkeypatch.setattr(Encoding, "write", lambda self, out: done.append(self.shown) or real(self, out))
+    real = TextEncoder.write
+    monkeypatch.setattr(TextEncoder, "write", lambda self, out: done.append(self.shown) or real(self, out))
     return done
 
 
-def test_a_text_is_encoded_once_and_anew_when_anything_changes(file: Path, encodings: list[str]) -> None:
+def test_a_text_is_encoded_once_and_again_when_anything_changes(file: Path, encodings: list[str]) -> None:
     first, second = open_corpus(file), open_corpus(file)
     assert len(encodings) == 1
     for field in ("vocabulary", "name", "source", "sha256", "characters", "unknown", "notes"):
@@ -62,11 +62,11 @@ def test_a_text_is_encoded_once_and_anew_when_anything_changes(file: Path, encod
     copy.write_bytes(b"another text")
     count = len(encodings)
     assert open_corpus(copy).name == "copy"
-    assert len(encodings) == count  # the text counts, not its name
+    assert len(encodings) == count  # the key depends on the text, not on its name
 
 
 @pytest.mark.parametrize("damage", ["cut ids", "no ids", "cut facts", "foreign facts"])
-def test_a_damaged_cache_entry_is_written_anew(file: Path, cache: Path, encodings: list[str], damage: str) -> None:
+def test_a_damaged_cache_entry_is_rewritten(file: Path, cache: Path, encodings: list[str], damage: str) -> None:
     open_corpus(file)
     (ids,) = cache.glob("encoded/*.ids")
     facts = ids.with_suffix(".json")
@@ -98,7 +98,7 @@ def test_a_damaged_cache_entry_is_written_anew(file: Path, cache: Path, encoding
     ],
     ids=str,
 )
-def test_an_entry_with_odd_facts_is_written_anew(
+def test_an_entry_with_invalid_metadata_is_rewritten(
     file: Path, cache: Path, encodings: list[str], change: dict[str, Any]
 ) -> None:
     open_corpus(file)
@@ -111,7 +111,7 @@ def test_an_entry_with_odd_facts_is_written_anew(
     assert len(encodings) == 2
 
 
-def test_ids_that_were_changed_on_disk_are_written_anew(file: Path, cache: Path, encodings: list[str]) -> None:
+def test_ids_that_were_changed_on_disk_are_rewritten(file: Path, cache: Path, encodings: list[str]) -> None:
     open_corpus(file)
     (ids,) = cache.glob("encoded/*.ids")
     ids.write_bytes(ids.read_bytes()[::-1])
@@ -121,7 +121,7 @@ def test_ids_that_were_changed_on_disk_are_written_anew(file: Path, cache: Path,
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs links and pipes")
-def test_an_entry_that_is_a_link_or_a_pipe_is_written_anew(file: Path, cache: Path, encodings: list[str]) -> None:
+def test_an_entry_that_is_a_link_or_a_pipe_is_rewritten(file: Path, cache: Path, encodings: list[str]) -> None:
     open_corpus(file)
     (ids,) = cache.glob("encoded/*.ids")
     ids.unlink()
@@ -136,7 +136,7 @@ def test_an_entry_that_is_a_link_or_a_pipe_is_written_anew(file: Path, cache: Pa
     assert not ids.is_symlink()
 
 
-def test_a_process_survives_ids_that_another_one_cuts(file: Path, cache: Path) -> None:
+def test_a_process_survives_ids_that_another_one_truncates(file: Path, cache: Path) -> None:
     read = open_corpus(file)
     (ids,) = cache.glob("encoded/*.ids")
     os.truncate(ids, 0)  # a mapped file would end this process with SIGBUS
@@ -144,7 +144,7 @@ def test_a_process_survives_ids_that_another_one_cuts(file: Path, cache: Path) -
 
 
 def test_large_ids_are_mapped(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_module, "MOST_READ", 10)
+    monkeypatch.setattr(cache_module, "MAX_READ", 10)
     for _ in range(2):
         read = open_corpus(file)
         assert isinstance(read.ids, np.memmap)
@@ -173,7 +173,7 @@ def test_without_a_cache_there_is_a_temporary_file(
         open_corpus(file)
 
 
-def test_entries_unused_for_a_month_go(file: Path, cache: Path) -> None:
+def test_entries_unused_for_a_month_are_deleted(file: Path, cache: Path) -> None:
     def age(path: Path, days: float) -> None:
         os.utime(path, (time.time() - days * 86400,) * 2)
 
@@ -184,7 +184,7 @@ def test_entries_unused_for_a_month_go(file: Path, cache: Path) -> None:
         age(path, 29)
     open_corpus(file, tokens="byte")
     assert all(path.exists() for path in old)
-    open_corpus(file)  # used: young again
+    open_corpus(file)  # used, so it counts as new
     assert all(time.time() - path.stat().st_mtime < 3600 for path in old)
     for path in old:
         age(path, 31)

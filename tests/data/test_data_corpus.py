@@ -1,4 +1,4 @@
-"""From a file to ids: streamed, cached, split, and refused where it must be."""
+"""From a file to ids: streaming, cache, split, and errors."""
 
 import hashlib
 import io
@@ -58,7 +58,7 @@ def test_byte_tokens_are_the_bytes_as_they_are(tmp_path: Path, chunk: int, monke
 
 
 @given(st.text(st.characters(), min_size=1, max_size=60), st.sampled_from(["char", "byte", "word"]))
-def test_a_text_in_memory_comes_back(text: str, tokens: str) -> None:
+def test_a_text_in_memory_is_decoded_to_itself(text: str, tokens: str) -> None:
     read = corpus_from_text(text, tokens=tokens, min_count=1)
     raw = text.encode("utf-8", "surrogatepass")
     if tokens == "byte":
@@ -78,7 +78,7 @@ def test_an_encoding_can_be_named(tmp_path: Path) -> None:
     assert read.vocabulary.decode(read.ids) == "déjà vu"
 
 
-def test_boilerplate_is_removed_said_and_can_be_kept(tmp_path: Path) -> None:
+def test_boilerplate_is_removed_with_a_note_and_can_be_kept(tmp_path: Path) -> None:
     whole = "Head\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\n\nbody\n\n*** END OF THE PROJECT GUTENBERG EBOOK X\n"
     (tmp_path / "g.txt").write_text(whole)
     removed = open_corpus(tmp_path / "g.txt")
@@ -133,7 +133,7 @@ def test_a_split_is_three_views_in_order(n: int, validation: float, test: float)
 
 @pytest.mark.parametrize(("validation", "test"), [(1, 0), (-0.1, 0), (float("nan"), 0), (0, 1.5), (0.5, 0.5)])
 def test_a_split_that_leaves_nothing_is_refused(validation: float, test: float) -> None:
-    with pytest.raises(RangeError, match="share"):
+    with pytest.raises(RangeError, match="fraction"):
         corpus_from_text("abcdefghij").split(validation, test)
 
 
@@ -155,7 +155,7 @@ def test_missing_empty_and_unreadable_files_are_refused(tmp_path: Path, monkeypa
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "secret").touch()
-    monkeypatch.setattr(Path, "open", denied)  # root, who runs tests in containers, is never denied anything
+    monkeypatch.setattr(Path, "open", denied)  # file permissions do not apply to root, who runs tests in containers
     with pytest.raises(DataError, match="cannot be read: Permission denied"):
         open_corpus(tmp_path / "secret")
 
@@ -180,7 +180,7 @@ def test_a_binary_file_as_text_is_refused(tmp_path: Path) -> None:
         open_corpus(tmp_path / "b")
 
 
-def test_nonsense_options_are_refused(file: Path) -> None:
+def test_invalid_options_are_refused(file: Path) -> None:
     with pytest.raises(UnknownNameError, match="one of char, byte, word"):
         open_corpus(file, tokens="letters")
     with pytest.raises(UnknownNameError, match="one of error, skip, replace"):
@@ -195,7 +195,7 @@ def test_nonsense_options_are_refused(file: Path) -> None:
 
 
 def test_a_file_that_grows_while_it_is_read_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "CHUNK", 20)  # less than it grows by at each
+    monkeypatch.setattr(reading, "CHUNK", 20)  # less than the file grows by at each chunk
 
     def meddle(what: str, done: int, total: int) -> None:
         if what == "reading":
@@ -225,7 +225,7 @@ def test_a_pipe_is_read_as_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("file_name", "name"), [("a b&c.txt", "a-b-c"), ("¡!.txt", "text"), ("x" * 99, "x" * 60)])
-def test_names_are_fit_for_files(tmp_path: Path, file_name: str, name: str) -> None:
+def test_names_can_be_file_names(tmp_path: Path, file_name: str, name: str) -> None:
     (tmp_path / file_name).write_text("abc")
     assert open_corpus(tmp_path / file_name).name == name
 
@@ -239,7 +239,7 @@ def test_pride_and_prejudice_is_the_benchmark_text() -> None:
     assert (len(read.ids), len(read.vocabulary), len(read.split().validation)) == (684_884, 75, 68_488)
 
 
-def test_the_room_imports_nothing_heavy() -> None:
+def test_elman_data_imports_nothing_heavy() -> None:
     heavy = "{'numba', 'sklearn', 'plotly', 'pooch', 'requests', 'scipy'}"
     code = f"import sys, elman.data; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"

@@ -1,4 +1,4 @@
-"""Several files as one text, and compressed ones: whatever goes wrong names the file and leaves nothing behind."""
+"""Several files as one text, and compressed files: errors name the file and leave nothing behind."""
 
 import gzip
 import hashlib
@@ -26,7 +26,7 @@ from elman.data.words import WordVocabulary
 from elman.errors import DataError, EncodingError, MissingExtraError, VocabularyError
 
 PARTS = {"a.txt": "one — two\r\n", "b.txt": "three", "c.txt": "", "d.txt": "two, four. ünd so\n", "e.txt": "five"}
-WHOLE = "one — two\nthree\ntwo, four. ünd so\nfive"  # a line end where the next file would begin within a line
+WHOLE = "one — two\nthree\ntwo, four. ünd so\nfive"  # with a newline after a file that does not end with one
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_many_different_characters_make_wide_ids(tmp_path: Path, workers: int) -
     assert read.vocabulary.decode(read.ids) == "".join(texts)
 
 
-def test_ways_to_name_them(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_folders_and_patterns_are_found(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (books / "notes.md").write_text("not a text")
     (books / "deep.txt").mkdir()
     (books / "deep.txt" / "z.txt").write_text("deep")
@@ -100,7 +100,7 @@ def test_ways_to_name_them(books: Path, monkeypatch: pytest.MonkeyPatch) -> None
         find_sources("empty")
 
 
-def test_files_of_one_folder_are_named_after_it_others_after_what_they_share(books: Path, tmp_path: Path) -> None:
+def test_several_files_are_named_after_their_common_folder(books: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "x.txt").write_text("x")
     assert open_corpus([books / "a.txt", books / "d.txt"]).name == "books"
@@ -109,7 +109,7 @@ def test_files_of_one_folder_are_named_after_it_others_after_what_they_share(boo
     assert open_corpus(books / "novel.txt.gz").name == "novel"
 
 
-def test_the_hash_tells_order_borders_and_content(books: Path) -> None:
+def test_the_hash_depends_on_order_borders_and_content(books: Path) -> None:
     a, d = books / "a.txt", books / "d.txt"
     known = {tuple(map(str, files)): open_corpus(files).sha256 for files in ([a], [d], [a, d], [d, a])}
     (books / "x.txt").write_bytes(a.read_bytes() + d.read_bytes()[:4])
@@ -120,7 +120,7 @@ def test_the_hash_tells_order_borders_and_content(books: Path) -> None:
     assert open_corpus([a, d]).sha256 == hashlib.sha256("\n".join(each).encode()).hexdigest()
 
 
-def test_boilerplate_goes_from_each_file(tmp_path: Path, workers: int) -> None:
+def test_boilerplate_is_removed_from_each_file(tmp_path: Path, workers: int) -> None:
     for number in range(3):
         marked = f"Head\n*** START OF THE PROJECT GUTENBERG EBOOK\n\nbody {number}\n\n*** END OF THE PROJECT GUTENBERG"
         (tmp_path / f"{number}.txt").write_text(marked if number < 2 else "plain")
@@ -146,22 +146,24 @@ def test_a_compressed_file_is_the_text_in_it(tmp_path: Path, ending: str, tokens
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=4), st.integers(1, 50), st.sampled_from([".gz", ".zst"]))
-def test_streams_one_after_the_other_are_unpacked_whatever_the_cuts(raws: list[bytes], size: int, ending: str) -> None:
+def test_concatenated_streams_are_unpacked_from_any_chunks(raws: list[bytes], size: int, ending: str) -> None:
     data = b"".join(packed(raw, ending) for raw in raws) + b"\0" * (size % 7)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(unpacking, "PIECE", 7)
-        patch.setattr(unpacking, "WHOLE", 30)
+        patch.setattr(unpacking, "CHUNK", 30)
         chunks = list(unpacked([data[i : i + size] for i in range(0, len(data), size)], ending, "f"))
         assert b"".join(chunks) == b"".join(raws)
         assert all(len(chunk) >= 30 for chunk in chunks[:-1])
         for end in range(1, len(packed(raws[0], ending))):
-            with pytest.raises(DataError, match="f is cut off"):
+            with pytest.raises(DataError, match="f is truncated"):
                 list(unpacked([data[:end]], ending, "f"))
 
 
 def repeated(blocks: int, size: int = 1 << 17) -> bytes:
-    """A .zst file of blocks that each say: this byte, 131,072 times; four bytes a block."""
-    headers = [(number == blocks - 1) | 1 << 1 | size << 3 for number in range(blocks)]  # last? repeated, how often
+    """A .zst file of RLE blocks: each repeats a byte 131,072 times and takes four bytes."""
+    headers = [
+        (number == blocks - 1) | 1 << 1 | size << 3 for number in range(blocks)
+    ]  # last block or not, RLE, number of repetitions
     frame = b"\x28\xb5\x2f\xfd\x00\x38"  # the magic number, no options, a window of 128 KB
     return frame + b"".join(header.to_bytes(3, "little") + b"a" for header in headers)
 
@@ -183,9 +185,7 @@ def test_a_small_file_that_unpacks_to_a_large_one_takes_little_memory(packed: by
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
 @pytest.mark.parametrize("broken", ["cut off", "damaged", "foreign", "empty", "trailing"])
-def test_a_broken_compressed_file_among_whole_ones(
-    books: Path, cache: Path, ending: str, broken: str, workers: int
-) -> None:
+def test_a_damaged_compressed_file_is_refused(books: Path, cache: Path, ending: str, broken: str, workers: int) -> None:
     raw = packed(os.urandom(100_000), ending)
     data = {
         "cut off": raw[:-5],
@@ -198,12 +198,12 @@ def test_a_broken_compressed_file_among_whole_ones(
     if broken == "empty":
         assert open_corpus(books, tokens="byte").files[-1].endswith(ending)
         return
-    with pytest.raises(DataError, match=rf"x\.txt\{ending}' is (cut off|damaged).* Get the file again"):
+    with pytest.raises(DataError, match=rf"x\.txt\{ending}' is (truncated|damaged).* Download or copy the file again"):
         open_corpus(books, tokens="byte")
     assert left(cache) == []
 
 
-def test_without_zstandard_its_install_line_is_given(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_zstandard_the_message_says_what_to_install(books: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (books / "x.txt.zst").write_bytes(zstandard.compress(b"x"))
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'elman\[zstd\]'"):
@@ -218,7 +218,7 @@ def test_a_file_in_another_encoding_is_named(books: Path, cache: Path, workers: 
 
 
 @pytest.mark.parametrize("when", ["hashing", "reading", "encoding"])
-def test_a_file_that_vanishes_is_named(
+def test_a_file_that_is_deleted_is_named(
     books: Path, cache: Path, when: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "CHUNK", 4)
@@ -228,7 +228,7 @@ def test_a_file_that_vanishes_is_named(
             (books / "e.txt").unlink(missing_ok=True)
 
     monkeypatch.setattr(threads, "ThreadPoolExecutor", OneAtATime)  # else e.txt may be open already
-    with pytest.raises(DataError, match=r"e\.txt' vanished while the text was read"):
+    with pytest.raises(DataError, match=r"e\.txt' was deleted while the text was read"):
         open_corpus(books, progress=meddle)
     assert left(cache) == []
 
@@ -253,7 +253,7 @@ def test_a_file_that_changes_between_readings_is_named(books: Path, cache: Path,
     assert left(cache) == []
 
 
-def test_nothing_in_any_file_is_refused(books: Path) -> None:
+def test_several_empty_files_are_refused(books: Path) -> None:
     for path in books.iterdir():
         path.write_bytes(b"")
     for tokens in ("char", "word", "byte"):
@@ -281,7 +281,7 @@ def test_progress_is_of_all_files_together(books: Path, workers: int) -> None:
 
 def _start_slowly(thread: threading.Thread, start: Callable[[threading.Thread], None] = threading.Thread.start) -> None:
     start(thread)
-    time.sleep(0.02)  # here the interruption finds whoever started it
+    time.sleep(0.02)  # the interruption arrives here
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
@@ -300,7 +300,7 @@ def test_an_interruption_ends_all_threads(
     def stop(what: str, done: int, total: int) -> None:
         if what == "encoding":
             calls.append(done)
-            if len(calls) in (5, 500):  # once more, should the first have met a moment that cannot be interrupted
+            if len(calls) in (5, 500):  # twice, because the first may come when it cannot be raised
                 os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.001)
 
@@ -317,10 +317,10 @@ def test_an_interruption_ends_all_threads(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
-def test_an_interruption_before_a_thread_begins_is_one(
+def test_an_interruption_before_a_thread_starts_is_raised(
     books: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Python then knows of a thread that nobody can wait for."""
+    """A thread that never started cannot be joined."""
     begin, begun = threading._start_new_thread, []  # type: ignore[attr-defined]
 
     def interrupted(*what: object) -> int:
@@ -341,14 +341,14 @@ def test_an_interruption_before_a_thread_begins_is_one(
 
 COUNT = """
 import sys
-from elman.data.encoding import Encoding
+from elman.data.encoding import TextEncoder
 from elman.data import open_corpus
-real = Encoding.write
+real = TextEncoder.write
 def write(self, out):
     print("encoding", flush=True)
     sys.stdin.readline()
     return real(self, out)
-Encoding.write = write
+TextEncoder.write = write
 print(len(open_corpus(sys.argv[1], progress=lambda what, *_: print(what.split()[0], flush=True)).ids), flush=True)
 """
 
@@ -364,7 +364,7 @@ def test_two_processes_encode_a_text_once(books: Path, cache: Path) -> None:
         with subprocess.Popen(command, **pipe) as second:
             assert second.stdout is not None
             lines = []
-            while lines[-1:] != ["waiting\n"]:  # the first is at it
+            while lines[-1:] != ["waiting\n"]:  # the first process is encoding
                 lines.append(second.stdout.readline())
             first.communicate("go\n")
             rest, _ = second.communicate()
@@ -374,7 +374,7 @@ def test_two_processes_encode_a_text_once(books: Path, cache: Path) -> None:
     assert len(left(cache)) == 2
 
 
-def test_a_killed_process_holds_nobody_up(books: Path, cache: Path) -> None:
+def test_a_killed_process_does_not_block_others(books: Path, cache: Path) -> None:
     command = [sys.executable, "-c", COUNT, str(books)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killed:
         assert killed.stdout is not None

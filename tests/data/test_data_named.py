@@ -25,9 +25,9 @@ NAME = "pride-and-prejudice"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The path says how to misbehave."""
+    """A server whose behavior depends on the path."""
 
-    asked: list[str]  # by the fixture
+    asked: list[str]  # set by the fixture
     quiet: threading.Event
     bodies: dict[str, bytes]  # of some paths
 
@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
-    """Its address, and the paths that it was asked for; the corpus is what it serves."""
+    """The address of a server of the corpus, and the paths that were requested."""
     handler = type("Handler", (Handler,), {"asked": [], "quiet": threading.Event(), "bodies": {}})
     corpus = dataclasses.replace(
         named.CORPORA[NAME], url="http://127.0.0.1:9/", sha256=hashlib.sha256(BODY).hexdigest(), size=len(BODY)
@@ -78,7 +78,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
 
 @pytest.fixture
 def closed_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No network: the corpus is at a port that nobody listens at."""
+    """No network: the address of the corpus is a port without a server."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -91,7 +91,7 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_a_whole_download_is_kept_and_asked_for_once(
+def test_a_complete_download_is_cached_and_requested_once(
     server: tuple[str, list[str]], cache: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     url, asked = server
@@ -101,7 +101,7 @@ def test_a_whole_download_is_kept_and_asked_for_once(
     assert asked == ["/whole"]
     assert files(cache) == [path]
     assert path.name == f"{NAME}.txt"
-    assert find_source(NAME) == path  # the url in the table is dead: this is the copy in the cache
+    assert find_source(NAME) == path  # the url in the table does not work: this is the copy in the cache
     assert capfd.readouterr() == ("", "")
     path.write_bytes(b"damaged")
     assert fetch(NAME, url=url + "/whole").read_bytes() == BODY
@@ -114,7 +114,7 @@ def test_a_whole_download_is_kept_and_asked_for_once(
         ("/corrupted", "the server sent another file: its SHA-256 differs"),
         ("/silent", "no answer for 0.2 seconds"),
         ("/stalling", "no answer for 0.2 seconds"),
-        ("/missing", "the server said 404"),
+        ("/missing", "the server answered 404"),
     ],
 )
 def test_a_broken_download_is_refused_and_leaves_nothing(
@@ -126,17 +126,17 @@ def test_a_broken_download_is_refused_and_leaves_nothing(
         fetch(NAME, url=server[0] + path, timeout=0.2)
     assert time.monotonic() - begin < 5
     assert files(cache) == []
-    assert pooch.get_logger().level == logging.INFO  # as it was
+    assert pooch.get_logger().level == logging.INFO  # unchanged
 
 
 @pytest.mark.usefixtures("closed_port")
-def test_a_refused_connection_is_said(cache: Path) -> None:
+def test_a_refused_connection_is_reported(cache: Path) -> None:
     with pytest.raises(DownloadError, match=r"no connection to 127\.0\.0\.1:\d+\. .*ELMAN_DATA"):
         find_source(NAME)
     assert files(cache) == []
 
 
-def test_a_download_that_cannot_be_written_is_said(
+def test_a_download_that_cannot_be_written_is_reported(
     server: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -182,7 +182,7 @@ def test_a_corpus_of_several_files_is_a_folder_to_classify(
     assert set(read_examples(str(folder), "classify").targets) == {"English", "Irish"}
 
 
-def test_of_several_files_one_that_differs_is_refused(server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_with_one_changed_file_is_refused(server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"English.txt": hashlib.sha256(BODY).hexdigest(), "corrupted": hashlib.sha256(BODY).hexdigest()}
     monkeypatch.setitem(named.CORPORA, "names", dataclasses.replace(named.CORPORA["names"], url=server[0], files=files))
     with pytest.raises(DownloadError, match=r"SHA-256 differs.*put http.*/corrupted as names/corrupted in a folder"):
@@ -233,7 +233,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", DOWNLOADS)
-def test_examples_are_made_from_what_is_published(
+def test_examples_are_made_from_published_files(
     server: tuple[str, list[str]], cache: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, asked = server
@@ -269,7 +269,7 @@ def test_another_download_than_the_known_one_is_refused(
     assert files(cache) == []
 
 
-def test_a_folder_of_your_own_comes_before_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_folder_comes_before_a_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "names").mkdir()
     assert find_here("names") == Path("names")
@@ -345,7 +345,7 @@ def test_the_order_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (mine / NAME).write_text("x")
     assert find_source(NAME) == mine / NAME
     (tmp_path / NAME).mkdir()
-    assert find_source(NAME) == mine / NAME  # a folder of that name is no text
+    assert find_source(NAME) == mine / NAME  # a folder of that name is ignored
     (tmp_path / NAME).rmdir()
     (tmp_path / NAME).write_text("x")
     assert find_source(NAME) == Path(NAME)
@@ -359,11 +359,11 @@ def test_a_folder_in_the_data_folder_has_a_name(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(here)
     monkeypatch.setenv("ELMAN_DATA", str(mine))
     assert find_source("names") == find_here("names") == mine / "names"
-    assert find_here(NAME) is None  # a corpus is no folder
+    assert find_here(NAME) is None  # a folder in place of a one-file corpus is ignored
     assert find_here("") is None
     (here / "names").mkdir()
     (mine / "names.txt").write_text("x")
-    assert find_source("names") == find_here("names") == Path("names")  # what is here comes first
+    assert find_source("names") == find_here("names") == Path("names")  # the working folder comes first
 
 
 def test_any_file_in_the_data_folder_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,7 +383,7 @@ def test_an_unknown_name_is_refused(name: str) -> None:
         fetch(name)
 
 
-def test_the_list_says_what_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_says_what_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(row.name, row.where) for row in list_corpora()] == [(name, None) for name in named.CORPORA]
     docs = fetch("python-docs")
     (tmp_path / f"{NAME}.txt").write_text("x")

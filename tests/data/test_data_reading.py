@@ -1,4 +1,4 @@
-"""Bytes to text in chunks: the cuts never show."""
+"""Bytes to text in chunks: the result does not depend on where chunks end."""
 
 import codecs
 
@@ -30,7 +30,7 @@ def unix(text: str) -> str:
 @given(texts, sizes, st.sampled_from(["utf-8", "utf-16", "utf-32-be", "utf-7", "gb18030"]))
 @example("a\r\nb\r\rc\r", 2, "utf-8")
 @example("€", 1, "utf-8")
-def test_text_does_not_depend_on_the_cuts(text: str, size: int, encoding: str) -> None:
+def test_text_does_not_depend_on_the_chunks(text: str, size: int, encoding: str) -> None:
     assert read(text.encode(encoding), size, encoding) == unix(text)
 
 
@@ -42,7 +42,7 @@ def test_a_byte_order_mark_is_dropped_once(encoding: str, size: int) -> None:
 
 
 @given(st.text(st.sampled_from("aé€"), max_size=20), sizes, st.booleans(), st.sampled_from(["utf-8", "utf-8-sig"]))
-def test_a_bad_byte_is_given_with_its_place(text: str, size: int, mark: bool, encoding: str) -> None:
+def test_a_bad_byte_is_reported_with_its_position(text: str, size: int, mark: bool, encoding: str) -> None:
     before = codecs.BOM_UTF8 * mark + text.encode()
     with pytest.raises(EncodingError, match=rf"'f' is not utf-8: byte {len(before)} \(0xFF\)") as caught:
         read(before + b"\xffabc", size, encoding)
@@ -57,19 +57,19 @@ def test_a_character_cut_off_at_the_end_is_a_bad_byte(size: int) -> None:
 
 
 @given(st.text(st.sampled_from("aé€\r\n"), max_size=20), sizes, st.sampled_from(["utf-8", "utf-16-le", "utf-32-le"]))
-def test_a_nul_is_no_text(text: str, size: int, encoding: str) -> None:
+def test_a_nul_is_refused_as_text(text: str, size: int, encoding: str) -> None:
     place = len(text.encode(encoding))
     with pytest.raises(EncodingError, match=rf"NUL at byte {place}\b.*tokens='byte'"):
         read((text + "\0more").encode(encoding), size, encoding)
 
 
 @pytest.mark.parametrize("name", ["utf-9", "hex", "rot13", "", "a\0b", "é", "zip"])
-def test_what_is_no_text_encoding_is_refused(name: str) -> None:
+def test_codecs_that_are_no_text_encoding_are_refused(name: str) -> None:
     with pytest.raises(UnknownNameError, match="encoding"):
         codec_name(name)
 
 
-def test_a_mistyped_encoding_is_recognised() -> None:
+def test_a_mistyped_encoding_gives_a_suggestion() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean latin1"):
         codec_name("lattin_1")
 
@@ -84,15 +84,15 @@ FOOTER = "*** END OF THIS PROJECT GUTENBERG EBOOK X ***\nLicence\n\nmore licence
 
 
 def strip(text: str, size: int = 1 << 20, reach: int = 80) -> tuple[str, Boilerplate]:
-    """With a short reach, which ends within the START line: all that follows comes in chunks of the given size."""
+    """The text with a MAX_HEADER that ends within the START line, in chunks of the given size."""
     boilerplate = Boilerplate()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gutenberg, "REACH", reach)
+        patch.setattr(gutenberg, "MAX_HEADER", reach)
         return "".join(boilerplate.remove(text[i : i + size] for i in range(0, len(text), size))), boilerplate
 
 
 @given(st.text(st.sampled_from("a \n*"), max_size=80), st.integers(1, 90))
-def test_header_and_footer_go_with_the_blank_lines_around_the_text(body: str, size: int) -> None:
+def test_header_and_footer_are_removed_with_the_blank_lines_around_the_text(body: str, size: int) -> None:
     whole = HEADER + body + "\n" + FOOTER
     text, boilerplate = strip(whole, size)
     assert text == body.strip("\n")
@@ -103,14 +103,14 @@ def test_header_and_footer_go_with_the_blank_lines_around_the_text(body: str, si
 
 
 @given(st.text(st.sampled_from("a \n*"), max_size=80), st.integers(1, 90))
-def test_without_a_start_line_nothing_goes(body: str, size: int) -> None:
+def test_without_a_start_line_nothing_is_removed(body: str, size: int) -> None:
     text, boilerplate = strip(body + "\n" + FOOTER, size)
     assert text == body + "\n" + FOOTER
     assert removal_note([boilerplate]) is None
 
 
 @pytest.mark.parametrize("size", [1, 10, 1000])
-def test_without_an_end_line_only_the_header_goes(size: int) -> None:
+def test_without_an_end_line_only_the_header_is_removed(size: int) -> None:
     assert strip(HEADER + "\n\nabc\n\n", size)[0] == "abc"
 
 
@@ -137,8 +137,8 @@ def test_older_spellings_of_the_marker_count(marker: str) -> None:
 
 
 @pytest.mark.parametrize("size", [1000, 1 << 20])
-def test_a_start_line_far_into_the_text_is_none(size: int) -> None:
-    start, reach = HEADER.splitlines()[-1], gutenberg.REACH
+def test_a_start_line_far_into_the_text_is_ignored(size: int) -> None:
+    start, reach = HEADER.splitlines()[-1], gutenberg.MAX_HEADER
     far = "a" * reach + "\n" + start + "\nb"
     assert strip(far, size, reach)[0] == far
     near = "a" * (reach - 100) + "\n" + start + "\nb"

@@ -1,4 +1,6 @@
-"""Whole sequences: ragged arrays, tokens with an unknown, examples from files, and what a bad row says."""
+"""Sequences: ragged arrays, vocabularies with an unknown token, examples from files, and errors in rows."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +31,7 @@ def test_padding_keeps_every_sequence_and_adds_only_zeros(sequences, data):
 
 @pytest.mark.parametrize("kind", ["char", "byte"])
 @given(texts=TEXTS)
-def test_strings_come_back_from_their_ids(kind, texts):
+def test_strings_are_decoded_to_themselves(kind, texts):
     symbols = Symbols.of(texts, kind, vocabulary_size=1000, min_count=1)
     for text in texts:
         assert symbols.decode(symbols.encode(text)) == (
@@ -38,7 +40,7 @@ def test_strings_come_back_from_their_ids(kind, texts):
 
 
 @given(texts=st.lists(st.text("ab ,.!", max_size=12), min_size=1, max_size=8))
-def test_words_come_back_as_a_string_without_outer_space(texts):
+def test_words_are_decoded_to_a_string_without_outer_space(texts):
     symbols = Symbols.of(texts, "word", vocabulary_size=1000, min_count=1)
     assert [symbols.decode(symbols.encode(text)) for text in texts] == [text.strip() for text in texts]
 
@@ -53,7 +55,7 @@ def test_unseen_tokens_are_unknown_and_only_words_fall_back_to_lower_case():
     assert symbols.decode([*symbols.encode(["dog"]), EDGE_ID, 3]) == ["dog"]
 
 
-def test_rare_tokens_are_hidden_more_often_than_common_ones():
+def test_rare_tokens_are_read_as_unknown_more_often_than_common_ones():
     symbols = Symbols.of(["aaaaaaaaab"], "char", vocabulary_size=10, min_count=1)
     shares = dict(zip(symbols.tokens, symbols.unknown_probability(0.25), strict=True))
     assert shares["b"] == pytest.approx(0.25 / 1.25)
@@ -70,7 +72,7 @@ def test_tokens_survive_json_and_damage_is_refused():
             Symbols.from_json({**symbols.to_json(), **damage})
 
 
-def test_strings_of_several_words_are_cut_into_words():
+def test_strings_of_several_words_are_split_into_words():
     assert kind_of(["Rossi", "Schmidt"], "auto") == "char"
     assert kind_of(["a good film", "a bad one"], "auto") == "word"
     assert kind_of(["a good film"], "byte") == "byte"
@@ -84,8 +86,12 @@ def test_a_split_is_a_partition_and_examples_survive_a_file():
     assert sorted([*train.y, *held.y]) == list(range(20))
     again = Examples.from_arrays(examples.arrays())
     assert [s.tolist() for s in again.x] == [s.tolist() for s in x]
-    with pytest.raises(CheckpointError):
-        Examples.from_arrays(examples.arrays() | {"x.lengths": np.arange(19)})
+    grouped = replace(examples, groups=np.arange(20) // 2)
+    assert Examples.from_arrays(grouped.arrays()).take(np.array([3, 4])).groups.tolist() == [1, 2]
+    for damaged in ({"x.lengths": np.arange(19)}, {"groups": np.arange(19)}, {"groups": -np.arange(20)},
+                    {"groups": np.arange(20) + 1}, {"groups": np.arange(20.0)}):  # fmt: skip
+        with pytest.raises(CheckpointError):
+            Examples.from_arrays(examples.arrays() | damaged)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -135,7 +141,7 @@ def test_a_bad_row_is_reported_with_its_line(tmp_path, task, text, says):
         read_examples(written(tmp_path, text), task)
 
 
-def test_what_cannot_be_read_is_named(tmp_path):
+def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         read_examples(str(tmp_path / "missing"), "classify")
     says = r"data\.tsv, line 2: expected text in utf-8, got the byte 0xe9\. Name its encoding"
@@ -174,7 +180,7 @@ LABELLED = "".join(f"text {i}\t{'pos' if i % 2 else 'neg'}\n" for i in range(18)
         ("".join(f"a {i}\tb {i}\n" for i in range(99)) + "a\tb\tc\n", "line 100: expected one tab", "translate"),
     ],
 )
-def test_a_few_bad_lines_do_not_make_a_text_of_a_labeled_file(tmp_path, text, place, task):
+def test_a_few_bad_lines_do_not_turn_examples_into_a_text(tmp_path, text, place, task):
     path = written(tmp_path, text)
     with pytest.raises(DataError) as caught:
         guess_task(path)
@@ -187,7 +193,7 @@ def test_many_lines_without_a_tab_are_a_text(tmp_path, text):
     assert guess_task(written(tmp_path, text)) == "lm"
 
 
-def test_a_label_that_is_nearly_right_is_named():
+def test_a_misspelled_label_gives_a_suggestion():
     labels = Labels.of(["Italian", *(f"a rather long label {i}" for i in range(20))])
     with pytest.raises(VocabularyError, match=r"'Italien'\. Did you mean Italian\?$"):
         labels.encode(["Italien"])
@@ -198,8 +204,8 @@ def test_a_label_that_is_nearly_right_is_named():
 
 
 @pytest.mark.parametrize("odd", ["\u2028", "\u0085", "\x0c", "\x1c", "\r"])
-def test_a_file_is_guessed_by_the_lines_that_are_read(tmp_path, odd):
-    """What Unicode takes for the end of a line may stand inside one."""
+def test_the_task_is_guessed_from_the_lines_that_are_read(tmp_path, odd):
+    """Only \\n ends a line: other line separators of Unicode may occur inside one."""
     text = "".join(f"text{odd}{i}\t{'pos' if i % 2 else 'neg'}\n" for i in range(40))
     path = written(tmp_path, f"\ufeff{text}")
     assert guess_task(path) == "classify"
@@ -208,7 +214,7 @@ def test_a_file_is_guessed_by_the_lines_that_are_read(tmp_path, odd):
     assert guess_task(written(tmp_path, text.replace("\n", "\r\n"))) == "classify"
 
 
-def test_a_tab_alone_is_no_blank_line_to_the_guess(tmp_path):
+def test_a_line_with_a_tab_is_not_a_blank_line(tmp_path):
     tagged = "the\tDET\ndog\tNOUN\nbarks\tVERB\n\t\nit\tPRON\nsleeps\tVERB\n"
     assert guess_task(written(tmp_path, tagged)) != "tag"
 
@@ -254,9 +260,9 @@ PARAGRAPHS = "A paragraph that goes on. " * 30 + "\n"
     ("files", "task"),
     [
         ([NAMES, NAMES], "classify"),
-        ([NAMES, GAPS], "classify"),  # blank lines in a file or two are slips
+        ([NAMES, GAPS], "classify"),  # blank lines in one or two files are mistakes
         ([GAPS, NAMES, NAMES], "classify"),
-        ([MANY, MANY], "classify"),  # and so are some in many lines
+        ([MANY, MANY], "classify"),  # and so are a few among many lines
         ([NAMES, NAMES, ""], "classify"),
         ([f"\n \n{NAMES}\n\n"] * 2, "classify"),
         ([GAPS, GAPS], "lm"),  # a poem
@@ -277,7 +283,7 @@ PARAGRAPHS = "A paragraph that goes on. " * 30 + "\n"
         ([], "lm"),
     ],
 )
-def test_what_a_folder_is_for_is_guessed_or_asked(tmp_path, files, task):
+def test_the_task_of_a_folder_is_guessed_or_refused_as_ambiguous(tmp_path, files, task):
     for number, text in enumerate(files):
         written(tmp_path, text, f"{number}.txt")
     if task is not None:
@@ -299,13 +305,13 @@ SOURCES = "import os\n\n\ndef f(x):\n    return x\n\n\nclass A:\n    pass\n" * 2
         ({"a.txt.gz": PACKED, "b.txt.gz": PACKED, "c.txt.zst": PACKED}, None),
         ({"a.txt": PROSE, "b.txt.gz": PACKED}, None),
         ({"a.txt": NAMES, "b.txt": NAMES, "old.gz": PACKED}, None),
-        ({"a.txt": NAMES, "more.md": NAMES, "b.txt": NAMES}, "more.md has another ending than others"),
-        ({"about.md": SENTENCES, "a.txt": NAMES, "b.txt": NAMES}, "about.md has another ending than others"),
+        ({"a.txt": NAMES, "more.md": NAMES, "b.txt": NAMES}, "more.md has another suffix than the other files"),
+        ({"about.md": SENTENCES, "a.txt": NAMES, "b.txt": NAMES}, "about.md has another suffix than the other files"),
         ({"a.py": SOURCES, "b.py": SOURCES, "c.py": SOURCES}, None),
         ({"names.md": NAMES, "a.txt": PROSE, "b.txt": PROSE}, None),
     ],
 )
-def test_a_folder_with_files_of_several_kinds_is_a_text_or_asks(tmp_path, files, says):
+def test_a_folder_with_files_of_several_kinds_is_a_text_or_refused_as_ambiguous(tmp_path, files, says):
     for name, text in files.items():
         written(tmp_path, text, name)
     if says is None:
@@ -315,14 +321,14 @@ def test_a_folder_with_files_of_several_kinds_is_a_text_or_asks(tmp_path, files,
         guess_task(str(tmp_path))
 
 
-def test_the_ending_of_a_file_in_capitals_or_without_lines_does_not_matter(tmp_path):
+def test_capitals_in_suffixes_and_files_without_lines_do_not_matter(tmp_path):
     for name, text in {"a.txt": NAMES, "b.TXT": NAMES, "empty.md": ""}.items():
         written(tmp_path, text, name)
     assert guess_task(str(tmp_path)) == "classify"
 
 
 @pytest.mark.parametrize("name", ["README.txt", "readme.md", "README", "LICENSE", "Licence.txt"])
-def test_a_file_about_a_labeled_folder_is_no_label(tmp_path, name):
+def test_a_readme_in_a_labeled_folder_is_not_a_label(tmp_path, name):
     written(tmp_path, PROSE, name)
     written(tmp_path, NAMES, "Italian.txt")
     written(tmp_path, NAMES, "Korean.txt")
@@ -330,7 +336,7 @@ def test_a_file_about_a_labeled_folder_is_no_label(tmp_path, name):
     assert set(read_examples(str(tmp_path), "classify").targets) == {"Italian", "Korean"}
 
 
-def test_a_label_may_have_the_name_of_a_file_about_others(tmp_path):
+def test_a_label_may_be_called_readme(tmp_path):
     for name in ("memo.txt", "notice.txt", "readme.txt"):
         written(tmp_path, NAMES, name)
     assert guess_task(str(tmp_path)) == "classify"

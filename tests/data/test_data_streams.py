@@ -1,4 +1,4 @@
-"""Lanes and windows: every token once, in order, and a cursor that finds its place."""
+"""Lanes and windows: every token once, in order, and cursors that restore the position."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ from elman.errors import DataError, DtypeError, RangeError, ShapeError
 
 shapes = st.tuples(st.integers(1, 5), st.integers(1, 6), st.integers(0, 40)).map(
     lambda bwn: (bwn[0], bwn[1], bwn[0] * bwn[1] + 1 + bwn[2])
-)  # batch, window, tokens: at least one window a lane
+)  # batch, window, tokens: at least one window per lane
 
 
 @given(shapes)
@@ -36,13 +36,13 @@ def test_lanes_are_the_text_in_order(shape: tuple[int, int, int]) -> None:
     assert [w.first for w in windows] == [True] + [False] * (len(windows) - 1)
 
 
-def test_what_is_left_over_is_less_than_a_window_a_lane() -> None:
-    stream = LaneStream(np.arange(24), batch=2, window=4)  # lanes of 11: 2 windows, 3 tokens a lane left
+def test_the_remainder_is_less_than_a_window_per_lane() -> None:
+    stream = LaneStream(np.arange(24), batch=2, window=4)  # lanes of 11: 2 windows, 3 tokens per lane left
     assert (stream.windows_per_epoch, stream.tokens_per_epoch) == (2, 16)
 
 
 @given(shapes, st.integers(0, 30))
-def test_a_cursor_goes_on_where_it_was_taken(shape: tuple[int, int, int], steps: int) -> None:
+def test_a_cursor_continues_where_it_was_taken(shape: tuple[int, int, int], steps: int) -> None:
     batch, window, n = shape
     ids = np.random.default_rng(0).integers(0, 100, n)
     straight, other = (LaneStream(ids, batch=batch, window=window) for _ in range(2))
@@ -88,7 +88,7 @@ def test_a_foreign_cursor_is_refused_and_changes_nothing(cursor: object) -> None
 
 
 @given(st.integers(0, 300), st.integers(1, 20), st.integers(1, 20))
-def test_the_fitting_batch_is_the_largest_that_has_a_window_a_lane(n: int, batch: int, window: int) -> None:
+def test_the_fitting_batch_is_the_largest_with_a_window_per_lane(n: int, batch: int, window: int) -> None:
     good = [b for b in range(1, batch + 1) if (n - 1) // b >= window]
     if not good:
         with pytest.raises(DataError, match=r"shorter than a window.*window"):
@@ -103,12 +103,12 @@ def test_the_fitting_batch_is_the_largest_that_has_a_window_a_lane(n: int, batch
 
 @pytest.mark.parametrize("name", ["batch", "window"])
 @pytest.mark.parametrize("number", [0, -1, 1.5, True])
-def test_nonsense_sizes_are_refused(name: str, number: int) -> None:
+def test_invalid_sizes_are_refused(name: str, number: int) -> None:
     with pytest.raises(RangeError, match=name):
         LaneStream(np.arange(9), **{"batch": 1, "window": 1} | {name: number})
 
 
-def test_ids_are_a_row_of_integers() -> None:
+def test_ids_must_be_a_vector_of_integers() -> None:
     with pytest.raises(ShapeError):
         LaneStream(np.zeros((3, 3), int), batch=1, window=1)
     with pytest.raises(DtypeError):

@@ -30,7 +30,7 @@ def test_csv_cells_may_be_quoted_and_span_lines(file):
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
-def test_the_separator_is_found(file, mark):
+def test_the_delimiter_is_found(file, mark):
     table = read_table(file("a.csv", f"text{mark}label\nyes{mark}1\nno{mark}2\n"))
     assert table.rows == [["yes", "1"], ["no", "2"]]
 
@@ -50,7 +50,7 @@ def test_quotation_marks_in_tsv_are_text(file):
     ("Price\tEnglish\nSmith\tEnglish\nRossi\tItalian\n", False),  # a label of other rows too
     ("5\tfive\n6\tsix\n", False),
 ])  # fmt: skip
-def test_a_header_is_noticed_and_is_no_example(file, text, header):
+def test_a_header_is_recognized_and_is_not_an_example(file, text, header):
     path = file("a.tsv", text)
     rows = read_examples(path, "translate")
     assert len(rows) == text.count("\n") - header
@@ -58,7 +58,7 @@ def test_a_header_is_noticed_and_is_no_example(file, text, header):
     assert (read_table(path).header is not None) == header
 
 
-def test_a_header_of_tagged_tokens_is_noticed(file):
+def test_a_header_of_tagged_tokens_is_recognized(file):
     rows = read_examples(file("a.tsv", "token\ttag\nthe\tDET\ndog\tNOUN\n\nit\tPRON\n"), "tag")
     assert rows.inputs == [["the", "dog"], ["it"]]
     assert "line 1 is read as a header" in rows.notes[0]
@@ -92,7 +92,7 @@ def test_a_chosen_name_makes_the_first_row_a_header(file):
     ({"text_column": 4}, "got 4"),
     ({"text_column": 0}, "got 0"),
 ])  # fmt: skip
-def test_columns_that_are_unclear_are_asked_for(file, columns, why):
+def test_ambiguous_columns_are_refused_with_the_option_to_use(file, columns, why):
     path = file("a.csv", "id,a,b\n1,x y,z\n2,v w,z\n")
     with pytest.raises((ArgumentError, DataError), match=why):
         read_examples(path, "classify", **columns)
@@ -108,7 +108,7 @@ def test_a_bad_row_is_reported_with_its_line(file, text, why):
         read_examples(file("a.csv", text), "classify")
 
 
-def test_numbers_as_targets(file):
+def test_targets_can_be_numbers(file):
     path = file("a.csv", "name,price\nbread,2.5\nwine,1e1\n")
     rows = read_examples(path, "regress")
     assert rows.targets == [2.5, 10.0]

@@ -1,4 +1,4 @@
-"""Vocabularies: what goes in comes out, what is unknown is named, what is foreign is refused."""
+"""Vocabularies: decoding inverts encoding, unknown tokens are named, invalid vocabularies are refused."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def joined(vocabulary: Vocabulary, chunks: list[str], unknown: str = "error") ->
 @given(any_text.filter(bool))
 @example("\ud800 lone surrogate")
 @example("\x00\x7f\x80ÿĀ\U0010ffff")
-def test_characters_come_back(text: str) -> None:
+def test_characters_are_decoded_to_themselves(text: str) -> None:
     vocabulary = CharVocabulary(text)
     assert vocabulary.decode(vocabulary.encode(text)) == text
     assert vocabulary.tokens == tuple(sorted(set(text)))
@@ -44,7 +44,7 @@ def test_characters_come_back(text: str) -> None:
 
 
 @given(any_text)
-def test_bytes_come_back(text: str) -> None:
+def test_bytes_are_decoded_to_themselves(text: str) -> None:
     vocabulary = ByteVocabulary()
     ids = vocabulary.encode(text)
     assert bytes(ids) == text.encode("utf-8", "surrogatepass")
@@ -53,30 +53,30 @@ def test_bytes_come_back(text: str) -> None:
 
 
 @given(any_text | prose)
-def test_words_come_back(text: str) -> None:
+def test_words_are_decoded_to_themselves(text: str) -> None:
     vocabulary = WordVocabulary.of([text], min_count=1)
     assert vocabulary.decode(vocabulary.encode(text)) == text
 
 
-def test_words_carry_the_space_before_them() -> None:
+def test_words_include_the_space_before_them() -> None:
     words = [word for some in words_of(["It is a truth,  isn't\n it?"]) for word in some]
     assert words == ["It", " is", " a", " truth", ",", " ", " isn", "'", "t", "\n", " it", "?"]
 
 
-def test_a_word_without_end_is_cut() -> None:
+def test_a_very_long_word_is_split() -> None:
     assert [word for some in words_of(["a" * 150]) for word in some] == ["a" * 64, "a" * 64, "a" * 22]
 
 
 @given(prose, st.integers(1, 9))
 @example("a" * 200, 7)
-def test_words_do_not_depend_on_the_cuts(text: str, size: int) -> None:
+def test_words_do_not_depend_on_the_chunks(text: str, size: int) -> None:
     vocabulary = WordVocabulary.of([text], min_count=2)
     assert WordVocabulary.of(cut(text, size), min_count=2) == vocabulary
     assert joined(vocabulary, cut(text, size), "replace") == vocabulary.encode(text, unknown="replace").tolist()
 
 
 @given(st.text(st.sampled_from("aéb€\n"), min_size=1, max_size=50), st.integers(1, 9))
-def test_characters_do_not_depend_on_the_cuts(text: str, size: int) -> None:
+def test_characters_do_not_depend_on_the_chunks(text: str, size: int) -> None:
     vocabulary = CharVocabulary(text)
     assert joined(vocabulary, cut(text, size)) == vocabulary.encode(text).tolist()
 
@@ -129,7 +129,7 @@ def test_frequent_words_come_first_and_equals_by_code_point() -> None:
 
 
 def test_counting_words_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words_module, "COUNTED_WORDS", 10)
+    monkeypatch.setattr(words_module, "MAX_COUNTED", 10)
     rare = "".join(f" r{i} often often" for i in range(1000))
     vocabulary = WordVocabulary.of(cut(rare, 50), min_count=1)
     assert len(vocabulary) <= 11
@@ -156,7 +156,7 @@ def test_a_token_decoder_gives_tokens() -> None:
 
 
 @pytest.mark.parametrize("vocabulary", [CharVocabulary("ab"), WordVocabulary([UNK, "a"]), ByteVocabulary()])
-def test_ids_outside_are_refused(vocabulary: Vocabulary) -> None:
+def test_ids_outside_the_vocabulary_are_refused(vocabulary: Vocabulary) -> None:
     for ids in ([-1], [0, len(vocabulary)], [0.5]):
         with pytest.raises(RangeError, match="token ids"):
             vocabulary.decode(ids)
@@ -205,7 +205,7 @@ def test_vocabularies_are_equal_by_kind_and_tokens() -> None:
     ],
     ids=lambda foreign: str(foreign)[:40],
 )
-def test_foreign_vocabularies_are_refused(foreign: object) -> None:
+def test_invalid_vocabularies_are_refused(foreign: object) -> None:
     with pytest.raises(CheckpointError):
         vocabulary_from_json(foreign)
 

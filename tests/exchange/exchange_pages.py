@@ -1,4 +1,4 @@
-"""Small trained runs of every kind, and a page as a person uses it."""
+"""Small trained runs of every kind, and the page used as in a browser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def train(kind: str, folder: Path) -> Path:
-    """A run of this kind on a file beside it."""
+    """A run of this kind, trained on a file next to it."""
     text, options = RUNS[kind]
     (folder / "text.txt").write_text(text, encoding="utf-8")
     LanguageModel(**SMALL | options, validate_every=20, log_every=5).fit(folder / "text.txt", out=folder / "run")

@@ -1,4 +1,4 @@
-"""Models with random weights in run folders, and onnxruntime as the judge of what leaves them."""
+"""Models with random weights in run folders, and onnxruntime to check exports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VOCABULARIES = {
 
 
 def random_model(kind="char", **options) -> PortableModel:
-    """With weights that make every token depend on what came before."""
+    """A model whose weights make every token depend on those before it."""
     vocabulary = VOCABULARIES[kind]
     config = Config().with_options(**{"hidden": 12, "layers": 2, "tokens": kind, **options})
     spec = TaskSpec.language_model(vocabulary)

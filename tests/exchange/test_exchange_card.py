@@ -49,7 +49,7 @@ def blocks(body: str, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)\n```$", body, re.DOTALL | re.MULTILINE)
 
 
-def test_a_card_says_what_is_true(run):
+def test_a_card_has_the_facts_of_the_run(run):
     assert command("card", run, "--seed", 3, "--length", 250) == 0
     head, body = read(run)
     model = LanguageModel.load(run)
@@ -93,7 +93,7 @@ def test_its_commands_and_its_code_work_as_written(run, monkeypatch, capsysbinar
     assert len(capsysbinary.readouterr().out.decode()) > 300
 
 
-def test_a_card_is_made_again_and_a_person_s_readme_stays(run):
+def test_a_card_is_replaced_and_a_readme_of_the_user_is_kept(run):
     write_card(run)
     first = (run / "README.md").read_bytes()
     assert command("card", run) == 0
@@ -108,7 +108,7 @@ def test_a_card_is_made_again_and_a_person_s_readme_stays(run):
         write_card(run)
 
 
-def test_without_the_text_the_noted_loss_stands(run):
+def test_without_the_text_the_recorded_loss_is_shown(run):
     (run.parent / "text.txt").unlink()
     noted = min(row["validation_loss"] for row in Run(run).metrics() if row["validation_loss"] is not None)
     write_card(run)
@@ -130,7 +130,7 @@ def test_a_model_without_history_has_no_curve_and_no_figures(tmp_path):
     assert "curve.svg" not in body
 
 
-def test_what_was_set_aside_is_measured_too(tmp_path):
+def test_the_test_part_is_evaluated_too(tmp_path):
     (tmp_path / "text.txt").write_text(ENGLISH)
     LanguageModel(**SMALL, test_fraction=0.1).fit(tmp_path / "text.txt", out=tmp_path / "run")
     write_card(tmp_path / "run")
@@ -141,7 +141,7 @@ def test_what_was_set_aside_is_measured_too(tmp_path):
 @pytest.mark.parametrize("kind", ["bytes", "words"])
 def test_other_tokens(kind, tmp_path):
     run = train(kind, tmp_path)
-    write_card(run, temperature=3)  # wild: bytes that are no UTF-8
+    write_card(run, temperature=3)  # so random that some bytes are not UTF-8
     head, body = read(run)
     assert len(head["model-index"][0]["results"][0]["metrics"]) == 3
     assert not re.search(r"[^\n\t -~\xa0-\U0010ffff]", body)
@@ -175,14 +175,14 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("facts", "files", "why"),
     [
-        ({"task": "fly"}, {}, "expected a run to lm, classify, regress, tag, generate, translate, got 'fly'"),
+        ({"task": "fly"}, {}, "expected a run with task lm, classify, regress, tag, generate, translate, got 'fly'"),
         ({}, {}, "got None"),
         ({"task": "tag"}, {}, "has no model yet"),
         ({"task": "tag"}, {"model.safetensors": b"nonsense"}, "is damaged"),
         ({"task": "tag"}, {"model.safetensors": to_bytes({})}, "does not describe the network"),
     ],
 )
-def test_what_cannot_have_a_card_is_refused_and_nothing_is_written(facts, files, why, tmp_path, capsys):
+def test_a_run_that_cannot_have_a_card_is_refused_and_nothing_is_written(facts, files, why, tmp_path, capsys):
     run = Run.create(tmp_path / "run", facts, files).path
     before = sorted(run.iterdir())
     assert command("card", run) == 2
@@ -211,12 +211,12 @@ def test_a_yaml_reader_reads_the_front_matter(facts):
     assert yaml.safe_load(text[4:-4]) == facts
 
 
-def test_what_cannot_be_printed_is_left_out_of_the_front_matter():
+def test_unprintable_characters_are_left_out_of_the_front_matter():
     assert yaml.safe_load(front_matter({"name": "a\x85\ud800\ufeffb"})[4:-4]) == {"name": "ab"}
 
 
 @given(st.text(alphabet="`a\n\t\x1b\ud800é"))
-def test_a_fence_holds_whatever_is_in_it(text):
+def test_a_fence_is_longer_than_any_in_its_text(text):
     first, *middle, last = fenced(text, "text").split("\n")
     assert first == f"{last}text"
     assert not any(last in line for line in middle)

@@ -1,4 +1,4 @@
-"""A cell with gates is one row: its gates are reordered, its biases merged or not, its state parts carried."""
+"""Gated cells in other formats: gates are reordered, biases merged or kept, all state parts exchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from elman.exchange import export_onnx, export_torch
 from elman.exchange.cells import FORMATS, CellFormat
 from elman.exchange.model_file import save_run
 from elman.exchange.onnx_read import GraphReader, _widths, read_onnx
-from elman.exchange.onnx_write import head_graph, start_graph, text_graph
+from elman.exchange.onnx_write import encoder_graph, head_graph, text_graph
 from elman.exchange.pytorch import from_other_module, from_torch, read_torch, to_torch
 from elman.maths.cells import CELLS
 from elman.models import LanguageModel
@@ -65,7 +65,7 @@ def test_biases_that_are_added_are_merged_and_others_kept():
 
 @gated
 @pytest.mark.parametrize("layers", [1, 2])
-def test_text_with_gates_equals_ours_and_comes_back(cell, layers):
+def test_gated_text_models_equal_ours_in_onnx_and_are_imported_exactly(cell, layers):
     network = language_network(V, H, layers, cell=cell)
     p, rng = filled(network), np.random.default_rng(1)
     data = text_graph(network, p).to_bytes({})
@@ -85,7 +85,7 @@ def test_text_with_gates_equals_ours_and_comes_back(cell, layers):
 
 @gated
 @pytest.mark.parametrize("to", ["onnx", "torch"])
-def test_a_trained_model_with_gates_comes_back_to_the_bit(tmp_path, cell, to):
+def test_a_trained_gated_model_is_imported_bit_for_bit(tmp_path, cell, to):
     text = "the cat sat on the mat; the dog sat on the log\n" * 20
     options = {"hidden": 12, "layers": 2, "steps": 30, "batch_size": 4, "window": 16}
     before = LanguageModel(cell=cell, **options).fit(text)
@@ -104,7 +104,7 @@ def test_a_trained_model_with_gates_comes_back_to_the_bit(tmp_path, cell, to):
 
 @gated
 @pytest.mark.parametrize("learned", [False, True])
-def test_sequences_with_gates_equal_ours(cell, learned):
+def test_gated_sequence_models_equal_ours_in_onnx(cell, learned):
     stack = Stack(V, H, 2, cell=cell, bidirectional=True, embedding=3, learned_state=learned)
     network = HeadNetwork(stack, 2, pooling="last")
     p, rng = filled(network), np.random.default_rng(1)
@@ -117,11 +117,11 @@ def test_sequences_with_gates_equal_ours(cell, learned):
 
 @gated
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_a_source_read_with_gates_gives_all_parts_of_the_state(cell, bidirectional):
+def test_a_gated_encoder_gives_all_parts_of_the_state(cell, bidirectional):
     encoder = Stack(V, H, 2, cell=cell, bidirectional=bidirectional, prefix="encoder.")
     network = EncoderDecoder(encoder, Stack(V, H, 2, cell=cell, prefix="decoder."), V, edge=1)
     p, rng = filled(network), np.random.default_rng(1)
-    data = start_graph(network, p).to_bytes({})
+    data = encoder_graph(network, p).to_bytes({})
     check_onnx(data)
     x, lengths = rng.integers(V, size=(T, B)), np.array([T, 1, 3])
     start = session(data).run(None, {"x": x, "lengths": lengths})
@@ -129,7 +129,7 @@ def test_a_source_read_with_gates_gives_all_parts_of_the_state(cell, bidirection
 
 
 @gated
-def test_a_state_dict_with_gates_comes_back(tmp_path, cell):
+def test_a_gated_state_dict_is_imported_exactly(tmp_path, cell):
     stack = Stack(V, H, 2, cell=cell, bidirectional=True, learned_state=True)
     network = HeadNetwork(stack, 2)
     p = filled(network)
@@ -156,7 +156,7 @@ def test_layers_of_several_cells_are_refused(tmp_path):
     ({"onnx_attributes": {"linear_before_reset": 0}}, "GRU with linear_before_reset = 1, got 0"),
     ({"onnx_activations": {"tanh": ("Sigmoid", "Relu")}}, "an activation of Sigmoid/Tanh.*got Sigmoid/Relu"),
 ])  # fmt: skip
-def test_another_gru_is_refused(monkeypatch, change, why):
+def test_another_variant_of_the_gru_is_refused(monkeypatch, change, why):
     network = language_network(V, H, cell="gru")
     ours = FORMATS["gru"]
     monkeypatch.setitem(FORMATS, "gru", CellFormat(**(ours._asdict() | change)))

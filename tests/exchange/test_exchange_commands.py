@@ -1,4 +1,4 @@
-"""elman export and elman import: files that are whole or not there, and one clear message where it does not work."""
+"""elman export and elman import: files are complete or not written, and errors are one clear message."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_run_becomes_a_file_here(elman, to, name, says):
 
 
 @pytest.mark.parametrize(("to", "name"), [("onnx", "x.onnx"), ("torch", "x.safetensors")])
-def test_there_and_back(elman, to, name):
+def test_an_export_is_imported_exactly(elman, to, name):
     assert elman("export", "runs/novel", "--to", to, "--out", name)[0] == 0
     status, out, err = elman("import", name, "--out", "runs/back")
     assert (status, err) == (0, "")
@@ -76,16 +76,17 @@ def test_a_file_that_exists_is_replaced_only_by_force(elman, to):
     (("export", "runs/novel", "--to", "onnx", "--out", "runs"), "runs is a folder"),
     (("export", "runs/novel", "--to", "npz", "--out", "no/such/x.npz"), "no/such/x.npz could not be written"),
     (("export", "runs/novel", "--to", "onnx", "--precision", "int8"), "--precision: expected --to html"),
-    (("export", "runs/novel", "--to", "torch", "--force", "--out", "runs/novel/model.safetensors"), "belongs to"),
+    (("export", "runs/novel", "--to", "torch", "--force", "--out", "runs/novel/model.safetensors"),
+     "a file of the run itself"),
     (("export", "runs/novel", "--to", "gguf"), "--to: expected one of onnx, torch, html, npz, got 'gguf'"),
     (("import", "nothing.onnx", "--out", "x"), "nothing.onnx: No such file"),
     (("import", "some.txt", "--out", "x"), "expected a name that ends in .safetensors, .pt or .onnx, or --from"),
-    (("import", "some.txt", "--out", "x", "--from", "torch"), "is no safetensors file"),
-    (("import", "some.txt", "--out", "x", "--from", "onnx"), "is no ONNX file"),
+    (("import", "some.txt", "--out", "x", "--from", "torch"), "is not a safetensors file"),
+    (("import", "some.txt", "--out", "x", "--from", "onnx"), "is not an ONNX file"),
     (("import", "some.txt", "--out", "x", "--from", "onnx", "--activation", "relu"), "--activation"),
     (("import", "some.txt", "--from", "onnx", "--out", "runs/novel"), "runs/novel exists already"),
 ])  # fmt: skip
-def test_refusals_are_one_message_and_leave_nothing(elman, words, why):
+def test_errors_are_one_message_and_leave_nothing_behind(elman, words, why):
     Path("some.txt").write_text("some text")
     before = Path("runs/novel/model.safetensors").read_bytes()
     status, out, err = elman(*words)
@@ -121,14 +122,14 @@ def test_a_damaged_run_is_refused(elman):
     assert there() == ["runs"]
 
 
-def test_float64_is_said_to_be_rounded(elman):
+def test_rounding_of_float64_is_printed(elman):
     random_run(Path("runs") / "double", dtype="float64")
     assert "Rounded to float32" in elman("export", "runs/double", "--to", "onnx")[1]
     assert "Rounded" not in elman("export", "runs/double", "--to", "torch")[1]
     check_onnx(Path("double.onnx").read_bytes())
 
 
-def test_without_the_extra_the_install_line_is_said(elman, monkeypatch):
+def test_without_the_extra_the_message_says_what_to_install(elman, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     status, _, err = elman("export", "runs/novel", "--to", "onnx")
     assert status == 2
@@ -140,7 +141,7 @@ def test_without_the_extra_the_install_line_is_said(elman, monkeypatch):
     assert "pip install torch" in err
 
 
-def test_a_foreign_state_dict_with_its_letters(elman):
+def test_a_foreign_state_dict_is_imported_with_its_vocabulary(elman):
     from safetensors.numpy import save_file
 
     rng = np.random.default_rng(0)

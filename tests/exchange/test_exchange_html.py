@@ -1,4 +1,4 @@
-"""A page that writes: in Chromium, from a file, the same text as elman sample."""
+"""A page that generates text: in Chromium, from a file, the same text as elman sample."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ def test_ten_seeds_give_the_same_200_tokens_as_elman_sample(kind, run_of, opened
 @pytest.mark.parametrize(
     "kind", ["characters", "words", "subwords", "relu", "sigmoid", "identity", "gru", "lstm", "no new line"]
 )
-def test_so_do_all_kinds_of_tokens_and_activations(kind, run_of, opened):
+def test_all_kinds_of_tokens_and_activations_give_the_text_of_elman_sample(kind, run_of, opened):
     watched, model = opened(run_of(kind)), LanguageModel.load(run_of(kind))
     for seed in FEW:
         assert write_on(watched.page, seed=seed) == model.sample(200, seed=seed)
     watched.check()
 
 
-def test_the_command_in_a_process_of_its_own_says_the_same(run_of, opened):
+def test_elman_sample_in_another_process_prints_the_same(run_of, opened):
     command = [sys.executable, "-m", "elman", "sample", run_of("two layers"), "--length", "200", "--seed", "5"]
     command += ["--prompt", "Who sat"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=120, env=ENVIRONMENT)
@@ -150,7 +150,7 @@ def test_prompt_temperature_and_top_p_are_those_of_the_command(kind, prompt, run
 
 
 @pytest.mark.parametrize(("kind", "precision"), [("two layers", "int8"), ("bytes", "float16")])
-def test_fewer_bits_are_what_was_measured(kind, precision, run_of, opened, page_of):
+def test_a_page_generates_with_the_stored_weights_and_has_their_loss(kind, precision, run_of, opened, page_of):
     run, fitted = runs.load(run_of(kind))
     network, parameters, vocabulary = fitted.network, fitted.parameters, fitted.spec.vocabulary
     stored = store(parameters, precision).parameters
@@ -170,7 +170,7 @@ def test_fewer_bits_are_what_was_measured(kind, precision, run_of, opened, page_
 
 
 def untrained(path: Path, tokens: int = 75, **options) -> Path:
-    """A run as it is before the first step, whose text nobody has."""
+    """A run without a step, whose text is missing."""
     config = Config().with_options(**options)
     vocabulary = CharVocabulary(map(chr, range(32, 32 + tokens)))
     return runs.save(new_model(TaskSpec.language_model(vocabulary), config), path).path
@@ -186,7 +186,7 @@ def test_256_units_in_int8_take_less_than_150_kb(tmp_path, open_page):
     watched.check()
 
 
-def test_a_text_that_is_gone_or_has_changed_is_not_measured(tmp_path):
+def test_the_loss_is_not_measured_on_a_missing_or_changed_text(tmp_path):
     run = train("one layer", tmp_path)
     (tmp_path / "text.txt").write_text("Another text altogether. " * 50)
     assert facts_in(export_html(run, tmp_path / "changed.html").paths[0])["loss"] is None
@@ -194,7 +194,7 @@ def test_a_text_that_is_gone_or_has_changed_is_not_measured(tmp_path):
     assert facts_in(export_html(run, tmp_path / "gone.html").paths[0])["loss_as_stored"] is None
 
 
-def test_a_float64_model_is_rounded_and_writes(tmp_path, opened):
+def test_a_float64_model_is_rounded_and_generates_text(tmp_path, opened):
     run = untrained(tmp_path / "run", hidden=16, layers=2, dtype="float64")
     watched = opened(run)
     assert write_on(watched.page, seed=2) == LanguageModel.load(run).sample(200, seed=2)
@@ -219,7 +219,7 @@ def test_each_character_is_shaded_by_its_surprise(run_of, opened):
     ("words", "The zebra sat", ['" zebra"']),
     ("words", "The cat\u001csat", ['"\\u001c"', '"sat"']),
 ])  # fmt: skip
-def test_what_the_model_does_not_know_is_named(kind, prompt, strange, run_of, opened):
+def test_unknown_characters_are_named(kind, prompt, strange, run_of, opened):
     watched = opened(run_of(kind))
     before = watched.page.text_content("#text")
     write_on(watched.page, prompt=prompt)
@@ -232,7 +232,7 @@ def test_what_the_model_does_not_know_is_named(kind, prompt, strange, run_of, op
     watched.check()
 
 
-def test_numbers_that_make_no_sense_are_refused_by_the_form(run_of, opened):
+def test_invalid_numbers_are_refused_by_the_form(run_of, opened):
     watched = opened(run_of("one layer"))
     for field, value in (("seed", "-1"), ("seed", "x"), ("seed", ""), ("length", "-5"), ("length", "")):
         good = watched.page.input_value(f"#{field}")
@@ -255,12 +255,12 @@ def test_stop_and_the_keyboard(run_of, opened):
         page.wait_for_selector("#text[aria-busy=true] i")
         halt()
         page.wait_for_selector("#text[aria-busy=false]")
-        page.wait_for_function("document.getElementById('status').textContent.includes('nats')")
+        page.locator("#status", has_text="nats").wait_for()  # wait_for_function needs eval, which the page forbids
         assert 0 < page.locator("#text i").count() < 20000
         assert page.is_disabled("#stop")
     page.fill("#length", "20000")
     page.click("#write")
-    assert len(write_on(page, length=500)) == 500  # a new text ends the one before, and not the other way round
+    assert len(write_on(page, length=500)) == 500  # a new text stops the one before
     watched.check()
 
 
@@ -282,7 +282,7 @@ def test_light_dark_and_a_phone(run_of, opened):
     assert len(colors) == 2
 
 
-def test_a_hostile_name_is_only_a_name(tmp_path, open_page):
+def test_html_in_a_name_is_shown_as_text(tmp_path, open_page):
     run = untrained(tmp_path / "run", hidden=8)
     name = "</title></script><script>window.hit = 1</script><img src=x onerror=hit()>{{weights}}"
     config = json.loads((run / "config.json").read_text())
@@ -294,7 +294,7 @@ def test_a_hostile_name_is_only_a_name(tmp_path, open_page):
     watched.check()
 
 
-def test_refusals_leave_nothing_behind(run_of, tmp_path):
+def test_errors_leave_nothing_behind(run_of, tmp_path):
     out = tmp_path / "page.html"
     with pytest.raises(UnknownNameError, match="precision: expected one of float32, float16, int8, got 'int4'"):
         export_html(run_of("one layer"), out, precision="int4")  # type: ignore[arg-type]
@@ -318,7 +318,7 @@ def test_the_same_text_is_promised_only_where_the_weights_are_the_same(tmp_path,
 
 
 def test_an_embedding_becomes_part_of_the_input_weights(tmp_path):
-    """The page knows one-hot tokens only: its network gives the same losses."""
+    """The page has one-hot tokens only: its network without the embedding gives the same losses."""
     run = random_run(tmp_path / "run", embedding=5)
     _, fitted = runs.load(run, "lm")
     plain, p = _without_embedding(fitted.head_network, fitted.parameters)

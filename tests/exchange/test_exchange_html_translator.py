@@ -1,4 +1,4 @@
-"""A page that translates: in Chromium, from a file, the same targets and weights of attention as the model."""
+"""A page that translates: in Chromium, from a file, the same outputs and attention weights as the model."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def words(tmp_path_factory):
     return Seq2Seq(**SMALL).fit(SOURCES, TARGETS, listeners=[]).save(tmp_path_factory.mktemp("run") / "words")
 
 
-def test_a_person_sees_the_answer_the_alternatives_and_where_it_looked(words, open_page, tmp_path):
+def test_the_page_shows_the_translation_the_alternatives_and_the_attention(words, open_page, tmp_path):
     watched, model = opened(open_page, words, tmp_path / "page.html"), load_model(words)
     page = watched.page
     page.fill("#source", "The cat ran.\n\nThe zebra sat.")
@@ -75,7 +75,7 @@ def test_a_person_sees_the_answer_the_alternatives_and_where_it_looked(words, op
     page.wait_for_selector("section:nth-of-type(2) tbody td")
     (first, second) = model.n_best(["The cat ran.", "The zebra sat."], n=4)
     assert page.locator(".answer b").all_inner_texts() == [first[0][0], second[0][0]]
-    assert page.locator(".unknown").all_inner_texts() == ['It does not know "zebra".']
+    assert page.locator(".unknown").all_inner_texts() == ['Not in its vocabulary: "zebra".']
     assert page.locator("section:nth-of-type(1) ol span").all_inner_texts() == [text for text, _ in first]
     page.locator("section:nth-of-type(1) ol label").nth(1).click()
     assert page.inner_text("section:nth-of-type(1) .answer b") == first[1][0]
@@ -87,7 +87,7 @@ def test_a_person_sees_the_answer_the_alternatives_and_where_it_looked(words, op
 
 
 @pytest.mark.parametrize("precision", ["float16", "int8"])
-def test_fewer_bits_say_what_they_cost(precision, open_page, tmp_path):
+def test_the_page_shows_the_loss_of_quantized_weights(precision, open_page, tmp_path):
     Seq2Seq(**SMALL, validation_fraction=0.1).fit(SOURCES, TARGETS, listeners=[], out=tmp_path / "run")
     watched = opened(open_page, tmp_path / "run", tmp_path / "page.html", precision=precision)
     assert len(watched.page.evaluate(ANSWERS, [ASKED, 2])[0]) == 2

@@ -1,4 +1,4 @@
-"""ONNX: what leaves is what onnxruntime computes, for every shape of network; and it comes back to the bit."""
+"""ONNX: onnxruntime computes the same as we do for every kind of network, and an import is equal bit for bit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from elman.errors import ArgumentError, RangeError, RunError
 from elman.exchange import export_onnx, onnx_graph
 from elman.exchange.model_file import save_run
 from elman.exchange.onnx_read import read_onnx
-from elman.exchange.onnx_write import head_graph, start_graph, text_graph
+from elman.exchange.onnx_write import encoder_graph, head_graph, text_graph
 from elman.maths.cells import make_cell
 from elman.models import LanguageModel
 from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Parameters, Stack
@@ -80,7 +80,7 @@ def test_steps_with_carried_state_are_the_whole_text():
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
-def test_the_example_writes_what_elman_writes(tmp_path, kind):
+def test_the_example_generates_the_text_of_elman(tmp_path, kind):
     run = random_run(tmp_path / "run", kind)
     export_onnx(run, tmp_path / "model.onnx")
     prompt = "the cat" if kind == "word" else "abc é"
@@ -91,7 +91,7 @@ def test_the_example_writes_what_elman_writes(tmp_path, kind):
     assert done.stdout.decode() == expected + "\n"
 
 
-def test_the_example_says_what_is_wrong(tmp_path):
+def test_the_example_reports_errors(tmp_path):
     (tmp_path / "no.onnx").write_bytes(b"nonsense")
     for words, said in (
         ([], "elman export"),
@@ -123,7 +123,7 @@ def test_the_example_needs_onnxruntime_and_numpy_alone():
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @pytest.mark.parametrize("activation", ["tanh", "relu", "sigmoid", "identity"])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers):
+def test_it_is_imported_bit_for_bit(tmp_path, kind, activation, layers):
     run = random_run(tmp_path / "run", kind, activation=activation, layers=layers, dropout=0.3, seed=7)
     before = LanguageModel.load(run)
     before.parameters_["layers.0.b_h"][:2] = -0.0  # whose sign a sum with 0 would lose
@@ -146,7 +146,7 @@ def test_the_same_model_makes_the_same_file(tmp_path):
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
-def test_float64_leaves_as_float32(tmp_path):
+def test_float64_is_exported_as_float32(tmp_path):
     run = random_run(tmp_path / "run", dtype="float64")
     export_onnx(run, tmp_path / "model.onnx")
     back = read_onnx(tmp_path / "model.onnx")
@@ -164,19 +164,19 @@ def test_numbers_too_large_for_float32_are_refused(tmp_path):
     assert not (tmp_path / "model.onnx").exists()
 
 
-def test_more_than_protobuf_holds_is_refused(monkeypatch):
+def test_a_model_too_large_for_protobuf_is_refused(monkeypatch):
     model = random_model()
-    monkeypatch.setattr(onnx_graph, "MOST_BYTES", 1000)
+    monkeypatch.setattr(onnx_graph, "MAX_BYTES", 1000)
     with pytest.raises(RangeError, match="at most 2 GB"):
         text_graph(model.network, model.parameters).to_bytes({})
 
 
 @pytest.mark.parametrize("activation", [(np.tan, np.cos), "softsign"])
-def test_an_activation_that_onnx_does_not_know_is_refused(activation):
+def test_an_activation_that_onnx_does_not_have_is_refused(activation):
     model = random_model()
     network = model.network
-    network.stack.cell.activation = activation  # a name that is not one of ours comes no further than this
-    with pytest.raises(ArgumentError, match="ONNX's RNN does not know this activation"):
+    network.stack.cell.activation = activation  # set after the constructor, which accepts known names only
+    with pytest.raises(ArgumentError, match="ONNX's RNN does not have this activation"):
         text_graph(network, model.parameters)
 
 
@@ -195,7 +195,7 @@ stacks = st.fixed_dictionaries({
 
 
 def sequences(stack, rng, T, B):
-    """Rows of any length; what stands past it must not matter, and is huge."""
+    """Rows of any length; the padding is huge and must not matter."""
     lengths = rng.integers(0, T + 1, B)
     x = rng.integers(stack.inputs, size=(T, B)) if stack.tokens else rng.standard_normal((T, B, stack.inputs))
     past = np.arange(T)[:, np.newaxis] >= lengths
@@ -232,14 +232,14 @@ def test_outputs_of_sequences_equal_ours(pooling, options, T, B, seed):
 
 @settings(max_examples=20, deadline=None)
 @given(stacks, st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
-def test_a_source_gives_the_state_with_which_text_begins(options, T, B, seed):
+def test_a_source_gives_the_initial_state_of_the_decoder(options, T, B, seed):
     rng = np.random.default_rng(seed)
     encoder = drawn_stack(options, prefix="encoder.")
     decoder = Stack(5, options["hidden"], options["layers"], embedding=options["embedding"], prefix="decoder.")
     network = EncoderDecoder(encoder, decoder, 5, edge=1)
     p = filled(network, rng)
     x, lengths = sequences(encoder, rng, T, B)
-    data, step = start_graph(network, p).to_bytes({}), text_graph(network, p).to_bytes({})
+    data, step = encoder_graph(network, p).to_bytes({}), text_graph(network, p).to_bytes({})
     check_onnx(data)
     (h0,) = session(data).run(None, {"x": x, "lengths": lengths})
     packed = network.pack(p)
@@ -253,19 +253,19 @@ def test_a_source_gives_the_state_with_which_text_begins(options, T, B, seed):
 
 
 @pytest.mark.parametrize("labels", [True, False])
-def test_a_condition_gives_the_state_with_which_text_begins(labels):
+def test_a_condition_gives_the_initial_state_of_the_decoder(labels):
     rng = np.random.default_rng(0)
     network = EncoderDecoder(4, Stack(5, 6, 2, prefix="decoder."), 5, edge=1)
     p = filled(network, rng)
     x = rng.integers(4, size=3) if labels else rng.standard_normal((3, 4))
-    data = start_graph(network, p, labels=labels).to_bytes({})
+    data = encoder_graph(network, p, labels=labels).to_bytes({})
     check_onnx(data)
     (h0,) = session(data).run(None, {"x": x})
     agree(h0, network.start(network.pack(p), single(x)).state[:, 0])
 
 
 def test_raw_numbers_are_scaled_in_the_file():
-    """Also those of which float32 could not tell one from the other."""
+    """Also numbers that are equal in float32."""
     rng = np.random.default_rng(0)
     network = HeadNetwork(Stack(3, 4, tokens=False), 2, pooling="mean")
     p, x, lengths = filled(network, rng), 1.7e9 + 9 * rng.standard_normal((5, 2, 3)), np.array([5, 3])
@@ -278,7 +278,7 @@ def test_raw_numbers_are_scaled_in_the_file():
     np.testing.assert_allclose(y, o * told[1] + told[0], rtol=0, atol=1e-5)
 
 
-def test_a_file_says_what_it_is():
+def test_a_file_contains_its_metadata():
     model = random_model("word")
     proto = onnx.load_from_string(text_graph(model.network, model.parameters).to_bytes({"elman": model.metadata()}))
     assert {entry.key: entry.value for entry in proto.metadata_props} == {"elman": model.metadata()}

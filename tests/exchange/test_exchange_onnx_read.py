@@ -1,4 +1,4 @@
-"""ONNX files of other makers: what they compute is what we then compute, or they are refused with the reason."""
+"""ONNX files of other tools: we compute the same, or they are refused with the reason."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def numbers(m):
 
 
 def by_reshape(m):
-    """The direction's axis leaves in two steps, as some exporters write it."""
+    """The axis of the direction is removed in two steps, as some exporters do."""
     y = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H)
     y = m.node("Transpose", y, perm=[0, 2, 1, 3])
     return m.head(m.node("Reshape", y, m.ints(0, 0, -1)))
@@ -129,7 +129,7 @@ def by_reshape(m):
 @pytest.mark.parametrize(
     "make", [embedded, one_hot, gemm, batch_first, no_biases, zero_start, numbers, by_reshape, gru, lstm]
 )
-def test_a_plain_file_of_another_maker_computes_the_same_here(tmp_path, letters, make):
+def test_a_foreign_file_computes_the_same_here(tmp_path, letters, make):
     maker = Maker()
     path = maker.save(tmp_path / "theirs.onnx", make(maker))
     run = save_run(read_onnx(path, vocabulary=letters), tmp_path / "run")
@@ -142,7 +142,7 @@ def test_a_plain_file_of_another_maker_computes_the_same_here(tmp_path, letters,
     np.testing.assert_allclose(ours.reshape(T, V), theirs.reshape(T, V), rtol=1e-5, atol=1e-5)
 
 
-def test_our_own_file_without_its_facts_needs_a_vocabulary(tmp_path):
+def test_our_own_file_without_its_metadata_needs_a_vocabulary(tmp_path):
     export_onnx(random_run(tmp_path / "run"), tmp_path / "model.onnx")
     model = onnx.load(tmp_path / "model.onnx")
     del model.metadata_props[:]
@@ -285,7 +285,7 @@ REFUSED = {
     time_and_batch_swapped: "Transpose of time",
     two_heads: "one output that is linear in the states, got 2",
     two_linear: "an operator RNN, GRU or LSTM before the linear output",
-    residual: "one way from the tokens to the logits, got RNN beside it",
+    residual: "one path from the tokens to the logits, got RNN outside it",
     no_rnn: "an operator RNN, GRU or LSTM before the linear output",
     computed_weights: "input 1 of RNN as a constant",
     scaled_gemm: "Gemm that is",
@@ -306,7 +306,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("make", REFUSED)
-def test_what_would_be_another_model_is_refused(tmp_path, letters, make):
+def test_graphs_that_compute_something_else_are_refused(tmp_path, letters, make):
     maker = Maker()
     path = maker.save(tmp_path / "theirs.onnx", make(maker))
     with pytest.raises(CheckpointError, match=REFUSED[make]):
@@ -347,7 +347,7 @@ FOREIGN = {
 
 @pytest.mark.parametrize("change", FOREIGN)
 def test_an_operator_that_only_looks_like_rnn_is_refused(tmp_path, letters, change):
-    """onnx.checker lets these pass."""
+    """onnx.checker accepts these."""
     maker = Maker()
     model = onnx.load(maker.save(tmp_path / "theirs.onnx", maker.head(maker.rnn(maker.tokens(), E))))
     model.opset_import.append(helper.make_opsetid("com.example", 1))
@@ -370,7 +370,7 @@ def test_a_transpose_without_axes_is_refused(tmp_path, letters):
 @pytest.mark.parametrize("data", [b"", b"<html><body>" * 20, b"\x00" * 100])
 def test_an_empty_or_foreign_file_is_refused(tmp_path, data):
     (tmp_path / "x.onnx").write_bytes(data)
-    with pytest.raises(CheckpointError, match="is no ONNX file"):
+    with pytest.raises(CheckpointError, match="is not an ONNX file"):
         read_onnx(tmp_path / "x.onnx")
 
 
@@ -398,7 +398,7 @@ def test_a_constant_in_another_file_is_refused_unread(tmp_path, letters):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_damaged_file_is_refused_or_read_whole(tmp_path, seed):
-    """Bytes are changed or cut at random: an error of ours, or a model, and nothing else."""
+    """Bytes are changed or removed at random: the result is CheckpointError or a model."""
     export_onnx(random_run(tmp_path / "run", layers=1), tmp_path / "model.onnx")
     data, rng = bytearray((tmp_path / "model.onnx").read_bytes()), np.random.default_rng(seed)
     for _ in range(5):
@@ -413,7 +413,7 @@ def test_a_damaged_file_is_refused_or_read_whole(tmp_path, seed):
     assert save_run(model, tmp_path / "back").path.is_dir()
 
 
-def test_without_onnx_the_install_line_is_said(tmp_path, monkeypatch):
+def test_without_onnx_the_message_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     run = random_run(tmp_path / "run")
     with pytest.raises(ImportError, match=r"pip install 'elman\[onnx\]'"):

@@ -1,4 +1,4 @@
-"""Weights in fewer bytes come back as close as their precision promises."""
+"""Quantized weights are as close to the original as their precision allows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def parameters(rng: np.random.Generator, dtype: str = "float32") -> Parameters:
     return p
 
 
-def test_the_bytes_are_what_they_say():
+def test_the_bytes_decode_to_the_returned_parameters():
     p = parameters(np.random.default_rng(0))
     data, back = store(p, "float32")
     assert data == p.buffer.astype("<f4").tobytes()

@@ -1,4 +1,4 @@
-"""Models of whole sequences, trained for a moment: what onnxruntime says of raw inputs is what the model says."""
+"""Sequence models, trained for a moment: onnxruntime predicts the same as the model from raw inputs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def runs(tmp_path_factory):
 
 
 def padded(model, X):
-    """As somebody with the file alone would: ids or numbers, time-major, and the lengths."""
+    """The inputs that a user of the file would make: ids or numbers, time-major, and the lengths."""
     x = model.fitted_.spec.inputs
     rows = [x.symbols.encode(sequence) for sequence in X] if hasattr(x, "symbols") else [np.asarray(s) for s in X]
     lengths = np.array([len(row) for row in rows])
@@ -70,7 +70,7 @@ def padded(model, X):
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("classify", "regress", "tag"))])
-def test_a_file_judges_as_the_model_does(tmp_path, runs, name):
+def test_a_file_predicts_as_the_model_does(tmp_path, runs, name):
     model, out = load_model(runs[name]), tmp_path / "model.onnx"
     wrote = export_onnx(runs[name], out)
     assert wrote.paths == [out]
@@ -92,7 +92,7 @@ def softmax(o):
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name.startswith(("generate", "translate"))])
-def test_two_files_write_as_the_model_does(tmp_path, runs, name):
+def test_encoder_and_decoder_files_generate_as_the_model_does(tmp_path, runs, name):
     model, out = load_model(runs[name]), tmp_path / "model.onnx"
     wrote = export_onnx(runs[name], out)
     assert [path.name for path in wrote.paths] == ["model.encoder.onnx", "model.decoder.onnx"]
@@ -114,14 +114,14 @@ def test_two_files_write_as_the_model_does(tmp_path, runs, name):
         state |= {"lengths": fed["lengths"], "h_tilde": np.zeros((len(X), 7), np.float32)}
     facts = json.loads(decoder.get_modelmeta().custom_metadata_map["elman"])
     tokens = ["<unknown>", "<edge>", *facts["vocabulary"]["targets"]["symbols"]["tokens"]]
-    told, ids = [""] * len(X), np.ones((1, len(X)), np.int64)  # the edge begins and ends
+    told, ids = [""] * len(X), np.ones((1, len(X)), np.int64)  # the edge token begins and ends a sequence
     done = np.zeros(len(X), bool)
     for _ in range(12):
         found = dict(zip([v.name for v in decoder.get_outputs()], decoder.run(None, {"x": ids, **state}), strict=True))
         logits = found.pop("logits")
         state |= {name.replace("_n", "0" * (name != "h_tilde_n")): value for name, value in found.items()}
         state.pop("alpha", None)
-        logits[..., 0] = -np.inf  # the unknown is never written
+        logits[..., 0] = -np.inf  # the unknown token is never generated
         ids = logits.argmax(axis=2)
         done |= ids[0] == 1
         told = [text if over else text + tokens[i] for text, over, i in zip(told, done, ids[0], strict=True)]
@@ -130,7 +130,7 @@ def test_two_files_write_as_the_model_does(tmp_path, runs, name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_torch_weights_come_back_to_the_bit(tmp_path, runs, name):
+def test_torch_weights_are_imported_bit_for_bit(tmp_path, runs, name):
     export_torch(runs[name], tmp_path / "model.safetensors")
     back = save_run(read_torch(tmp_path / "model.safetensors"), tmp_path / "back").path
     before, after = load_model(runs[name]), load_model(back)
@@ -143,7 +143,7 @@ def test_torch_weights_come_back_to_the_bit(tmp_path, runs, name):
     assert np.array_equal(after.predict(X), before.predict(X)) or after.predict(X) == before.predict(X)
 
 
-def test_npz_holds_them_too(tmp_path, runs):
+def test_npz_contains_all_parameters_and_the_task(tmp_path, runs):
     export_npz(runs["translate"], tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
         assert json.loads(str(file["elman"]))["task"] == "translate"
@@ -151,7 +151,7 @@ def test_npz_holds_them_too(tmp_path, runs):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_onnx_comes_back_to_the_bit(tmp_path, runs, name):
+def test_onnx_is_imported_bit_for_bit(tmp_path, runs, name):
     for path in export_onnx(runs[name], tmp_path / "model.onnx").paths:  # either of two files stands for both
         back = save_run(read_onnx(path), tmp_path / path.stem).path
     before, after = load_model(runs[name]), load_model(back)
@@ -171,11 +171,11 @@ def test_a_changed_graph_of_sequences_is_refused(tmp_path, runs):
         read_onnx(tmp_path / "model.onnx")
     del model.graph.initializer[:]
     onnx.save(model, tmp_path / "model.onnx")
-    with pytest.raises(CheckpointError, match=r"is damaged|is no ONNX file"):
+    with pytest.raises(CheckpointError, match=r"is damaged|is not an ONNX file"):
         read_onnx(tmp_path / "model.onnx")
 
 
-def test_of_two_files_none_is_written_where_one_exists(tmp_path, runs):
+def test_of_two_files_none_is_written_if_one_exists(tmp_path, runs):
     (tmp_path / "model.decoder.onnx").write_text("mine")
     with pytest.raises(RunError, match=r"model\.decoder\.onnx exists already"):
         export_onnx(runs["translate"], tmp_path / "model.onnx")
@@ -189,7 +189,7 @@ def test_of_two_files_none_is_written_where_one_exists(tmp_path, runs):
     ({"config": {}}, "config"),
     ({"vocabulary": {"task": "tag"}}, "damaged"),
 ])  # fmt: skip
-def test_facts_that_contradict_are_refused(tmp_path, runs, changed, why):
+def test_contradictory_metadata_are_refused(tmp_path, runs, changed, why):
     from safetensors import safe_open
     from safetensors.numpy import load_file, save_file
 
@@ -202,10 +202,10 @@ def test_facts_that_contradict_are_refused(tmp_path, runs, changed, why):
         read_torch(path)
 
 
-def test_where_one_of_two_files_cannot_be_written_the_old_ones_stay(tmp_path, runs, monkeypatch):
+def test_if_one_of_two_files_cannot_be_written_the_old_ones_stay(tmp_path, runs, monkeypatch):
     encoder, decoder = tmp_path / "model.encoder.onnx", tmp_path / "model.decoder.onnx"
     encoder.write_bytes(b"the old one")
-    places = {encoder: tmp_path / "new", decoder: tmp_path / "missing" / "file"}  # where they are written at first
+    places = {encoder: tmp_path / "new", decoder: tmp_path / "missing" / "file"}  # the temporary names
     monkeypatch.setattr("elman.training.storage.temporary_name", places.__getitem__)
     with pytest.raises(StorageError, match="could not be written"):
         export_onnx(runs["translate"], tmp_path / "model.onnx", force=True)

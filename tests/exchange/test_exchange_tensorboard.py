@@ -1,4 +1,4 @@
-"""TensorBoard's own reader finds all that a run says, also of one that was resumed."""
+"""TensorBoard's own reader finds all metrics of a run, also of a resumed one."""
 
 from __future__ import annotations
 

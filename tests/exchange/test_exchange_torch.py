@@ -1,4 +1,4 @@
-"""PyTorch's weights, to and from, without PyTorch (which itself judges them in tests/crosscheck)."""
+"""PyTorch state dicts, exported and imported without PyTorch (tests/crosscheck compares with PyTorch itself)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ H, V, E = 4, 5, 3
 
 
 def foreign(layers=1, embedding=False, bias=True, prefix="model.rnn.", dtype=np.float32):
-    """What somebody's own module would save: both biases in use, other names."""
+    """The state dict of a foreign module: both biases in use, other names."""
     rng = np.random.default_rng(0)
 
     def normal(*shape):
@@ -77,7 +77,7 @@ def test_names_and_shapes_are_those_of_nn_rnn_and_nn_linear():
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @pytest.mark.parametrize(("activation", "layers"), [("tanh", 1), ("relu", 3)])
-def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers, precision):
+def test_it_is_imported_bit_for_bit(tmp_path, kind, activation, layers, precision):
     before = random_model(kind, activation=activation, layers=layers, dtype=precision, dropout=0.2, seed=5)
     before.parameters["layers.0.b_h"][:2] = -0.0  # whose sign a sum with 0 would lose
     run = save_run(before, tmp_path / "run")
@@ -89,7 +89,7 @@ def test_it_comes_back_to_the_bit(tmp_path, kind, activation, layers, precision)
     assert after.parameters_.buffer.tobytes() == before.parameters.buffer.tobytes()
 
 
-def test_the_file_holds_no_more_than_a_state_dict_and_what_it_says(tmp_path):
+def test_the_file_contains_only_a_state_dict_and_its_metadata(tmp_path):
     run = random_run(tmp_path / "run", layers=1)
     export_torch(run, tmp_path / "model.safetensors")
     state, p = load_file(tmp_path / "model.safetensors"), LanguageModel.load(run).parameters_
@@ -105,7 +105,7 @@ def test_the_file_holds_no_more_than_a_state_dict_and_what_it_says(tmp_path):
 
 
 @pytest.mark.parametrize("activation", ["sigmoid", "identity"])
-def test_an_activation_that_torch_does_not_know_is_refused(tmp_path, activation):
+def test_an_activation_that_torch_does_not_have_is_refused(tmp_path, activation):
     run = random_run(tmp_path / "run", activation=activation)
     with pytest.raises(ArgumentError, match=f"expected tanh or relu, got '{activation}'.*as onnx or npz"):
         export_torch(run, tmp_path / "model.safetensors")
@@ -161,7 +161,7 @@ def test_a_foreign_module_computes_the_same_here(tmp_path, letters, layers, embe
 @pytest.mark.parametrize("text", [
     json.dumps(list("dbeac")), json.dumps({c: i for i, c in enumerate("dbeac")}), "dbeac", "dbeac\n", "dbeac\r\n",
 ])  # fmt: skip
-def test_tokens_in_another_order_are_put_in_ours(tmp_path, text):
+def test_tokens_in_another_order_are_reordered(tmp_path, text):
     (tmp_path / "letters").write_bytes(text.encode())
     state = foreign()
     model = read_torch(saved(tmp_path / "x.safetensors", state), vocabulary=tmp_path / "letters")
@@ -182,7 +182,7 @@ def test_a_training_text_gives_its_characters_sorted(tmp_path):
     np.testing.assert_array_equal(model.parameters["head.W_hy"], foreign()["model.out.weight"].T)
 
 
-def test_a_vocabulary_of_a_run_is_taken(tmp_path):
+def test_a_vocabulary_json_of_a_run_is_used(tmp_path):
     vocabulary = VOCABULARIES["word"]
     state = foreign()
     for name in ("model.out.weight", "model.out.bias"):
@@ -204,7 +204,7 @@ def test_half_precision_becomes_single(tmp_path, letters):
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 4), st.booleans())
-def test_names_come_back(layers, relu):
+def test_parameters_survive_the_names_of_torch(layers, relu):
     model = random_model(layers=layers, activation="relu" if relu else "tanh")
     network, p = model.network, model.parameters
     back = from_torch("file", to_torch(network, p), network)
@@ -256,7 +256,7 @@ def test_what_is_no_language_model_is_refused(tmp_path, letters, case):
 @pytest.mark.parametrize("data", [b"", b"<html>", b"\x00" * 64, b"\x02" + b"\x00" * 7 + b"[]", b"\xff" * 20])
 def test_an_empty_or_foreign_file_is_refused(tmp_path, data):
     (tmp_path / "x.safetensors").write_bytes(data)
-    with pytest.raises(CheckpointError, match="is no safetensors file"):
+    with pytest.raises(CheckpointError, match="is not a safetensors file"):
         read_torch(tmp_path / "x.safetensors")
 
 
@@ -268,7 +268,7 @@ def test_a_dtype_that_is_no_name_is_refused(tmp_path, dtype):
         read_torch(tmp_path / "x.safetensors")
 
 
-def test_a_cut_file_is_refused(tmp_path, letters):
+def test_a_truncated_file_is_refused(tmp_path, letters):
     path = saved(tmp_path / "x.safetensors", foreign())
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(CheckpointError, match="is damaged"):
@@ -297,16 +297,16 @@ def test_a_vocabulary_that_does_not_fit_is_refused(tmp_path, text, why):
         read_torch(saved(tmp_path / "x.safetensors", foreign()), vocabulary=tmp_path / "letters")
 
 
-def test_a_vocabulary_that_is_no_text_is_refused(tmp_path):
+def test_a_vocabulary_that_is_not_utf_8_is_refused(tmp_path):
     (tmp_path / "letters").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(VocabularyError, match="not UTF-8"):
         read_torch(saved(tmp_path / "x.safetensors", foreign()), vocabulary=tmp_path / "letters")
 
 
 @pytest.mark.parametrize(("options", "why"), [
-    ({"activation": "relu"}, "got --activation. Leave --activation out"), ({"vocabulary": "x"}, "got --vocabulary"),
+    ({"activation": "relu"}, "got activation. Leave activation out"), ({"vocabulary": "x"}, "got vocabulary"),
 ])  # fmt: skip
-def test_what_a_file_says_itself_is_not_said_otherwise(tmp_path, options, why):
+def test_options_that_the_file_contains_are_refused(tmp_path, options, why):
     export_torch(random_run(tmp_path / "run"), tmp_path / "model.safetensors")
     with pytest.raises(ArgumentError, match=why):
         read_torch(tmp_path / "model.safetensors", **options)
@@ -317,12 +317,12 @@ def test_what_a_file_says_itself_is_not_said_otherwise(tmp_path, options, why):
     ('{"format": 2, "task": "tag"}', "config: expected an object"),
     ('{"format": 2, "task": "lm"}', "config: expected an object"),
 ])  # fmt: skip
-def test_damaged_facts_are_refused(tmp_path, facts, why):
+def test_damaged_metadata_are_refused(tmp_path, facts, why):
     with pytest.raises(CheckpointError, match=why):
         read_torch(saved(tmp_path / "x.safetensors", foreign(), elman=facts))
 
 
-def test_facts_of_another_network_are_refused(tmp_path):
+def test_metadata_of_another_network_are_refused(tmp_path):
     model = random_model(layers=1)
     state = to_torch(model.network, model.parameters)
     for facts, why in (
@@ -342,7 +342,7 @@ def test_sizes_that_a_file_claims_are_compared_and_not_allocated(tmp_path):
 @pytest.mark.parametrize(
     "options", [{"layers": 2, "bidirectional": True, "learned_state": True}, {"embedding": 2}, {"tokens": False}]
 )
-def test_any_stack_comes_back_from_its_state_dict(tmp_path, options):
+def test_any_stack_is_imported_from_its_state_dict(tmp_path, options):
     network = HeadNetwork(Stack(5, 3, **options), 4)
     p = Parameters(network.shapes, np.float32)
     p.buffer[:] = np.random.default_rng(0).standard_normal(p.buffer.size)
@@ -352,7 +352,7 @@ def test_any_stack_comes_back_from_its_state_dict(tmp_path, options):
 
 
 class Sparse:
-    """A tensor as torch has it: NumPy has none of this kind."""
+    """A stand-in for a tensor of a dtype that NumPy does not have."""
 
     layout, dtype = "torch.sparse_coo", "torch.float32"
 
@@ -366,8 +366,8 @@ class Sparse:
         raise NotImplementedError("Cannot access storage of SparseTensorImpl")
 
 
-def test_a_tensor_that_numpy_has_not_is_refused(tmp_path, monkeypatch):
-    """In place of torch, which is not installed with the tests, stands what it answers."""
+def test_a_dtype_that_numpy_does_not_have_is_refused(tmp_path, monkeypatch):
+    """torch is not installed with the tests; a stand-in returns its answer."""
     torch = types.ModuleType("torch")
     torch.__version__ = "2.13.0+cpu"
     torch.load = lambda *_, **__: {"out.weight": Sparse()}
@@ -378,8 +378,8 @@ def test_a_tensor_that_numpy_has_not_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("version", ["1.13.1", "2.5.1+cpu", "2.5.0a0+git1234"])
-def test_a_torch_whose_weights_only_runs_code_is_not_asked(tmp_path, monkeypatch, version):
-    """In place of the old torch, which is not installed with the tests, stands its version."""
+def test_a_torch_version_with_unsafe_weights_only_is_not_used(tmp_path, monkeypatch, version):
+    """torch is not installed with the tests; a stand-in has the version of an old one."""
     (tmp_path / "torch.py").write_text(
         f"__version__ = {version!r}\ndef load(*_, **__): open({str(tmp_path / 'opened')!r}, 'w')"
     )

@@ -307,7 +307,7 @@ def test_a_folder_that_can_only_be_read_is_read(tiny, kept):
 
 @pytest.mark.skipif(bool(compiling.UNUSED), reason="nothing can be kept on this machine")
 def test_our_own_kernels_are_kept_in_that_folder():
-    assert all(made.stats.cache_path == str(compiling.FOLDER) for made in (rnn.forward, layers.scatter))
+    assert all(made.stats.cache_path == str(compiling.FOLDER) for made in (rnn.KERNELS.forward, layers.scatter))
 
 
 SCATTER = """

@@ -185,7 +185,7 @@ def test_ids_of_any_integer_type(ids):
 def test_no_steps_or_no_rows_touch_nothing(T, B, monkeypatch):
     """With no id to tell them from dense inputs, the kernel packed W_xh into an array of no size."""
     trial = make(8, T, B, 6, 33, ids=np.int64)
-    guard = Guard(compiled.forward, "scratch edge")
+    guard = Guard(compiled.KERNELS.forward, "scratch edge")
     monkeypatch.setattr(compiled, "KERNELS", compiled.KERNELS._replace(forward=guard))
     h = cell.rnn_forward(*trial.arguments)
     assert same_bits(h, exact_forward(*trial.arguments))

@@ -208,12 +208,12 @@ def cross_entropy(o, y):
     ("hidden_gradient", "def hidden_gradient(d, e, V, W): return d @ V.T", "second source"),
     ("hidden_gradient", "def hidden_gradient(d, e, V, W): return (V @ d.T).T + e @ W", "not transposed"),
     ("preactivation_gradient", "def preactivation_gradient(d, h): return d * (1 - np.tanh(h) ** 2)", "applied again"),
-    ("preactivation_gradient", "def preactivation_gradient(d, h): return d - d * h", "1 − h stands"),
+    ("preactivation_gradient", "def preactivation_gradient(d, h): return d - d * h", "1 − h is used"),
     ("weight_gradients", """
 def weight_gradients(x, h, d_a, d_o):
     e = lambda a, b: np.einsum("tbi,tbj->ij", a, b)
     return e(x, d_a), e(h[1:], d_a), d_a.sum((0, 1)), e(h[1:], d_o), d_o.sum((0, 1))
-""", "h[t+1], stands for"),
+""", "h[t+1], is used instead of"),
     ("weight_gradients", """
 def weight_gradients(x, h, d_a, d_o):
     e = lambda a, b: np.einsum("tbi,tbj->ij", a, b)
@@ -226,7 +226,7 @@ def weight_gradients(x, h, d_a, d_o):
 """, "d_b_h is a mean"),
     ("backward", loop(" + dhnext\n", "\n"), "recursion is missing"),
     ("backward", loop("W_hh.T)", "W_hh)"), "not transposed"),
-    ("backward", loop("np.dot(dhraw, W_hh.T)", "np.dot(dh, W_hh.T)"), "d_h stands for d_a"),
+    ("backward", loop("np.dot(dhraw, W_hh.T)", "np.dot(dh, W_hh.T)"), "d_h is used instead of d_a"),
     ("backward", loop("(1 - h[t + 1] * h[t + 1]) * dh", "dh"), "1 − h² is missing"),
     ("backward", loop("(1 - h[t + 1] * h[t + 1])", "(1 - h[t] * h[t])"), "at h[t] instead"),
     ("backward", loop("reversed(range(len(x)))", "range(len(x) - 1, 0, -1)"), "t = 0, is left out"),
@@ -276,7 +276,7 @@ def clip(gs, limit):
 """, "become NaN"),
     ("backward", loop("db, dhnext\n", "db, np.dot(dhraw, W_hh)\n"), "not transposed in d_h0"),
     ("backward", loop("dhraw, W_hh.T)\n    return dWx, dWh, db, dhnext",
-     "dh, W_hh.T)\n    return dWx, dWh, db, dhraw @ W_hh.T"), "d_h stands for d_a"),
+     "dh, W_hh.T)\n    return dWx, dWh, db, dhraw @ W_hh.T"), "d_h is used instead of d_a"),
     ("backward", loop("db += dhraw.sum(0)", "db = db + dhraw"), "over the steps but not over the rows"),
     ("weight_gradients", """
 def weight_gradients(x, h, d_a, d_o):
@@ -389,7 +389,7 @@ def test_a_mistake_is_not_named_where_a_result_that_it_would_change_is_right():
 def test_of_two_mistakes_the_one_that_explains_more_is_named_first():
     text = message("backward", loop("(1 - h[t + 1] * h[t + 1]) * dh", "dh").replace("h[t].T", "h[t + 1].T"))
     assert text.startswith("wrong: your d_W_xh, d_b_h and d_h0 are what you get if 1 − h² is missing")
-    assert "d_h stands for d_a" not in text
+    assert "d_h is used instead of d_a" not in text
 
 
 def test_each_block_of_the_gates_is_compared_by_itself():

@@ -130,7 +130,7 @@ def test_the_command_writes_a_report(classifier, tmp_path, capsys, open_page):
     watched = open_page((tmp_path / "run" / "look.html").as_uri(), offline=True)
     watched.page.wait_for_selector(".figure.drawn .main-svg")
     said = watched.page.inner_text("main")
-    assert "Which tokens decided" in said
+    assert "Tokens that contribute most" in said
     assert "“good” (+" in said
     watched.check()
 

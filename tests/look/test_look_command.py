@@ -39,7 +39,7 @@ def test_it_prints_a_verdict_for_each_layer_and_writes_the_report_into_the_run(l
     status, out, err = look("run", "--text", TEXT * 2)
     assert (status, err) == (0, "")
     assert re.search(r"^Layer 1: The gradient .*\n?.*^Layer 0: The gradient ", out, re.MULTILINE)
-    assert out.endswith("Report, for any browser: run/look.html\n")
+    assert out.endswith("Report (open it in a browser): run/look.html\n")
     assert "<title>run: report</title>" in Path("run/look.html").read_text()
 
 
@@ -81,10 +81,10 @@ def other_task(run: Path) -> None:
     (["run", "--file", "missing.txt"], "missing.txt"),
     (["run", "--file", "empty.txt"], "has no text"),
     (["missing", "--text", "cat"], "There is no run at missing"),
-    (["run", "--text", "the cat", "--out", "cats.txt"], "cats.txt exists and is no report of elman look"),
-    (["run", "--text", "the cat", "--out", "run"], "run exists and is no report of elman look"),
-    (["run", "--text", "the cat", "--out", "nowhere/a.html"], "nowhere is no folder"),
-    (["other", "--text", "the cat"], "expected a run to lm, .*, got 'poetry'"),
+    (["run", "--text", "the cat", "--out", "cats.txt"], "cats.txt exists and is not a report of elman look"),
+    (["run", "--text", "the cat", "--out", "run"], "run exists and is not a report of elman look"),
+    (["run", "--text", "the cat", "--out", "nowhere/a.html"], "nowhere is not a folder"),
+    (["other", "--text", "the cat"], "expected a run with task lm, .*, got 'poetry'"),
 ])  # fmt: skip
 def test_what_cannot_be_looked_at_is_said_and_nothing_is_written(look, words, message):
     Path("cats.txt").write_text(TEXT)

@@ -106,7 +106,8 @@ def test_a_letter_that_is_pointed_at_shows_how_far_back_it_looks(open_page, page
     assert letters.count() == 61
     letters.nth(40).hover()
     said = there.inner_text(".reach output")
-    assert said.startswith(f"“{seen.tokens[40].replace(' ', '·')}” cost {seen.flow.losses[39]:.2f} nats.")
+    token = seen.tokens[40].replace(" ", "·")
+    assert said.startswith(f"The loss of “{token}” is {seen.flow.losses[39]:.2f} nats.")
     row = seen.flow.d_h[-1, 39, :41]
     left = row[::-1] / row[-1]
     assert f"reaches {int(np.argmax(left < 0.01)) - 1} steps back" in said or (left >= 0.01).all()
@@ -270,7 +271,7 @@ def test_a_model_that_explodes_has_a_page_that_a_browser_can_read(open_page, tmp
         json.loads(kept, parse_constant=pytest.fail)  # Infinity and NaN, which JSON.parse refuses
     watched = open_page(path.as_uri(), offline=True)
     ready(watched).locator(".reach input").fill("9")
-    assert "cost more than any number of nats" in watched.page.inner_text(".reach output")
+    assert "is ∞ nats" in watched.page.inner_text(".reach output")
     watched.check()
 
 

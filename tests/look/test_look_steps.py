@@ -335,7 +335,7 @@ def test_a_run_is_stepped_through_and_its_limits_are_told(tmp_path):
     data = steps_data("hell", "ello", model=model)
     assert data["network"]["source"] == "the run run"
     assert data["network"]["hidden"] == 12
-    with pytest.raises(VocabularyError, match="the target has characters that the model does not know: got 'ß'"):
+    with pytest.raises(VocabularyError, match="the target has characters that are not in the vocabulary: got 'ß'"):
         steps_data("hell", "elß!"[:3] + "o", model=model)
     with pytest.raises(NotFittedError):
         steps_data("a", "b", model=LanguageModel())

@@ -86,5 +86,5 @@ def test_a_large_orthogonal_draw_is_orthogonal_too(shape):
 
 
 def test_the_eigenvalues_of_a_large_orthogonal_draw_are_spread_over_the_unit_circle():
-    angles = np.sort(np.angle(np.linalg.eigvals(initializers._mixed(rng(), 300))))
+    angles = np.sort(np.angle(np.linalg.eigvals(initializers._fast_orthogonal(rng(), 300))))
     np.testing.assert_allclose(angles, np.linspace(-np.pi, np.pi, 300), atol=0.15)

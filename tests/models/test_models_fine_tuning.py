@@ -157,7 +157,7 @@ def test_what_does_not_agree_is_refused_by_name():
     with pytest.raises(ArgumentError, match="expected tokens, as in the model that training starts from, got numbers"):
         SequenceClassifier().fit(NUMBERS, ["a", "b"] * 20, start=start)
     numbers, _ = start_of("regress")
-    with pytest.raises(ShapeError, match="expected 2 numbers a step, as in the model"):
+    with pytest.raises(ShapeError, match="expected 2 numbers per step, as in the model"):
         SequenceRegressor().fit([x[:, :1] for x in NUMBERS], [1.0] * 40, start=numbers)
     with pytest.raises(ArgumentError, match="cell: expected 'rnn'"):
         LanguageModel(cell="gru").fit(NEW, start=LanguageModel(**TEXT, steps=2).fit(OLD, listeners=[]))

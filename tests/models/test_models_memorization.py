@@ -83,10 +83,10 @@ def test_a_text_of_one_letter_is_compared_in_good_time():
 
 
 @pytest.mark.parametrize(("sample", "said"), [
-    ("a" * 11, "too short to say: copies are counted in stretches of 12 characters"),
-    ("", "too short to say: copies are counted in stretches of 12 characters"),
-    ("z" * 12, "0% of its 12-character stretches stand in the training text"),
-    ("abcdefghijklmzzz", "40% of its 12-character stretches stand in the training text, the longest is 13: "
+    ("a" * 11, "too short to say: copies are counted in substrings of 12 characters"),
+    ("", "too short to say: copies are counted in substrings of 12 characters"),
+    ("z" * 12, "0% of its 12-character substrings occur in the training text"),
+    ("abcdefghijklmzzz", "40% of its 12-character substrings occur in the training text; the longest has 13: "
      "'abcdefghijklm'"),
 ])  # fmt: skip
 def test_it_is_said_in_words(sample, said):

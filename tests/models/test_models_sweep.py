@@ -266,7 +266,7 @@ def test_a_lock_is_one_s_own(tmp_path: Path) -> None:
 
 def test_a_sweep_with_other_choices_is_not_mixed_in(text: Path) -> None:
     sweep(text).run(1)
-    with pytest.raises(RunError, match=r"other choices: got config\.hidden was 4 and is 5.*another folder"):
+    with pytest.raises(RunError, match=r"other settings: got config\.hidden was 4 and is 5.*another folder"):
         sweep(text, hidden=5)
     with pytest.raises(RunError, match=r"search\.learning_rate\.high was 0\.1 and is 0\.2"):
         sweep(text, "lr=1e-3..0.2")

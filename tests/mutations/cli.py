@@ -25,7 +25,7 @@ MUTANTS = [
     ),
     ("flags.py", 'typed = typed.replace("_", "-")', "pass", "--batch_size"),
     ("flags.py", "given[found] = not switched_off", "given[found] = True", "--no-bidirectional"),
-    ("flags.py", "if near else _more(name)\n    return", "if False else _more(name)\n    return", "no hint"),
+    ("flags.py", "if near else _see_help(name)\n    return", "if False else _see_help(name)\n    return", "no hint"),
     ("flags.py", '*([f"--{self.option.alias}"] if self.option.alias else [])', "", "no --lr"),
     ("flags.py", 'default not in (None, "", ())', "True", "defaults that say nothing"),
     ("flags.py", "task in each.option.flags_of()]", "True]", "flags of other tasks in the help"),
@@ -84,8 +84,8 @@ MUTANTS = [
     ("evaluate.py", "console.print(note, markup=False)", "pass", "notes are lost"),
     (
         "show.py",
-        "min(held, key=lambda point: point[1])",
-        "max(held, key=lambda point: point[1])",
+        "min(validation, key=lambda point: point[1])",
+        "max(validation, key=lambda point: point[1])",
         "the worst is the best",
     ),
     (
@@ -101,7 +101,7 @@ MUTANTS = [
         "curves exchanged",
     ),
     ("data.py", "if self.name is None:", "if False:", "no name"),
-    ("data.py", "{where or 'to be fetched'}", "somewhere", "where it is"),
+    ("data.py", "{where or 'not downloaded'}", "somewhere", "where it is"),
     ("progress.py", "Column(ratio=1, no_wrap", "Column(no_wrap", "80 columns hide step and time"),
     ("progress.py", 'Text(event.sample.strip(), style="dim italic")', "event.sample.strip()", "markup in a sample"),
 ]

@@ -82,7 +82,7 @@ MUTANTS = [
     ("sampling.py", "length)))", "length + 1)))", "one too many"),
     (
         "sampling.py",
-        "chain(begun, self.tokens(ids, how, rng))",
+        "chain(drawn, self.tokens(ids, how, rng))",
         "self.tokens(ids, how, rng)",
         "the drawn token is lost",
     ),
@@ -109,9 +109,9 @@ MUTANTS = [
     ("sampling.py", "range(len(stop) - 1, 0, -1)", "range(0)", "nothing is held back"),
     ("sampling.py", "    yield held\n", "", "what was held is lost"),
     # beam
-    ("sampling.py", "check_request(length, stop, seed)\n        ids, begun", "ids, begun", "not checked"),
-    ("sampling.py", "begun[:length], self", "begun, self", "length 0 writes one"),
-    ("sampling.py", "limit=length - len(begun)", "limit=length", "one too many"),
+    ("sampling.py", "check_request(length, stop, seed)\n        ids, drawn", "ids, drawn", "not checked"),
+    ("sampling.py", "drawn[:length], self", "drawn, self", "length 0 writes one"),
+    ("sampling.py", "limit=length - len(drawn)", "limit=length", "one too many"),
     ("sampling.py", "logits[:, decoder.banned] = -np.inf", "pass", "<unk> is found"),
     (
         "sampling.py",

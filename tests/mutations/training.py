@@ -10,9 +10,13 @@ TESTS = {
     "progress_line.py": ["tests/training/test_training_line.py"],
     "schedule.py": [TRAINER],
     "divergence.py": [TRAINER],
+    "metrics.py": ["tests/look/test_look_spectra.py", "tests/cli/test_cli_use.py"],
 }
 
 MUTANTS = [
+    # rows of metrics.jsonl
+    ("metrics.py", 'if "event" not in row:', 'if "step" in row:', "events are rows"),
+    ("metrics.py", 'kept = [one for one in kept if one["step"] <= row["to"]]', "pass", "what was rolled back"),
     # what is kept
     ("state.py", "self.best[:] = arrays", "arrays", "the best model is not restored"),
     ("state.py", 'buffer[:] = arrays[f"optimizer.{name}"]', "pass", "the optimizer forgets"),
@@ -21,9 +25,9 @@ MUTANTS = [
     ("state.py", "copies = {name: array.copy()", "copies = {name: array", "a snapshot changes with the weights"),
     ("state.py", "self.retries + 1, self.rate_factor / 2", "self.retries + 1, self.rate_factor", "the same rate"),
     ("state.py", "self.retries + 1, self.rate_factor / 2", "self.retries, self.rate_factor / 2", "endless tries"),
-    ("state.py", 'self.good.facts["progress"]["worse"] = 0', "pass", "a rollback remembers old patience"),
+    ("state.py", 'self.good.metadata["progress"]["worse"] = 0', "pass", "a rollback remembers old patience"),
     ("state.py", "good = self.good or now", "good = now", "a resumed run goes back elsewhere"),
-    ("state.py", 'float(facts["rate_factor"])', "1.0", "a resumed run has the full rate"),
+    ("state.py", 'float(metadata["rate_factor"])', "1.0", "a resumed run has the full rate"),
     # the loop
     ("trainer.py", "if 0 < c.clip_norm < norm", "if 0 < c.clip_norm < 0", "nothing is clipped"),
     ("trainer.py", "Rates(rate, p.step + 1,", "Rates(rate, p.step,", "the first step is number 0"),

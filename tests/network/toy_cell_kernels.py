@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from elman.kernels.cells import CellKernels
-from elman.kernels.compile import inline, kernel
-from elman.kernels.sample import sample_tokens
-from elman.kernels.steps import backward_layer, forward_layer
+from elman.kernels.cells import make_kernels
+from elman.kernels.compile import inline
 from elman.kernels.vectors import Vector, pointwise, tanhs
 
 
@@ -35,7 +33,7 @@ def step_forward(option, a, at, s, before, after, stride, rows, H):
     for row in range(rows):
         q, h, c = at + row * 3 * H, row * H, stride + row * H
         u, n = q + H, q + 2 * H
-        gates((a, a, a, s, s), (q, u, n, before + h, before + c), (a, a, s, s), (u, n, after + c, after + h), H)
+        gates((a, a, a, s, s), (q, u, n, before + h, before + c), (a, a, s, s), (u, n, after + c, after + h), (), H)
 
 
 @inline
@@ -46,33 +44,8 @@ def step_backward(option, a, at, d, d_at, d_s, d_s_at, d_stride, s, before, afte
         gates_backward(
             (a, a, a, s, s, s, d, d_s, to),
             (q, u, n, before + h, before + c, after + c, d_at + h, d_c, to_at + h),
-            (a, a, a, d_s, to), (q, u, n, d_c, to_at + h), H,
+            (a, a, a, d_s, to), (q, u, n, d_c, to_at + h), (), H,
         )  # fmt: skip
 
 
-@kernel
-def forward(option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge):
-    forward_layer(
-        step_forward, option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge
-    )
-
-
-@kernel
-def backward(option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias):
-    backward_layer(
-        step_backward, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias
-    )
-
-
-@kernel
-def sample(
-    option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed, head, x, scratch, edge,
-    y_hat,
-):  # fmt: skip
-    sample_tokens(
-        step_forward, False, option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed,
-        head, x, scratch, edge, y_hat,
-    )  # fmt: skip
-
-
-KERNELS = CellKernels(forward, backward, sample, gated=1)
+KERNELS = make_kernels(step_forward, step_backward, gated=1)

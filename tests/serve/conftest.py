@@ -31,12 +31,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def more_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A GRU and an LSTM of two layers, a tagger and a translator: apart from those whose kernels compile faster."""
+    """GRU and LSTM of two layers, subwords, a tagger, a translator; not in `runs`, whose kernels compile faster."""
     from elman.models import Seq2Seq, SequenceTagger
 
     folder = tmp_path_factory.mktemp("more")
     for cell in ("gru", "lstm"):
         LanguageModel(cell=cell, **SMALL, layers=2, steps=5).fit(TEXT).save(folder / cell)
+    LanguageModel(tokens="bpe", vocabulary_size=270, **SMALL, steps=5).fit(TEXT).save(folder / "bpe")
     tags = SequenceTagger(hidden=8, epochs=3, random_state=0)
     tags.fit([["a", "cat", "sat"], ["the", "dog", "ran"]] * 8, [["D", "N", "V"]] * 16).save(folder / "tags")
     words = ["a cat sat", "the dog ran", "a dog sat", "the cat ran"] * 6

@@ -71,7 +71,7 @@ def test_a_computation_whose_client_has_gone_keeps_its_slot_until_it_ends():
         assert caught.value.status_code == 408
         assert work.pending == 1
         with pytest.raises(ApiError):
-            await work.run(began.append, 1)  # waits for the place in vain
+            await work.run(began.append, 1)  # waits for a free slot until the timeout
         assert (work.pending, began) == (1, [])
         gate.set()
         work.seconds = 5.0

@@ -54,7 +54,7 @@ def slow_clients(url: str, count: int, sent: bytes) -> Iterator[list[socket.sock
             client.settimeout(20)
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
             client.connect(address(url))
-            with contextlib.suppress(ConnectionError):  # closed already, which is its right
+            with contextlib.suppress(ConnectionError):  # already closed by the service, which is allowed
                 client.sendall(sent)
         yield clients
     finally:
@@ -64,7 +64,7 @@ def slow_clients(url: str, count: int, sent: bytes) -> Iterator[list[socket.sock
 
 
 def health(url: str) -> float:
-    """Seconds until it has answered, on a connection of its own."""
+    """Seconds until /health has answered, on a new connection."""
     connection, began = http.client.HTTPConnection(*address(url), timeout=30), time.monotonic()
     try:
         connection.request("GET", "/health")

@@ -142,7 +142,7 @@ TRICKS = ["..", "../char", "..%2fchar", "%2e%2e%2fchar", "char/../byte", "/etc/p
 
 
 @pytest.mark.parametrize("name", TRICKS)
-def test_tricks_in_the_name_of_a_run_find_nothing(server, name):
+def test_path_traversal_in_the_name_of_a_run_finds_nothing(server, name):
     for path in (f"/v1/models/{name}", f"/v1/elman/runs/{name}", f"/v1/elman/runs/{name}/events"):
         status, body, _ = raw(server, "GET", path, BEARER)
         assert status == 404, (path, body)
@@ -153,7 +153,7 @@ def test_tricks_in_the_name_of_a_run_find_nothing(server, name):
 @pytest.mark.parametrize("path", [
     "/../app.py", "/..%2fapp.py", "/%2e%2e/app.py", "/static/../../app.py", "//etc/passwd", "/page/../../app.py%00",
 ])  # fmt: skip
-def test_tricks_in_the_path_of_a_file_find_nothing(server, path):
+def test_path_traversal_in_the_path_of_a_file_finds_nothing(server, path):
     status, body, _ = raw(server, "GET", path)
     assert status in (404, 400)
     assert b"import" not in body

@@ -82,7 +82,7 @@ def test_too_many_texts_get_429_and_retry_after(server: Server):
 
 
 async def visit(server: Server, seed: int, places: asyncio.Semaphore) -> bool | None:
-    """A client with a connection of its own asks, and goes away at some moment, or stays: was it answered?"""
+    """Send a request on a new connection and maybe disconnect after a while; whether it was answered."""
     rng = random.Random(seed)
     body = {"model": "byte", "max_tokens": rng.choice([5, 500, 4096]), "seed": seed, "stream": rng.random() < 0.7}
     patience = rng.random() * 0.1 if rng.random() < 0.7 else None
@@ -140,7 +140,7 @@ def test_an_aborted_stream_affects_neither_another_stream_nor_the_service(runs):
 
 
 async def request(url: str, number: int) -> bytes | None:
-    """A completion over a connection of its own; None for every second one, which is aborted after a while."""
+    """A completion over a new connection; None for every second one, which is aborted after a while."""
     rng = random.Random(number)
     body = {"max_tokens": rng.choice([3, 30, 300]), "seed": number, "stream": rng.random() < 0.5}
     sent = json.dumps(body).encode()

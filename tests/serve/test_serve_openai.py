@@ -106,7 +106,7 @@ def test_stop_ends_before_the_first_of_its_texts(client, char_model, stop, strea
         which = next(s for s in stops if free[:cut].endswith(s))
         assert (text, finish) == (free[: cut - len(which)], "stop")
         if not stream:
-            assert result.usage.completion_tokens == cut  # the tokens of the stop text were written
+            assert result.usage.completion_tokens == cut  # the tokens of the stop text count
 
 
 def test_logprobs_are_those_of_the_model(client, char_model):

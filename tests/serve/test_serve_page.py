@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ def open_server(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def more_server(runs: Path, more_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """With gated cells, a tagger and a translator."""
-    paths = [runs / "char", *(more_runs / name for name in ("gru", "lstm", "tags", "turns"))]
+    """With gated cells, subwords, a tagger and a translator."""
+    paths = [runs / "char", *(more_runs / name for name in ("gru", "lstm", "bpe", "tags", "turns"))]
     with in_thread(*paths, runs=tmp_path_factory.mktemp("page")) as found:
         yield found
 
@@ -55,7 +56,7 @@ def write(page, prompt: str) -> str:
 
 
 def text_when_done(page) -> str:
-    until(page, "document.getElementById('write-said').textContent.includes('per second')")
+    until(page, "document.getElementById('write-status').textContent.includes('per second')")
     return page.evaluate("document.getElementById('text').textContent")
 
 
@@ -89,7 +90,7 @@ def test_the_page_shows_the_completion_of_the_service(visit, open_server):
 def test_a_slider_changes_the_text_and_the_seed_reproduces_it(visit, open_server):
     page = visit("#write/char")
     first = write(page, PROMPT)
-    page.evaluate("document.getElementById('write-said').textContent = ''")
+    page.evaluate("document.getElementById('write-status').textContent = ''")
     page.focus("#temperature")
     page.keyboard.press("Home")
     assert page.inner_text("output[for=temperature]") == "0.00"
@@ -157,8 +158,8 @@ def test_an_unknown_character_is_an_error_on_the_page(open_page, open_server):
     page.wait_for_selector("#text span")
     page.fill("#prompt", "日本")
     page.press("#prompt", "Control+Enter")
-    page.wait_for_selector("#write-said.wrong")
-    assert page.inner_text("#write-said").lower() == "the model does not know '日', '本'. remove it from the text."
+    page.wait_for_selector("#write-status.wrong")
+    assert page.inner_text("#write-status").lower() == "the model does not know '日', '本'. remove it from the text."
 
 
 def test_a_classifier_predicts(visit, open_server):
@@ -172,7 +173,7 @@ def test_a_classifier_predicts(visit, open_server):
     until(page, "document.getElementById('empty').innerText.includes('names is a run for classify')")
 
 
-def test_the_tokens_that_decided_a_class_are_shaded(visit, open_server):
+def test_tokens_are_shaded_by_their_contribution_to_a_class(visit, open_server):
     page = visit("#write/names")
     page.fill("#predict-inputs", "anna")
     page.click("#predict-go")
@@ -187,7 +188,7 @@ def test_the_tokens_that_decided_a_class_are_shaded(visit, open_server):
     assert page.evaluate(signs) == ["plus" if value >= 0 else "minus" for value in result["gradient"][0]]
 
 
-def test_the_tokens_that_decided_a_tag_are_shown_for_the_chosen_tag(visit, more_server):
+def test_tokens_are_shaded_by_their_contribution_to_the_chosen_tag(visit, more_server):
     page = visit("#write/tags", more_server)
     page.fill("#predict-inputs", "the cat ran")
     page.click("#predict-go")
@@ -198,11 +199,11 @@ def test_the_tokens_that_decided_a_tag_are_shown_for_the_chosen_tag(visit, more_
     assert "at “ran”" in page.inner_text(".deciding")
 
 
-def test_a_translator_shows_its_alternatives_and_where_it_looked(visit, more_server):
+def test_a_translator_shows_its_alternatives_and_its_attention(visit, more_server):
     page = visit("#write/turns", more_server)
     page.fill("#predict-inputs", "the dog sat\na cat ran")
     page.click("#predict-go")
-    page.wait_for_selector(".prediction:nth-child(2) .looked td")
+    page.wait_for_selector(".prediction:nth-child(2) .attention td")
     asked = {"model": "turns", "inputs": ["the dog sat", "a cat ran"], "beam": 4, "alternatives": 4}
     result = more_server.post("/v1/elman/predict", **asked).json()["outputs"]
     assert page.locator(".prediction > p b").all_inner_texts() == [row["output"] for row in result]
@@ -220,6 +221,17 @@ def test_a_translator_shows_its_alternatives_and_where_it_looked(visit, more_ser
         shaded = page.evaluate(f"{shades}.map(td => Number(td.style.getPropertyValue('--s')))")
         assert shaded == pytest.approx([one for row in found["alpha"] for one in row], abs=6e-4)
     assert page.inner_text(".prediction:first-child > p b") == texts[1]
+
+
+def test_subwords_are_generated_and_stepped_through(visit, more_server):
+    page = visit("#write/bpe", more_server)
+    text_when_done(page)
+    assert re.match(r"\d+ subwords, ", page.inner_text("#write-status"))
+    page = visit("#steps/bpe", more_server)
+    page.wait_for_selector("#step-network option[value=bpe]", state="attached")
+    page.select_option("#step-network", "bpe")
+    page.fill("#word", "the cat")
+    until(page, "document.getElementById('steps-status').textContent.includes('“the” and should predict “he cat”')")
 
 
 # -- learn -------------------------------------------------------------------------------------------------------------
@@ -307,9 +319,9 @@ def test_flow_draws_the_analysis_and_follows_the_text(visit, open_server):
     assert "where the activation is flat" in page.inner_text("#saturated")
     page.focus("#reach-text")
     page.keyboard.press("Home")
-    assert page.inner_text("#reach-said").startswith("“h”: loss")
+    assert page.inner_text("#reach-status").startswith("“h”: loss")
     page.keyboard.press("ArrowRight")
-    assert f"“e”: loss {result['losses'][1]:.2f}" in page.inner_text("#reach-said")
+    assert f"“e”: loss {result['losses'][1]:.2f}" in page.inner_text("#reach-status")
     page.select_option("#run", "byte")  # a stack
     page.wait_for_selector("#flow-layers label:nth-child(2)")
     before = page.evaluate("JSON.stringify(document.getElementById('map-figure').data[0].z)")
@@ -341,7 +353,7 @@ def test_flow_shows_the_gates_of_a_gated_cell(visit, more_server):
 def test_the_equations_of_a_word_are_stepped_through_by_keys(visit, open_server):
     page = visit("#steps")
     page.fill("#word", "seen")
-    until(page, "document.getElementById('steps-said').textContent.includes('“see” and should predict “een”')")
+    until(page, "document.getElementById('steps-status').textContent.includes('“see” and should predict “een”')")
     result = open_server.post("/v1/elman/steps", input="see", target="een").json()["steps"]
     assert page.inner_text("#step-count") == f"1 / {len(result)}"
     page.evaluate("document.activeElement.blur()")
@@ -370,7 +382,7 @@ def test_the_equations_of_a_word_are_stepped_through_by_keys(visit, open_server)
     page.click("#unrolled [data-key='o:1'] .box", force=True)
     assert page.inner_text(".formula") == "y_hat[1] = exp(o[1]) / Σ exp(o[1])"
     page.fill("#word", "s")
-    until(page, "document.getElementById('steps-said').textContent.startsWith('Type two letters')")
+    until(page, "document.getElementById('steps-status').textContent.startsWith('Type two letters')")
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -391,7 +403,7 @@ def test_steps_of_a_run_and_of_words(visit):
     for run, word, tokens in (("char", "The", 2), ("word", "The cat sat", 2), ("byte", "abc", 2)):
         page.select_option("#step-network", run)
         page.fill("#word", word)
-        until(page, f"document.getElementById('steps-said').textContent.includes({word[:2]!r})")
+        until(page, f"document.getElementById('steps-status').textContent.includes({word[:2]!r})")
         until(page, f"document.querySelectorAll('#unrolled .says').length === {tokens}")
     page.click("#play")
     until(page, "document.getElementById('step-count').textContent.startsWith('2 /')")

@@ -35,17 +35,17 @@ def test_without_a_run_the_page_says_what_to_do(open_page, bare):
     page.check("[name=source][value=corpus]")
     page.wait_for_selector("[name=corpus] option[value=pride-and-prejudice]", state="attached")
     page.click("nav >> text=Steps")
-    page.wait_for_selector(".formula")  # which needs no run
+    page.wait_for_selector(".formula")  # Steps needs no run
     watched.check()
     page.click("nav >> text=Learn")
     page.check("[name=source][value=text]")
     page.click("#train-form [type=submit]")
-    page.wait_for_selector("#train-said.wrong")
-    assert page.inner_text("#train-said") == "Paste some text first."
+    page.wait_for_selector("#train-status.wrong")
+    assert page.inner_text("#train-status") == "Paste some text first."
     page.fill("#train-form textarea", "too short")
     page.click("#train-form [type=submit]")
-    until(page, f"{SHOWN.format('train-said')}.includes('shorter than a window')")
-    assert "standard input" not in page.inner_text("#train-said")
+    until(page, f"{SHOWN.format('train-status')}.includes('shorter than a window')")
+    assert "standard input" not in page.inner_text("#train-status")
 
 
 def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(open_page, server):
@@ -56,7 +56,7 @@ def test_the_page_asks_for_the_key_and_keeps_it_for_the_tab(open_page, server):
     page.click("#banner button")
     page.fill("#key", "open barley")
     page.keyboard.press("Enter")
-    until(page, f"{SHOWN.format('key-said')}.startsWith('That key is wrong')")
+    until(page, f"{SHOWN.format('key-status')}.startsWith('That key is wrong')")
     page.fill("#key", "open sesame")
     page.keyboard.press("Enter")
     page.wait_for_selector("#text span")  # which is streamed
@@ -74,7 +74,7 @@ def test_the_page_notices_when_the_service_stops_and_when_it_is_back(open_page, 
     page = open_page(f"{server.url}/#learn").page
     page.wait_for_selector("#loss-figure.drawn", timeout=20_000)
     code, _, err = server.stop()
-    assert (code, err) == (0, "")  # a page that follows does not hold it up
+    assert (code, err) == (0, "")  # an open page does not delay the shutdown
     page.wait_for_selector("#banner:not([hidden])")
     assert "elman serve runs/char" in page.inner_text("#banner")
     assert page.is_visible("#loss-figure")  # what it knew last

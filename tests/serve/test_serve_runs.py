@@ -119,7 +119,7 @@ def test_a_run_in_training_is_recognized_by_its_lock(runs, tmp_path):
     with run.lock():
         assert is_training(run.path)
     assert not is_training(run.path)
-    with run.lock():  # asking has left no lock behind
+    with run.lock():  # the check has left no lock behind
         pass
 
 
@@ -148,7 +148,7 @@ def test_a_training_is_started_followed_and_stopped(server: Server, tmp_path):
         while not server.http.get("/v1/elman/runs/mine").json()["ready"]:
             assert time.monotonic() < until
             time.sleep(0.05)
-        assert server.complete(model="mine", prompt="The", max_tokens=5)  # as good as it is by now
+        assert server.complete(model="mine", prompt="The", max_tokens=5)  # the model so far
     finally:
         stopped = server.http.delete("/v1/elman/trainings/mine")
     assert stopped.json()["state"] == "stopped"
@@ -210,7 +210,7 @@ def test_spectra_equal_elman_look(server, char_model):
     assert len(result["lyapunov"]) == 16
 
 
-def test_units_and_reading(server, char_model):
+def test_units_and_read_analyze_a_text(server, char_model):
     result = server.post("/v1/elman/look/units", model="char", text=TEXT[:2000], count=3).json()
     assert all(len(feature["units"]) == 3 for feature in result["features"])
     assert "inside a word" in [feature["feature"] for feature in result["features"]]
@@ -261,7 +261,7 @@ def test_attributions_equal_elman_look(server, runs):
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "input")
 
 
-def test_gated_cells_are_served_beside_vanilla_ones(runs, more_runs):
+def test_gated_and_vanilla_cells_are_served_together(runs, more_runs):
     from elman.serve.app import new_service
     from elman.serve.guard import AccessPolicy
     from elman.serve.server import listen, serving

@@ -105,7 +105,7 @@ def test_a_training_ends_with_its_service_even_if_that_is_killed(tmp_path):
     server.process.communicate(timeout=60)
 
     def has_ended() -> bool:
-        try:  # whoever inherits it may not have taken notice of its end
+        try:  # the process that adopted it may not have reaped it yet
             return re.search(r"State:\s+Z", Path(f"/proc/{children[0]}/status").read_text()) is not None
         except FileNotFoundError:
             return True

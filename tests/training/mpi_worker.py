@@ -131,7 +131,7 @@ def without_mpi(folder: Path) -> int:
         print(f"launch {number}", file=sys.__stderr__, flush=True)
         status = elman("train", folder / "text.txt", "--out", folder / "run")
         assert status == 2, variables
-        assert waited.pop() == (mpi.FIRST if mpi.launch().rank else 0)  # rank 0 speaks before others leave
+        assert waited.pop() == (mpi.RANK_0_SECONDS if mpi.launch().rank else 0)  # rank 0 prints before others exit
         for name in variables:
             del os.environ[name]
     return status
@@ -141,4 +141,4 @@ SHARED: dict[str, Callable[[Path], int]] = {"equal": equal, "full": full, "broke
 
 if __name__ == "__main__":
     what, where = sys.argv[1], Path(sys.argv[2])
-    sys.exit(without_mpi(where) if what == "without_mpi" else mpi.as_a_rank(lambda: SHARED[what](where)))
+    sys.exit(without_mpi(where) if what == "without_mpi" else mpi.run_as_rank(lambda: SHARED[what](where)))

@@ -246,7 +246,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_once_there_is_space(
     done = elman("train", text, "--out", run, *flags(SMALL), cache=cache)
     assert done.returncode == 2
     assert "No space left on device" in done.stderr
-    assert "still whole" in done.stderr
+    assert "is unchanged" in done.stderr
     assert "Traceback" not in done.stderr
     assert checkpoints(run)
     assert Run(run).newest() is not None

@@ -116,7 +116,7 @@ def test_force_deletes_nothing_where_the_new_run_cannot_start(
 def test_force_keeps_the_old_run_where_the_new_one_cannot_be_written(text: Path, folder: Path) -> None:
     start(text, folder / "run", steps=2)
     before = contents(folder)
-    with no_file_over(2000), pytest.raises(StorageError, match="could not be made"):
+    with no_file_over(2000), pytest.raises(StorageError, match="could not be created"):
         Run.create(folder / "run", {"task": "lm"}, {"vocabulary.json": b"x" * 3000}, force=True)
     assert contents(folder) == before
 

@@ -56,7 +56,7 @@ def test_a_run_that_appeared_meanwhile_is_not_deleted(tmp_path: Path, monkeypatc
         "elman.training.run.refuse_existing", lambda path, force: None
     )  # the other came just after the look
     Run.create(tmp_path / "run", {"task": "first"}, {})
-    with pytest.raises(StorageError, match="could not be made"):
+    with pytest.raises(StorageError, match="could not be created"):
         Run.create(tmp_path / "run", {"task": "second"}, {})
     assert Run(tmp_path / "run").config["task"] == "first"
     assert os.listdir(tmp_path / "run") == ["config.json"]

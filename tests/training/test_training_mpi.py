@@ -274,7 +274,7 @@ def test_a_full_disk_on_rank_0_ends_all_ranks_and_loses_nothing(text: Path, tmp_
     done = mpirun((2, worker("full", tmp_path)), cache=cache, **PLAIN)
     assert done.returncode == 2
     (message,) = said(done)
-    assert re.match(r"elman: rank 0: .*could not be written.*What was saved before is still whole", message)
+    assert re.match(r"elman: rank 0: .*could not be written.*What was saved before is unchanged", message)
     assert checkpoints(tmp_path / "run") == [5]
     check_folder(tmp_path / "run" / "checkpoints" / "step-5")
     assert resume(tmp_path / "run", steps=24).finished.step == 24
@@ -303,7 +303,7 @@ def test_ranks_that_cannot_train_together_are_refused_with_one_message(text: Pat
         ([good, new(hidden=9), good], "rank 1 differs from rank 0 in --hidden: .* 8, got 9"),
         ([good, new(other), good], "rank 1 differs from rank 0 in the text"),
         ([good, good, new(tmp_path / "nowhere.txt")], "rank 2: .*nowhere.txt"),
-        ([new(batch_size=2)] * 3, "lanes of the batch: .* one for each of the 3 ranks"),
+        ([new(batch_size=2)] * 3, "rows of the batch: .* one for each of the 3 ranks"),
         ([new(color="red")] * 3, "elman train has no flag --color"),
         ([new(Path("-"))] * 3, "Only rank 0 can read standard input"),
         ([["train", "--resume", str(live), "--steps=8"]] * 3, ".*is being trained by another process"),

@@ -60,7 +60,7 @@ class Descent:
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         return {"seen": np.array([0.0])}, {}
 
-    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
+    def restore(self, arrays: dict[str, Array], metadata: dict[str, Any]) -> None:
         pass
 
 
@@ -315,7 +315,7 @@ def test_tries_are_bounded_and_the_end_says_so() -> None:
     task = Descent(losses=lambda call, step: math.nan if step >= 6 else 1.0)
     events: list[Event] = []
     config = dataclasses.replace(SGD, snapshot_every=5, retries=3)
-    with pytest.raises(DivergenceError, match=r"step 6 .*after 3 tries.*learning_rate") as caught:
+    with pytest.raises(DivergenceError, match=r"step 6 .*after 3 retries.*learning_rate") as caught:
         Trainer(task, config, steps=50, listeners=[events.append]).train()
     assert isinstance(caught.value, ArithmeticError)
     assert events[-1] == Failed(6, caught.value)
@@ -379,7 +379,7 @@ def test_a_loss_close_to_zero_may_double_without_being_called_divergence() -> No
     task = Descent(losses=lambda call, step: 1e-6 if step < 100 else 0.01)
     events, trainer = run_of(task, 150, snapshot_every=10)
     assert not [e for e in events if isinstance(e, RolledBack)]
-    assert trainer.state.good.facts["progress"]["step"] == 140  # nor is it too bad to go back to
+    assert trainer.state.good.metadata["progress"]["step"] == 140  # nor is it too bad to go back to
 
 
 def test_a_run_that_stopped_early_after_a_rollback_stays_finished(tmp_path: Path) -> None:

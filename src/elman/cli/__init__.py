@@ -1,4 +1,4 @@
-"""The command `elman`: one file a command, flags made from dataclasses."""
+"""The command `elman`: one module per command; flags are made from the fields of dataclasses."""
 
 from elman.cli.main import main
 

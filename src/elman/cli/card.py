@@ -12,7 +12,7 @@ from elman.cli.flags import argument, flag
 @dataclass(frozen=True)
 class Card:
     """Write README.md into a run folder: what the model is, how good, a sample, how to use it. The layout is that of a
-    Hugging Face model card; the folder is then ready to be uploaded. A README.md that you wrote yourself stays.
+    Hugging Face model card; the folder is then ready to be uploaded. A README.md that you wrote yourself is kept.
 
     For instance:
         elman card runs/pride-and-prejudice
@@ -20,15 +20,15 @@ class Card:
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    seed: int = flag(0, "of the sample")
-    length: int = flag(500, "of the sample, in tokens")
-    temperature: float = flag(0.8, "of the sample")
+    seed: int = flag(0, "seed of the sample")
+    length: int = flag(500, "length of the sample, in tokens")
+    temperature: float = flag(0.8, "temperature of the sample")
     force: bool = flag(False, "replace a README.md or curve.svg that elman card did not write")
 
     def run(self) -> int:
         from elman.exchange.card import write_card
 
-        with errors.rich.status(f"measuring {self.run_folder}"):
+        with errors.rich.status(f"evaluating {self.run_folder}"):
             options = {"seed": self.seed, "length": self.length, "temperature": self.temperature}
             written = write_card(self.run_folder, **options, force=self.force)  # type: ignore[arg-type]
         console.print(f"Written: {' and '.join(map(str, written))}.", markup=False)

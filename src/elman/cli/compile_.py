@@ -1,4 +1,4 @@
-"""elman compile: the kernels, before they are needed."""
+"""elman compile: compile the kernels before they are needed."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from elman.config import ALL_TASKS, CellName, Task
 @dataclass(frozen=True)
 class Compile:
     """Compile the kernels now, so that the first training, sample or prediction need not wait for them. A tiny network
-    of each kind is trained for a few steps; the kernels are kept on disk, as those of every other command are.
+    of each kind is trained for a few steps; the kernels are cached on disk, where every other command finds them.
 
     For instance:
         elman compile
         elman compile --cell gru --task lm
     """
 
-    cell: CellName | None = flag(None, "the only cell to compile")
-    task: Task | None = flag(None, "the only task to compile")
+    cell: CellName | None = flag(None, "compile for this cell only")
+    task: Task | None = flag(None, "compile for this task only")
 
     def run(self) -> int:
         from elman.kernels.compile import FOLDER, UNUSED
@@ -31,14 +31,14 @@ class Compile:
         cells = [self.cell] if self.cell else get_args(CellName)
         tasks = [self.task] if self.task else ALL_TASKS
         for cell, task in track([(cell, task) for cell in cells for task in tasks], "compiling"):
-            _use(task, cell)
-        where = f"cannot be kept: {FOLDER} {UNUSED}" if UNUSED else f"are in {FOLDER}"
+            _run_tiny_model(task, cell)
+        where = f"cannot be cached: {FOLDER} {UNUSED}" if UNUSED else f"are in {FOLDER}"
         console.print(f"Compiled in {time.perf_counter() - began:.0f} s; the kernels {where}.", markup=False)
         return 1 if UNUSED else 0
 
 
-def _use(task: str, cell: str) -> None:
-    """Train a tiny network on a thread pool, as large ones are, and let it sample or predict."""
+def _run_tiny_model(task: str, cell: str) -> None:
+    """Train a tiny network on a thread pool, as large networks are trained, then sample or predict with it."""
     from elman.models import (
         LanguageModel,
         Seq2Seq,
@@ -58,13 +58,13 @@ def _use(task: str, cell: str) -> None:
         model.evaluate(text)
         return
     words, labels = ["ab", "ba", "aab", "bba"] * 16, ["x", "y"] * 32
-    kinds: dict[str, tuple[Any, Any]] = {
+    models: dict[str, tuple[Any, Any]] = {
         "classify": (SequenceClassifier, labels),
         "regress": (SequenceRegressor, [float(len(word)) for word in words]),
         "tag": (SequenceTagger, [list(word) for word in words]),
         "generate": (SequenceGenerator, words),
         "translate": (Seq2Seq, words),
     }
-    kind, y = kinds[task]
+    model_class, y = models[task]
     X = labels if task == "generate" else words
-    kind(**options, epochs=1).fit(X, y).score(X, y)
+    model_class(**options, epochs=1).fit(X, y).score(X, y)

@@ -1,6 +1,6 @@
 """The consoles for output and for errors, and progress bars on a terminal.
 
-Importing rich takes a tenth of a second, which a command that only writes text need not wait for.
+rich is imported when it is first used: the import takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # C0 without tab and new
 
 
 def visible(text: str) -> str:
-    """Control characters as \\x1b: from a foreign file they could retitle, recolor or reprogram the terminal."""
+    """The text with control characters shown as \\x1b: those of an untrusted file could reconfigure the terminal."""
     return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def write(text: str) -> None:
-    """What a model says, on stdout: exactly into a file or a pipe, with visible control characters on a terminal."""
+    """Write to stdout: unchanged to a file or pipe, with visible control characters on a terminal."""
     if sys.stdout.isatty():
         sys.stdout.write(visible(text))
         sys.stdout.flush()
@@ -36,8 +36,8 @@ def write(text: str) -> None:
         sys.stdout.write(text)
 
 
-class _Lazy:
-    """A console of rich's that is made when it is first used."""
+class _LazyConsole:
+    """A rich.console.Console that is made when it is first used."""
 
     def __init__(self, **options: Any) -> None:
         self._options = options
@@ -51,14 +51,14 @@ class _Lazy:
                 raise  # noqa: PLE0704 - the BrokenPipeError in whose handler rich calls this: main deals with it
 
             def render(self, *args: Any, **options: Any) -> Iterable[Segment]:
-                """All text passes here, before rich adds codes of its own."""
+                """Make control characters visible: all text passes here before rich adds its own escape codes."""
                 for segment in super().render(*args, **options):
                     yield segment if segment.control else segment._replace(text=visible(segment.text))
 
         return OurConsole(highlight=False, soft_wrap=True, **self._options)
 
     def change(self, **options: Any) -> None:
-        """For whatever is printed from now on."""
+        """Change options of rich.console.Console for all later output."""
         self._options |= options
         self.__dict__.pop("rich", None)
 
@@ -70,23 +70,23 @@ class _Lazy:
         return self.rich.is_terminal
 
 
-console = _Lazy()
-errors = _Lazy(stderr=True)
+console = _LazyConsole()
+errors = _LazyConsole(stderr=True)
 
 
 def reason(error: Exception) -> str:
-    """What an error that is no bug says to a person."""
+    """The message for an error that is expected, not a bug."""
     if isinstance(error, OSError) and not isinstance(error, ElmanError):
-        if error.errno == errno.ENOSPC and not error.filename:  # nothing that we opened: what we were given to write to
+        if error.errno == errno.ENOSPC and not error.filename:  # no file that we opened: stdout
             return f"the output cannot be written: {error.strerror}"
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     if isinstance(error, MemoryError):
-        return f"not enough memory: {error}. Take a smaller --hidden, --batch-size or --window."
+        return f"not enough memory: {error}. Use a smaller --hidden, --batch-size or --window."
     return str(error)
 
 
 def track(items: Sequence[T], what: str) -> Iterable[T]:
-    """The items, with a progress bar that vanishes when it is done; nothing where nobody watches."""
+    """The items, with a progress bar that disappears at the end; without one if stderr is not a terminal."""
     from rich.progress import track as rich_track
 
     return rich_track(items, what, console=errors.rich, transient=True, disable=not errors.is_terminal)

@@ -1,4 +1,4 @@
-"""A curve for the terminal: dots in a frame."""
+"""A plot of curves in the terminal, drawn with characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def curve(lines: Mapping[str, Points]) -> str:
-    """All lines in one frame, with the range of both axes."""
+    """Plot all lines in one frame, with the range of both axes."""
     points = [point for line in lines.values() for point in line]
     left, right = min(x for x, _ in points), max(x for x, _ in points)
     low, high = min(y for _, y in points), max(y for _, y in points)

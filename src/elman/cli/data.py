@@ -12,7 +12,7 @@ from elman.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Data:
-    """Texts and examples that Elman knows by name: list them, find one, or download it.
+    """Texts and examples that Elman knows by name: list them, print the path of one, or download it.
 
     elman train NAME downloads and trains at once. A file called NAME, NAME.txt or NAME.tsv in the folder $ELMAN_DATA
     is used instead of a download.
@@ -23,14 +23,14 @@ class Data:
     """
 
     action: Literal["list", "path", "fetch"] = argument("ACTION", "list, path or fetch", "list")
-    name: str | None = argument("NAME", "the name of a corpus", None)
+    name: str | None = argument("NAME", "a name from the list", None)
 
     def run(self) -> int:
         from elman.data import fetch, find_source, list_corpora
 
         if self.action == "list":
             for name, what, size, where in list_corpora():
-                console.print(f"{name}: {size:,} bytes, {where or 'to be fetched'}", markup=False)
+                console.print(f"{name}: {size:,} bytes, {where or 'not downloaded'}", markup=False)
                 console.print(f"    {what}", markup=False)
             return 0
         if self.name is None:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from elman.models.evaluation import ClassScores
     from elman.training.run import Run
 
-MOST_CLASSES = 25  # classes up to which a confusion matrix is printed
+MAX_CLASSES = 25  # no confusion matrix is printed for more classes
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluate a model: without SOURCE on the part of its data that training did not read (the test part if there is
-    one, else the validation part); with SOURCE on a text, or on examples in the form that it was trained on.
+    """Evaluate a model: without SOURCE on the held-out part of its data (the test part if there is one, else the
+    validation part); with SOURCE on a text, or on examples in the format of its training data.
 
     A language model reads a text from a zero state and predicts every token but the first.
 
@@ -37,8 +37,8 @@ class Evaluate:
     source: str | None = argument("SOURCE", "a file, a folder of texts, a pattern, - or a name", None)
     encoding: str | None = flag(None, "encoding of SOURCE (default: as in training)")
     unknown: Literal["error", "skip"] | None = flag(None, "lm: characters outside the vocabulary (default: error)")
-    text_column: str | None = flag(None, "name or number of the column with the text, in a table")
-    label_column: str | None = flag(None, "name or number of the column with the label, in a table")
+    text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
+    label_column: str | None = flag(None, "name or number of the column with the label, in a CSV or TSV file")
     dynamic: bool = flag(False, "lm: a copy of the model learns while it reads (dynamic evaluation)")
     json: bool = flag(False, "print the figures as JSON")
 
@@ -49,12 +49,14 @@ class Evaluate:
         task = run.config.get("task")
         columns = [f"--{name}" for name in ("text-column", "label-column") if getattr(self, name.replace("-", "_"))]
         if task != "lm" and self.unknown is not None:
-            do = "It reads unknown tokens as unknown; leave the flag out."
-            raise ArgumentError("--unknown", expected="a language model", got=f"a run to {task}", do=do)
+            do = "Its vocabulary has an unknown token; leave the flag out."
+            raise ArgumentError("--unknown", expected="a language model", got=f"a run with --task {task}", do=do)
         if task != "lm" and self.dynamic:
-            raise ArgumentError("--dynamic", expected="a language model", got=f"a run to {task}")
+            raise ArgumentError("--dynamic", expected="a language model", got=f"a run with --task {task}")
         if columns and (task == "lm" or self.source is None):
-            raise ArgumentError(columns[0], expected="a run that reads examples, and SOURCE", got=f"a run to {task}")
+            raise ArgumentError(
+                columns[0], expected="a run that reads examples, and SOURCE", got=f"a run with --task {task}"
+            )
         if self.source is None:
             return self._held_out(run)
         return self._text(run, self.source) if task not in SEQUENCE_TASKS else self._examples(run, self.source)
@@ -62,13 +64,13 @@ class Evaluate:
     # -- a text -------------------------------------------------------------------------------------------------------
 
     def _text(self, run: Run, source: str) -> int:
-        from elman.cli.compile_notice import say_if_compiling
+        from elman.cli.compile_notice import print_compile_notice
         from elman.data import open_corpus
         from elman.models import LanguageModel
         from elman.models.evaluation import evaluate_dynamically, evaluate_text
 
         model = LanguageModel.load(self.run_folder)
-        say_if_compiling("forward")
+        print_compile_notice("forward")
         corpus = open_corpus(
             source,
             encoding=self.encoding or model.config_.encoding,
@@ -110,7 +112,7 @@ class Evaluate:
         model = load_predictor(self.run_folder)
         numbers = isinstance(model.fitted_.spec.inputs, NumberInputs | Numbers)
         if model.task not in FORMS or numbers:
-            what = f"{self.run_folder} is a run to {model.task}{', from numbers' * numbers}"
+            what = f"{self.run_folder} is a run with --task {model.task}{', on numbers' * numbers}"
             raise DataError(what, do="Evaluate it in Python: load_model(RUN).score(X, y).")
         source = source if source == "-" else str(find_here(source) or source)
         columns = {"text_column": self.text_column, "label_column": self.label_column}
@@ -134,8 +136,8 @@ class Evaluate:
             console.print(
                 f"accuracy {figures.accuracy:.4f}, macro F1 {figures.macro_f1:.4f}; {figures.examples:,} {what}"
             )
-            if len(figures.classes) <= MOST_CLASSES:
-                _confusion(figures)
+            if len(figures.classes) <= MAX_CLASSES:
+                _print_confusion(figures)
         elif isinstance(figures, SequenceScores):
             more = "" if figures.bleu is None else f", BLEU {figures.bleu:.1f}, chrF {figures.chrf:.1f}"
             console.print(
@@ -146,17 +148,17 @@ class Evaluate:
         else:
             figure = asdict(figures)
             examples = figure.pop("examples")
-            said = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in figure.items())
-            console.print(f"{said}; {examples:,} examples")
+            scores = ", ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in figure.items())
+            console.print(f"{scores}; {examples:,} examples")
         self._print_part(facts)
 
     # -- the held-out part --------------------------------------------------------------------------------------------
 
     def _held_out(self, run: Run) -> int:
-        from elman.cli.compile_notice import say_if_compiling
+        from elman.cli.compile_notice import print_compile_notice
         from elman.models.held_out import evaluate_held_out
 
-        say_if_compiling("forward")
+        print_compile_notice("forward")
         with console.rich.status("evaluating the held-out part"):
             part, figures = evaluate_held_out(run.path, dynamic=self.dynamic)
         if hasattr(figures, "_asdict"):
@@ -181,7 +183,7 @@ class Evaluate:
 
 
 def _recorded(run: Run, name: str) -> object:
-    """A fact about the training data from config.json."""
+    """A value that config.json records about the training data."""
     data = run.config.get("data")
     return data.get(name) if isinstance(data, dict) else None
 
@@ -194,21 +196,21 @@ def refuse_unknown_labels(model: Any, rows: LabeledData) -> None:
         return
     classes = model.classes_ if model.task != "generate" else model.fitted_.spec.inputs.classes
     known = set(classes.tolist())
-    for right, place in zip(rows.targets, rows.places, strict=True):
-        for label in right if model.task == "tag" else [right]:
+    for target, place in zip(rows.targets, rows.places, strict=True):
+        for label in target if model.task == "tag" else [target]:
             if label not in known:
                 what = "tag" if model.task == "tag" else "label"
                 near = did_you_mean(str(label), map(str, known)) or None
                 raise DataError(place, expected=f"a {what} that was seen in training", got=repr(label), do=near)
 
 
-def _confusion(figures: ClassScores) -> None:
-    """The confusion matrix: rows are true classes, columns predicted ones."""
+def _print_confusion(figures: ClassScores) -> None:
+    """Print the confusion matrix: rows are true classes, columns predicted ones."""
     import numpy as np
 
     n = np.array(figures.confusion)
-    met = np.flatnonzero(n.sum(axis=0) + n.sum(axis=1))  # classes that occur
-    confusion, names = n[np.ix_(met, met)].tolist(), [str(figures.classes[i]) for i in met]
+    present = np.flatnonzero(n.sum(axis=0) + n.sum(axis=1))  # classes that occur
+    confusion, names = n[np.ix_(present, present)].tolist(), [str(figures.classes[i]) for i in present]
     first = max(18, *map(len, names))
     widths = [max(4, *(len(str(row[j])) for row in confusion)) for j in range(len(names))]
     heads = " ".join(f"{name[:width]:>{width}}" for name, width in zip(names, widths, strict=True))

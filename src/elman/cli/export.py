@@ -13,17 +13,18 @@ from elman.errors import ArgumentError, RunError
 if TYPE_CHECKING:
     from elman.exchange.model_file import ExportResult
 
-ENDINGS = {"onnx": ".onnx", "torch": ".safetensors", "html": ".html", "npz": ".npz"}
+SUFFIXES = {"onnx": ".onnx", "torch": ".safetensors", "html": ".html", "npz": ".npz"}
 
-OURS = ("config.json", "vocabulary.json", "model.safetensors", "metrics.jsonl", "data.safetensors")  # never replaced
+# an export never replaces them
+RUN_FILES = ("config.json", "vocabulary.json", "model.safetensors", "metrics.jsonl", "data.safetensors")
 
 
 @dataclass(frozen=True)
 class Export:
     """Write a trained model as a file for other tools.
 
-    onnx is for ONNX runtimes, torch a state dict for PyTorch (nn.RNN, nn.GRU or nn.LSTM, and nn.Linear), html one page
-    that writes or translates in a browser, npz plain arrays for NumPy.
+    onnx is for ONNX runtimes, torch a state dict for PyTorch (nn.RNN, nn.GRU or nn.LSTM, and nn.Linear), html a page
+    that generates text or translates in a browser, npz plain arrays for NumPy.
 
     For instance:
         elman export runs/pride-and-prejudice --to onnx
@@ -31,10 +32,10 @@ class Export:
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    to: Literal["onnx", "torch", "html", "npz"] = flag(MISSING, "the kind of file")
-    out: Path | None = flag(None, "the file (default: the run's name, here)")
+    to: Literal["onnx", "torch", "html", "npz"] = flag(MISSING, "format of the file")
+    out: Path | None = flag(None, "output file (default: the run's name, in the current folder)")
     force: bool = flag(False, "replace the file if it exists")
-    precision: Literal["float32", "float16", "int8"] = flag("float32", "html: of the weights in the page")
+    precision: Literal["float32", "float16", "int8"] = flag("float32", "html: precision of the weights in the page")
 
     def run(self) -> int:
         from elman.training.run import Run
@@ -42,16 +43,16 @@ class Export:
         if self.precision != "float32" and self.to != "html":
             raise ArgumentError("--precision", expected="--to html", got=f"--to {self.to}")
         run = Run(self.run_folder)
-        out = self.out or Path(run.path.resolve().name + ENDINGS[self.to])
-        if out.name in OURS and out.resolve().parent == run.path.resolve():
-            raise RunError(f"{out} belongs to the run", do="Choose another --out.")
+        out = self.out or Path(run.path.resolve().name + SUFFIXES[self.to])
+        if out.name in RUN_FILES and out.resolve().parent == run.path.resolve():
+            raise RunError(f"{out} is a file of the run itself", do="Choose another --out.")
         with errors.rich.status(f"writing {out}"):
-            wrote = self._write(out)
+            result = self._write(out)
         if self.to == "onnx" and run.config["config"]["dtype"] == "float64":
             console.print("Rounded to float32: ONNX runtimes have no recurrent layer in float64.")
-        for path in wrote.paths:
+        for path in result.paths:
             console.print(f"{path}, {path.stat().st_size / 1024:,.0f} KB", markup=False)
-        console.print(wrote.description, markup=False)
+        console.print(result.description, markup=False)
         return 0
 
     def _write(self, out: Path) -> ExportResult:

@@ -1,7 +1,8 @@
-"""From the words of the command line to a command: one parser and one help for the fields of any command.
+"""The parser of the command line and the help, both made from the fields of a command.
 
 A command is a dataclass whose fields are made by `flag` and `argument`. A command with `takes_options = True` also has
-the flags of the table of options; those that were given are in its field `options`, by name.
+the flags of the table of options; those that were given are in its field `options`, by name. If it has `only_task`, its
+help shows the flags of that task.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from elman.config import ALL_TASKS, BY_FORM, GROUPS, OPTIONS, PRESETS, Option, applies_to, defaults, kind_of, suggestion
 from elman.errors import ArgumentError
 
-FITTING = "what fits the data, see docs/options.md"
+FITTING = "depends on the data, see docs/options.md"
 KINDS = {int: ("INT", "a whole number"), float: ("NUMBER", "a number"), str: ("TEXT", "text"), Path: ("PATH", "a path")}
 
 
 def flag(default: Any, help: str, **facts: Any) -> Any:
-    """A field of a command that is a flag; `alias` gives it a second name, `name` another one than the field's."""
+    """A field that is a flag, named as the field or `name`; `alias` is a second name."""
     name = facts.pop("name", None)
     return dataclasses.field(default=default, metadata={"option": Option(help, **facts), "name": name})
 
 
 def argument(name: str, help: str, default: Any = MISSING) -> Any:
-    """A field of a command that is given by its place; of type tuple[…, ...] it takes all words that are left."""
+    """A field that is a positional argument; one of type tuple[…, ...] takes all that are left."""
     facts = {"option": Option(help), "name": name, "argument": True}
     return dataclasses.field(default=default, metadata=facts)
 
@@ -45,9 +46,9 @@ class Flag:
     kind: Any
     default: Any
     option: Option
-    many: bool = False
-    place: bool = False  # an argument
-    part: str = ""  # the field that holds the dataclass which it belongs to
+    many: bool = False  # takes several values
+    positional: bool = False
+    part: str = ""  # for a field of a nested dataclass: the field of the command that holds the dataclass
     table: bool = False  # from the table of options
 
     def names(self) -> list[str]:
@@ -81,7 +82,7 @@ def _fields(kind: Any, part: str) -> list[Flag]:
                     field.default,
                     field.metadata["option"],
                     many=get_origin(hint) is tuple,
-                    place=field.metadata.get("argument", False),
+                    positional=field.metadata.get("argument", False),
                     part=part,
                 )
             )
@@ -92,9 +93,9 @@ def _fields(kind: Any, part: str) -> list[Flag]:
 
 
 def parse(command: Any, name: str, words: Sequence[str]) -> Any:
-    """The command with the values that the words give it; SystemExit(0) after --help."""
+    """Make the command from its command-line arguments; SystemExit(0) after --help."""
     flags = flags_of(command)
-    by_name = {text: each for each in flags if not each.place for text in each.names()}
+    by_name = {text: each for each in flags if not each.positional for text in each.names()}
     given: dict[Flag, Any] = {}
     left: list[str] = []
     rest, wants_help = list(words), False
@@ -135,14 +136,15 @@ def parse(command: Any, name: str, words: Sequence[str]) -> Any:
             given[found] = (*given.get(found, ()), one) if found.many else one
     if wants_help:
         chosen = {each.field: value for each, value in given.items()}
-        print(help_of(command, name, chosen.get("task"), chosen.get("preset")))
+        task = chosen.get("task", getattr(command, "only_task", None))
+        print(help_of(command, name, task, chosen.get("preset")))
         raise SystemExit(0)
-    return _made(command, name, flags, given | _placed(flags, left, name))
+    return _build(command, name, flags, given | _positional(flags, left, name))
 
 
-def _placed(flags: list[Flag], words: list[str], name: str) -> dict[Flag, Any]:
-    """The words that are no flags, each at its place."""
-    places = [each for each in flags if each.place]
+def _positional(flags: list[Flag], words: list[str], name: str) -> dict[Flag, Any]:
+    """The values of the positional arguments."""
+    places = [each for each in flags if each.positional]
     given: dict[Flag, Any] = {}
     for place in places:
         if place.many:
@@ -153,15 +155,17 @@ def _placed(flags: list[Flag], words: list[str], name: str) -> dict[Flag, Any]:
     if words:
         most = len(places)
         expected = f"{most} argument{'s' * (most != 1)}: {' '.join(place.name for place in places)}" if most else "none"
-        raise ArgumentError(f"elman {name}: {words[0]!r} is one argument too many", expected=expected, do=_more(name))
+        raise ArgumentError(
+            f"elman {name}: {words[0]!r} is one argument too many", expected=expected, do=_see_help(name)
+        )
     return given
 
 
-def _made(command: Any, name: str, flags: list[Flag], given: dict[Flag, Any]) -> Any:
+def _build(command: Any, name: str, flags: list[Flag], given: dict[Flag, Any]) -> Any:
     missing = [each for each in flags if each.default is MISSING and each not in given]
     if missing:
-        names = " and ".join(each.name if each.place else f"--{each.name}" for each in missing)
-        raise ArgumentError(f"{names} {'are' if missing[1:] else 'is'} missing", do=_more(name))
+        names = " and ".join(each.name if each.positional else f"--{each.name}" for each in missing)
+        raise ArgumentError(f"{names} {'are' if missing[1:] else 'is'} missing", do=_see_help(name))
     values: dict[str, Any] = {each.field: value for each, value in given.items() if not each.table and not each.part}
     hints = get_type_hints(command)
     for part in {each.part for each in flags} - {""}:
@@ -175,27 +179,27 @@ def _converted(kind: Any, text: str, typed: str, name: str) -> Any:
     if get_origin(kind) is Literal:
         if text not in get_args(kind):
             expected = f"one of {', '.join(get_args(kind))}"
-            raise ArgumentError(typed, expected=expected, got=repr(text), do=_more(name))
+            raise ArgumentError(typed, expected=expected, got=repr(text), do=_see_help(name))
         return text
     try:
         return kind(text)
     except ValueError:
         got = repr(text if len(text) < 200 else f"{text[:200]}…")
-        raise ArgumentError(typed, expected=KINDS[kind][1], got=got, do=_more(name)) from None
+        raise ArgumentError(typed, expected=KINDS[kind][1], got=got, do=_see_help(name)) from None
 
 
 def _unknown(name: str, typed: str, known: dict[str, Flag]) -> ArgumentError:
     near = suggestion(typed.lstrip("-").removeprefix("no-"), [text[2:] for text in known]) if len(typed) > 3 else None
-    do = f"Did you mean --{near}?" if near else _more(name)
+    do = f"Did you mean --{near}?" if near else _see_help(name)
     return ArgumentError(f"elman {name} has no flag {typed}", do=do)
 
 
 def _missing(typed: str, name: str) -> ArgumentError:
-    return ArgumentError(typed, expected="a value", got="none", do=_more(name))
+    return ArgumentError(typed, expected="a value", got="none", do=_see_help(name))
 
 
-def _more(name: str) -> str:
-    return f"elman {name} --help tells more."
+def _see_help(name: str) -> str:
+    return f"See elman {name} --help."
 
 
 # -- help -------------------------------------------------------------------------------------------------------------
@@ -207,10 +211,10 @@ def help_of(command: Any, name: str, task: str | None = None, preset: str | None
     flags = flags_of(command)
     if task is not None:
         flags = [each for each in flags if not each.table or task in each.option.flags_of()]
-    places = [each for each in flags if each.place]
+    places = [each for each in flags if each.positional]
     usage = " ".join(_usage(each) for each in places)
-    parts = [_laid_out(command.__doc__, width), f"usage: elman {name} {usage + ' ' if usage else ''}[flags]"]
-    own = [each for each in flags if not each.table and not each.place]
+    parts = [_wrapped(command.__doc__, width), f"usage: elman {name} {usage + ' ' if usage else ''}[flags]"]
+    own = [each for each in flags if not each.table and not each.positional]
     shown = (defaults(task or "lm") | PRESETS.get(preset or "", {})) if any(each.table for each in flags) else {}
     shown |= dict.fromkeys(BY_FORM.get(task, ()) if task not in (None, "lm") else (), FITTING)
     sections = {"": places, "flags": own}
@@ -234,7 +238,7 @@ def _usage(each: Flag) -> str:
 
 def _row(each: Flag, shown: dict[str, Any], task: str | None, width: int) -> str:
     default = shown.get(each.field) if each.table else each.default
-    if each.place:
+    if each.positional:
         head = _usage(each)
     elif each.kind is bool:
         head = {True: f"--no-{each.name}", FITTING: f"--{each.name}, --no-{each.name}"}.get(default, f"--{each.name}")
@@ -258,7 +262,7 @@ def _metavar(each: Flag) -> str:
     return KINDS[each.kind][0] + (" …" if each.many else "")
 
 
-def _laid_out(text: str, width: int) -> str:
-    """A docstring in the width of the terminal; indented paragraphs, which are examples, as they are."""
+def _wrapped(text: str, width: int) -> str:
+    """A docstring wrapped to the width of the terminal; indented paragraphs, which are examples, are not wrapped."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(p if "\n    " in p else textwrap.fill(p, width) for p in paragraphs)

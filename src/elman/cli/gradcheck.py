@@ -57,7 +57,7 @@ class Gradcheck:
             worst_of[translator] = report.error
             if not report.passed:
                 wrong.append(f"{translator}\n{report}")
-        table = Table("attention", "cell", title="The same of translators with attention")
+        table = Table("attention", "cell", title="Worst relative error of translators with attention")
         for column in ("1 layer", "2 layers", "1 layer, both directions", "2 layers, both directions"):
             table.add_column(column, justify="right")
         for kind, name in dict.fromkeys((translator.attention, translator.cell) for translator in translators):
@@ -73,7 +73,7 @@ class Gradcheck:
         for text in wrong:
             console.print(text, markup=False)
         seconds = time.perf_counter() - started
-        verdict = f"[red]{len(wrong)} checks failed[/red]" if wrong else "all right"
+        verdict = f"[red]{len(wrong)} checks failed[/red]" if wrong else "all agree"
         console.print(f"{count} gradients in {len(cases) + len(translators)} networks: {verdict} ({seconds:.1f} s)")
         return 1 if wrong else 0
 

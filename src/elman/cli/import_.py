@@ -1,4 +1,4 @@
-"""elman import: make a run from a file of PyTorch or ONNX."""
+"""elman import: make a run from a PyTorch or ONNX file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from elman.cli.console import console, errors
 from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError
 
-ENDINGS = {".onnx": "onnx", ".safetensors": "torch", ".pt": "torch", ".pth": "torch"}
+FORMATS = {".onnx": "onnx", ".safetensors": "torch", ".pt": "torch", ".pth": "torch"}
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Import:
     output, or any model that elman export wrote.
 
     A file that elman export wrote gives the same model, bit for bit. Any other needs --vocabulary: a vocabulary.json, a
-    JSON list of characters or a text with each once, in the order of their ids, or the training text if they were
-    sorted.
+    JSON list of the characters or a text file with each character once, both in the order of their ids, or the training
+    text if the ids follow the sorted order of its characters.
 
     For instance:
         elman import novel.safetensors --out runs/again
@@ -30,9 +30,11 @@ class Import:
 
     file: Path = argument("FILE", "a state dict (.safetensors, .pt) or an ONNX file")
     out: Path = flag(MISSING, "the run folder")
-    from_: Literal["torch", "onnx"] | None = flag(None, "what wrote it (default: as its name ends)", name="from")
-    vocabulary: Path | None = flag(None, "what its tokens are, where the file does not say so")
-    activation: Literal["tanh", "relu"] | None = flag(None, "of nn.RNN, where the file does not say so (default: tanh)")
+    from_: Literal["torch", "onnx"] | None = flag(None, "format of FILE (default: from its suffix)", name="from")
+    vocabulary: Path | None = flag(None, "file with its tokens, if FILE does not list them")
+    activation: Literal["tanh", "relu"] | None = flag(
+        None, "activation of nn.RNN, if FILE does not name it (default: tanh)"
+    )
     force: bool = flag(False, "replace the run folder, unless it is being trained")
 
     def run(self) -> int:
@@ -42,7 +44,7 @@ class Import:
         from elman.exchange.pytorch import read_torch
         from elman.training.run import refuse_existing
 
-        kind = self.from_ or ENDINGS.get(self.file.suffix)
+        kind = self.from_ or FORMATS.get(self.file.suffix)
         if kind is None:
             raise ArgumentError(f"{self.file}", expected="a name that ends in .safetensors, .pt or .onnx, or --from")
         refuse_existing(self.out, force=self.force)
@@ -50,7 +52,9 @@ class Import:
             if kind == "torch":
                 model = read_torch(self.file, activation=self.activation, vocabulary=self.vocabulary)
             elif self.activation is not None:
-                raise ArgumentError("--activation", expected="--from torch", got="an ONNX file, which names its own")
+                raise ArgumentError(
+                    "--activation", expected="--from torch", got="an ONNX file, which names its activation"
+                )
             else:
                 model = read_onnx(self.file, vocabulary=self.vocabulary)
             save_run(model, self.out, force=self.force)

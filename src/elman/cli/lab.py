@@ -13,7 +13,7 @@ from elman.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Lab:
-    """Write backpropagation through time yourself, and learn what is wrong with it.
+    """Write backpropagation through time yourself; a checker names the mistakes in your code.
 
     start FOLDER writes rnn.py and lstm.py with gaps. check FILE tests each gap by itself and, where the result equals
     that of a known mistake, names it. Exits with 1 unless all gaps are right.
@@ -26,7 +26,7 @@ class Lab:
     action: Literal["start", "check"] = argument("ACTION", "start or check")
     path: Path = argument("PATH", "a folder to write into, or a file to check")
     solutions: bool = flag(False, "start: write the files with all gaps filled")
-    seed: int = flag(0, "check: draws the problems")
+    seed: int = flag(0, "check: seed of the test problems")
     seconds: float = flag(10.0, "check: time limit for one gap")
 
     def run(self) -> int:

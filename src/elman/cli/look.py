@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from elman.cli.compile_notice import say_if_compiling
+from elman.cli.compile_notice import print_compile_notice
 from elman.cli.console import console
 from elman.cli.flags import argument, flag
 from elman.cli.progress import reading
@@ -15,11 +15,12 @@ from elman.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Look:
-    """Analyze a model while it reads a text: how far back its gradient reaches, or which tokens decided.
+    """Analyze a model while it reads a text: how far back its gradient reaches, or which tokens its
+    prediction depends on.
 
-    Prints the verdict and writes a report, one HTML file that opens offline. Of a language model: the gradient of every
-    loss by every state, gates, spectra, Lyapunov exponents, saturation, surprise, and what single units track. Of a
-    classifier, regressor or tagger: what each token contributes to the prediction.
+    Prints a verdict and writes a report, one HTML file that opens offline. For a language model: the gradient of every
+    loss with respect to every state, gates, spectra, Lyapunov exponents, saturation, surprise, and what
+    single units track. For a classifier, regressor or tagger: what each token contributes to the prediction.
 
     For instance:
         elman look runs/pride-and-prejudice --text "It is a truth universally acknowledged"
@@ -28,11 +29,11 @@ class Look:
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    text: str | None = flag(None, "what the model is to read")
-    file: str | None = flag(None, "or a file, - or a name")
-    out: Path | None = flag(None, "the report (default: look.html in the run folder)")
-    encoding: str | None = flag(None, "of the file (default: as in training)")
-    unknown: Literal["error", "skip"] = flag("error", "characters that the model does not know")
+    text: str | None = flag(None, "text to read")
+    file: str | None = flag(None, "file to read instead: a path, - or a name (elman data list)")
+    out: Path | None = flag(None, "file of the report (default: look.html in the run folder)")
+    encoding: str | None = flag(None, "encoding of the file (default: as in training)")
+    unknown: Literal["error", "skip"] = flag("error", "characters outside the vocabulary")
 
     def run(self) -> int:
         if (self.text is None) == (self.file is None):
@@ -50,7 +51,7 @@ class Look:
         out = self._checked_out()
         if not isinstance(model, LanguageModel):
             return self._attribution(model, out)
-        say_if_compiling("backward")
+        print_compile_notice("backward")
         data = model.config_
         options: dict[str, Any] = {"vocabulary": model.vocabulary_, "unknown": self.unknown}
         with reading() as progress:
@@ -64,8 +65,8 @@ class Look:
                     progress=progress,
                     **options,
                 )
-            said = self.text if model.vocabulary_.kind == "word" else None  # where <unk> stands for words, the words
-            seen = examine(model, corpus.ids, words=said, progress=progress)
+            words = self.text if model.vocabulary_.kind == "word" else None  # to show words that are read as <unk>
+            seen = examine(model, corpus.ids, words=words, progress=progress)
             Report(seen).save(out)
         for note in corpus.notes:
             console.print(note, markup=False)
@@ -74,11 +75,11 @@ class Look:
         for verdict in reversed(seen.verdicts):
             layer = f"Layer {verdict.layer}: " if len(seen.verdicts) > 1 else ""
             console.print(f"{layer}{verdict} {place(verdict, seen.tokens)}".rstrip(), markup=False)
-        console.print(f"Report, for any browser: {out}", markup=False)
+        console.print(f"Report (open it in a browser): {out}", markup=False)
         return 0
 
     def _attribution(self, model: Any, out: Path) -> int:
-        """Which tokens decided, for a model of whole sequences."""
+        """What each token contributes to the prediction of a classifier, regressor or tagger."""
         from elman.data.inputs import TokenInputs
         from elman.look.html_report import report
 
@@ -90,16 +91,16 @@ class Look:
         found = report(model, self.text.split() if inputs.symbols.kind == "list" else self.text)
         found.save(out)
         console.print(f"{getattr(found.analysis, 'words', '')}.", markup=False)
-        console.print(f"Report, for any browser: {out}", markup=False)
+        console.print(f"Report (open it in a browser): {out}", markup=False)
         return 0
 
     def _checked_out(self) -> Path:
-        """Where the report goes, checked before the work; a file that is no report is never replaced."""
+        """The path of the report, checked before the model is analyzed; only a report may be replaced."""
         from elman.look.page_marker import is_page
 
         out = self.out or self.run_folder / "look.html"
         if not out.parent.is_dir():
-            raise ArgumentError(f"{out.parent} is no folder", do="Make it, or choose another --out.")
+            raise ArgumentError(f"{out.parent} is not a folder", do="Make it, or choose another --out.")
         if out.exists() and not is_page(out):
-            raise ArgumentError(f"{out} exists and is no report of elman look", do="Choose another --out.")
+            raise ArgumentError(f"{out} exists and is not a report of elman look", do="Choose another --out.")
         return out

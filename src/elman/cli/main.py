@@ -25,7 +25,7 @@ COMMANDS = {
     "show": ("elman.cli.show:Show", "a run: its data, network, progress and loss curve"),
     "look": ("elman.cli.look:Look", "analyze how a model reads: gradient flow, spectra, units"),
     "serve": ("elman.cli.serve:Serve", "serve models over HTTP, with a page"),
-    "data": ("elman.cli.data:Data", "list and fetch the texts that are known by name"),
+    "data": ("elman.cli.data:Data", "list and download the texts and examples that are known by name"),
     "export": ("elman.cli.export:Export", "a trained model as a file for other tools"),
     "import": ("elman.cli.import_:Import", "import a model from PyTorch or ONNX as a run"),
     "steps": ("elman.cli.steps:Steps", "every equation with its numbers and the code that computes it"),
@@ -49,12 +49,12 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # the reader of the pipe has closed it; discard the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    exec("")  # resets CPython's mark of an interrupted exec, for which python -m would end with a signal instead
+    exec("")  # clears CPython's record of a KeyboardInterrupt, or python -m would end by SIGINT, not by this exit code
     raise SystemExit(status)
 
 
 def attempt(words: list[str]) -> int:
-    """Run a command and return its exit code; errors are printed."""
+    """Run a command and return its exit code; print errors."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", ElmanWarning)
@@ -72,7 +72,7 @@ def attempt(words: list[str]) -> int:
 
 
 def _note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Print our own warnings as notes; show others as Python shows them."""
+    """Print warnings of Elman as notes, others as Python prints them."""
     if issubclass(category, ElmanWarning):
         errors.print(f"Note: {message}", markup=False, style="yellow")
     else:
@@ -80,6 +80,7 @@ def _note(message: Warning | str, category: type[Warning], *place: Any, **more: 
 
 
 def refuse(why: str) -> int:
+    """Print an error and return the exit code."""
     errors.print(f"elman: {why}", markup=False, style="red")
     return 2
 
@@ -98,7 +99,7 @@ def run(words: list[str]) -> int:
         near = get_close_matches(name, COMMANDS, 1)
         hint = f"Did you mean elman {near[0]}?" if near else "elman --help lists the commands."
         raise ElmanError(f"There is no command {name!r}", do=hint)
-    from elman.cli.flags import parse  # here, because it takes time to import
+    from elman.cli.flags import parse  # imported here because it takes time
 
     module, kind = COMMANDS[name][0].split(":")
 
@@ -107,9 +108,9 @@ def run(words: list[str]) -> int:
         return status
 
     if name == "train":  # it may be one of several MPI processes
-        from elman.cli.mpi import as_a_rank
+        from elman.cli.mpi import run_as_rank
 
-        return as_a_rank(command)
+        return run_as_rank(command)
     return command()
 
 

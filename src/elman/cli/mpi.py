@@ -1,4 +1,4 @@
-"""elman train under mpirun or srun: one of many processes, of which rank 0 speaks for all."""
+"""elman train under mpirun or srun: one of several processes, of which only rank 0 prints."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from elman.training.mpi_launch import launch
 if TYPE_CHECKING:
     from elman.training.distributed import Ranks
 
-ANSWER = 0.1  # seconds in which a loop that still runs ends a step; mpirun kills a quarter after its SIGTERM
-PASS_ON = 1.0  # seconds in which the launcher passes on what was written; it kills and drops the rest
-FIRST = 5.0  # seconds in which rank 0 says why; then the others leave, too, if the launcher has not ended them
+STEP_SECONDS = 0.1  # a training loop that is not stuck ends a step in this time; mpirun kills 0.25 s after SIGTERM
+FORWARD_SECONDS = 1.0  # time for the launcher to forward stderr, which it drops when it kills the rank
+RANK_0_SECONDS = 5.0  # time for rank 0 to print its error before the other ranks exit
 
 
-def as_a_rank(command: Callable[[], int]) -> int:
-    """Run the command in the world that the launcher made; alone where there is no launcher."""
+def run_as_rank(command: Callable[[], int]) -> int:
+    """Run the command as one rank of the MPI world, or alone if no launcher started this process."""
     if launch().size == 1:
         return command()
     from elman.training.distributed import Ranks, SharedError, join
 
     if launch().rank:
-        _be_quiet()
+        _silence()
     else:
-        console.change(force_terminal=False)  # mpirun hands a terminal to its ranks, whatever its own output is
+        console.change(force_terminal=False)  # under mpirun stdout is always a terminal, even if its own is not
         errors.change(force_terminal=False)
     try:
         world = join()
-    except ElmanError:  # there is no world in which to agree: each says it to nobody, but for rank 0
-        time.sleep(FIRST if launch().rank else 0)
+    except ElmanError:  # MPI did not start, so the ranks cannot communicate: only rank 0 prints the error
+        time.sleep(RANK_0_SECONDS if launch().rank else 0)
         raise
     assert isinstance(world, Ranks)
     try:
         return command()
-    except (SharedError, DivergenceError):  # which all ranks raise
+    except (SharedError, DivergenceError):  # all ranks raise them
         raise
     except SystemExit:  # the help was shown, on every rank
         world.agree({"stage": "leaving"})
@@ -55,33 +55,34 @@ def as_a_rank(command: Callable[[], int]) -> int:
     except (ElmanError, OSError, MemoryError) as error:
         if not world.begun:
             world.fail(reason(error))
-        _shout(f"elman: rank {world.rank}: {reason(error)}")
+        _print_from_this_rank(f"elman: rank {world.rank}: {reason(error)}")
         world.abort(2)
     except BaseException:
-        _shout(f"rank {world.rank}: {traceback.format_exc()}")
+        _print_from_this_rank(f"rank {world.rank}: {traceback.format_exc()}")
         world.abort(1)
 
 
-def _be_quiet() -> None:
-    """Nothing but what this rank alone has to say."""
+def _silence() -> None:
+    """Discard all output of this rank but that of _print_from_this_rank."""
     sys.stdout = sys.stderr = io.StringIO()  # never read
     console.change(quiet=True)
     errors.change(quiet=True)
 
 
-def _shout(text: str) -> None:
+def _print_from_this_rank(text: str) -> None:
+    """Print to stderr even on a silenced rank, and wait until the launcher has forwarded it."""
     stream = sys.__stderr__
     if stream is not None:
         stream.write(visible(text).rstrip() + "\n")
         stream.flush()
-        time.sleep(PASS_ON)
+        time.sleep(FORWARD_SECONDS)
 
 
-class LastWords:
-    """A listener: when the launcher ends a world that has lost a rank, say how to go on.
+class LostRankNotice:
+    """A listener that prints how to resume when the launcher stops all ranks because one was lost.
 
-    The loop cannot say it: it hangs in an all-reduce that never ends. But a signal wakes this thread even then, and for
-    a moment after it mpirun lets the ranks live.
+    The training loop cannot print it: it hangs in an all-reduce that never ends. A thread that a signal wakes can,
+    because mpirun waits a moment between its SIGTERM and its SIGKILL.
     """
 
     def __init__(self, world: Ranks) -> None:
@@ -111,15 +112,15 @@ class LastWords:
         while os.read(listen, 1)[0] != signal.SIGTERM:
             pass
         events = self.events
-        time.sleep(ANSWER)
-        if events == self.events:  # no step came to its end
-            _shout(self.text(run))
+        time.sleep(STEP_SECONDS)
+        if events == self.events:  # the loop is stuck: no step has ended
+            _print_from_this_rank(self.text(run))
 
     def text(self, run: Path) -> str:
         from shlex import quote
 
         return (
             f"elman: a rank was lost, or the launcher was stopped. Everything up to step {self.saved} is saved. "
-            f"To go on, with fewer ranks if need be:\n"
+            f"To continue, with fewer ranks if necessary:\n"
             f"mpirun -n {self.world.size} elman train --resume {quote(str(run))}"
         )

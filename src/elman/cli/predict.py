@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elman.cli.compile_notice import say_if_compiling
+from elman.cli.compile_notice import print_compile_notice
 from elman.cli.console import errors, write
 from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError, DataError, RunError
@@ -32,13 +32,13 @@ class Predict:
 
     run_folder: Path = argument("RUN", "a run made by elman train --task …")
     source: str = argument("SOURCE", "a file, or - for standard input", "-")
-    json: bool = flag(False, "an object in each line")
-    proba: bool = flag(False, "classify and tag: with the probabilities, the highest first")
+    json: bool = flag(False, "print a JSON object per line")
+    proba: bool = flag(False, "classify and tag: print the probabilities, the highest first")
     beam: int = flag(1, "translate and generate: width of the beam search")
     temperature: float | None = flag(None, "generate: 0 takes the most probable token, above 0 samples (default: 0)")
     count: int = flag(1, "generate: samples for each label (with --temperature 0.8 unless it is given)")
     seed: int = flag(0, "generate: seed of the random numbers")
-    text_column: str | None = flag(None, "the column of a table with the texts, by name or by number from 1")
+    text_column: str | None = flag(None, "name or number (from 1) of the column with the texts, in a CSV or TSV file")
     encoding: str = flag("utf-8", "text encoding of SOURCE")
 
     def run(self) -> int:
@@ -53,27 +53,27 @@ class Predict:
         model = load_predictor(self.run_folder)
         task = model.task
         if self.proba and task not in ("classify", "tag"):
-            raise ArgumentError("--proba", expected="a run to classify or tag", got=f"one to {task}")
+            raise ArgumentError("--proba", expected="a run with --task classify or tag", got=f"--task {task}")
         if self.temperature is not None and not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise ArgumentError("--temperature", expected="0 or more", got=self.temperature)
         if self.count < 1:
             raise ArgumentError("--count", expected="1 or more", got=self.count)
         for name, given in (("--temperature", self.temperature), ("--seed", self.seed), ("--count", self.count - 1)):
             if given and task != "generate":
-                raise ArgumentError(name, expected="a run to generate", got=f"one to {task}")
+                raise ArgumentError(name, expected="a run with --task generate", got=f"--task {task}")
         if self.text_column is not None and task not in ("classify", "regress", "translate"):
             raise ArgumentError(
-                "--text-column", expected="a run to classify, regress or translate", got=f"one to {task}"
+                "--text-column", expected="a run with --task classify, regress or translate", got=f"--task {task}"
             )
         check_beam(self.beam)
         if self.beam > 1 and task not in ("generate", "translate"):
-            raise ArgumentError("--beam", expected="a run to translate or generate", got=f"one to {task}")
+            raise ArgumentError("--beam", expected="a run with --task translate or generate", got=f"--task {task}")
         if self.beam > 1 and (self.temperature or self.count > 1):
             raise ArgumentError(
                 "--beam finds the most probable sequence, --temperature and --count sample", do="Choose one."
             )
         items = [item for item in self._items(model) for _ in range(self.count)]
-        say_if_compiling("forward")
+        print_compile_notice("forward")
         if not items:
             return 0
         if note := _note_on_unknown(model, items):
@@ -110,7 +110,7 @@ class Predict:
                 elif blocks[-1]:
                     blocks.append([])
             return [block for block in blocks if block]
-        return [line.strip() for _, line in lines if line.strip()]  # the labels of generate
+        return [line.strip() for _, line in lines if line.strip()]  # the labels to generate for
 
 
 def _numbers(place: str, line: str) -> Any:
@@ -129,65 +129,65 @@ def _note_on_unknown(model: Any, items: list[Any]) -> str:
     inputs = model.fitted_.spec.inputs
     if not isinstance(inputs, TokenInputs):
         return ""
-    unknown: dict[str, None] = {}  # each once, in their order
+    unknown: dict[str, None] = {}  # each once, in the order of the inputs
     count = 0
     for item in items:
         ids = inputs.symbols.encode(item)
-        tokens = inputs.symbols.cut(item)
+        tokens = inputs.symbols.tokenize(item)
         new = [token.strip() or token for token, i in zip(tokens, ids, strict=True) if i == UNKNOWN_ID]
         unknown.update(dict.fromkeys(new))
         count += bool(new)
     if not count:
         return ""
-    note = f"Note: {count:,} of {len(items):,} inputs have tokens that the model has never seen: "
+    note = f"Note: {count:,} of {len(items):,} inputs have tokens that are not in the training data: "
     spaced = [token for token in unknown if " " in token.strip()] if model.task == "tag" else []
     if spaced:
         return f"{note}{few(spaced)}. A tagger reads one token a line, and a blank line after each sequence."
     return f"{note}{few(unknown)}."
 
 
-def _predicted(model: Any, items: list[Any], how: Predict) -> list[str]:
+def _predicted(model: Any, items: list[Any], command: Predict) -> list[str]:
     """A line for each item."""
-    if how.proba:
+    if command.proba:
         y_hat = model.predict_proba(items)
         names = model.classes_.tolist()
         ranked = [[(names[i], float(row[i])) for i in row.argsort()[::-1]] for row in y_hat]
-        if how.json:
+        if command.json:
             return [
                 json.dumps({"input": item, "prediction": row[0][0], "proba": dict(row)}, ensure_ascii=False)
                 for item, row in zip(items, ranked, strict=True)
             ]
-        return ["\t".join(f"{label} {share:.3f}" for label, share in row[:5]) for row in ranked]
+        return ["\t".join(f"{label} {p:.3f}" for label, p in row[:5]) for row in ranked]
     if model.task == "generate":
-        temperature = (0.8 if how.count > 1 else 0.0) if how.temperature is None else how.temperature
+        temperature = (0.8 if command.count > 1 else 0.0) if command.temperature is None else command.temperature
         found = (
-            model.sample(items, temperature=temperature, seed=how.seed)
+            model.sample(items, temperature=temperature, seed=command.seed)
             if temperature > 0
-            else model.predict(items, beam=how.beam)
+            else model.predict(items, beam=command.beam)
         )
     else:
-        found = model.predict(items, **({"beam": how.beam} if model.task == "translate" else {}))
+        found = model.predict(items, **({"beam": command.beam} if model.task == "translate" else {}))
     found = [one.tolist() if hasattr(one, "tolist") else one for one in found]
-    if how.json:
+    if command.json:
         pairs = zip(items, found, strict=True)
         return [json.dumps({"input": item, "prediction": one}, ensure_ascii=False) for item, one in pairs]
     return [" ".join(map(str, one)) if isinstance(one, list) else str(one) for one in found]
 
 
-def _tagged(model: Any, items: list[Any], how: Predict) -> list[str]:
+def _tagged(model: Any, items: list[Any], command: Predict) -> list[str]:
     """For each sequence its tokens with their tags, and a blank line."""
     lines: list[str] = []
     for item, y_hat in zip(items, model.predict_proba(items), strict=True):
         best = y_hat.argmax(axis=1)
         tags = model.classes_[best].tolist()
-        shares = [float(row[i]) for row, i in zip(y_hat, best, strict=True)]
-        if how.json:
+        probabilities = [float(row[i]) for row, i in zip(y_hat, best, strict=True)]
+        if command.json:
             facts: dict[str, Any] = {"input": item, "prediction": tags}
-            if how.proba:
+            if command.proba:
                 facts["proba"] = [dict(zip(model.classes_.tolist(), row.tolist(), strict=True)) for row in y_hat]
             lines.append(json.dumps(facts, ensure_ascii=False))
             continue
-        for token, tag, share in zip(item, tags, shares, strict=True):
-            lines.append(f"{token}\t{tag}" + (f"\t{share:.3f}" if how.proba else ""))
+        for token, tag, p in zip(item, tags, probabilities, strict=True):
+            lines.append(f"{token}\t{tag}" + (f"\t{p:.3f}" if command.proba else ""))
         lines.append("")
     return lines

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a bar where there is a terminal, plain lines where there is none."""
+"""The progress of a run: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from elman.cli.console import console
 from elman.training.events import Event, Finished, RolledBack, Started, Stepped
 from elman.training.progress_line import rolled_back
 
-APART = 0.2  # seconds between two lines: with few examples, a validation every few steps would be a flood
-PLAIN_EVERY = 100  # steps from one line to the next where there is no terminal
+LINE_SECONDS = 0.2  # least time between two lines: small data sets are validated every few steps
+LINE_STEPS = 100  # steps from one line to the next if there is no terminal
 
 
 class TrainingReport:
-    """A listener, for as long as a run goes on; `epochs` is what a resumed run was asked for."""
+    """A listener that prints the progress of a run; `epochs` is the new budget of a resumed run."""
 
     def __init__(self, epochs: float | None = None) -> None:
         self.epochs = epochs
@@ -31,14 +31,14 @@ class TrainingReport:
             TextColumn("{task.fields[at]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("{task.fields[figures]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")),
-            expand=True,  # the figures have what the other columns leave them
+            expand=True,  # the figures get the width that the other columns leave
             console=console.rich,
             transient=True,
             disable=not console.is_terminal,
         )
         self.job = self.bar.add_task("getting ready", total=None, at="", figures="")
-        self.held = ""  # of the last validation
-        self.steps, self.printed = -1, -math.inf  # when the last line was
+        self.validation = ""  # the figures of the last validation
+        self.steps, self.printed = -1, -math.inf  # steps of the run; time of the last line
 
     def __enter__(self) -> TrainingReport:
         self.bar.start()
@@ -53,7 +53,9 @@ class TrainingReport:
             self.bar.update(self.job, description="training", total=event.steps, **self._at(event.step))
             patient = event.finished == "patience"
             if event.step >= event.steps or patient:
-                why = self._taken(event) if event.step >= event.steps else "validation stopped improving (--patience)"
+                why = (
+                    self._why_done(event) if event.step >= event.steps else "validation stopped improving (--patience)"
+                )
                 console.print(f"Nothing is left to do: {why}. A larger --steps or --epochs continues it.")
             else:
                 begin = f"Continuing from step {event.step}" if event.step else "Training"
@@ -65,8 +67,8 @@ class TrainingReport:
         elif isinstance(event, Finished):
             self.bar.update(self.job, **self._at(event.step))
 
-    def _taken(self, event: Started) -> str:
-        """How far a run is that has no step left."""
+    def _why_done(self, event: Started) -> str:
+        """Why no step is left."""
         if event.step == event.steps:
             return f"all {event.steps:,} steps are taken"
         asked = f"{event.steps:,} steps"
@@ -75,12 +77,12 @@ class TrainingReport:
         return f"it has already taken {event.step:,} steps, more than {asked}"
 
     def _stepped(self, event: Stepped) -> None:
-        self.held = _held(event) or self.held
+        self.validation = _validation(event) or self.validation
         if event.logged:
             self.bar.update(self.job, **self._at(event.step), figures=self._figures(event))
         last, now = event.step == self.steps, time.monotonic()
-        due = event.validation_loss is not None or (not console.is_terminal and event.step % PLAIN_EVERY == 0)
-        if last or event.sample is not None or (due and now - self.printed >= APART):
+        due = event.validation_loss is not None or (not console.is_terminal and event.step % LINE_STEPS == 0)
+        if last or event.sample is not None or (due and now - self.printed >= LINE_SECONDS):
             self.printed = now
             best = "  best so far" if event.best else ""
             console.print(f"step {event.step:6}  epoch {event.epoch:5.1f}  {self._line(event)}{best}")
@@ -93,15 +95,15 @@ class TrainingReport:
 
     def _figures(self, event: Stepped) -> str:
         speed = f"{event.tokens_per_second / 1000:.0f}k tokens/s"
-        return f"loss {_number(event.loss)}{self.held}  {speed}"
+        return f"loss {_number(event.loss)}{self.validation}  {speed}"
 
     def _line(self, event: Stepped) -> str:
         speed = f"{event.tokens_per_second / 1000:5.0f}k tokens/s"
-        return f"loss {_number(event.loss)}  gradient {_number(event.gradient_norm)}  {speed}{_held(event)}"
+        return f"loss {_number(event.loss)}  gradient {_number(event.gradient_norm)}  {speed}{_validation(event)}"
 
 
-def _held(event: Stepped) -> str:
-    """What was validated."""
+def _validation(event: Stepped) -> str:
+    """The validation loss and accuracy, if this step was validated."""
     loss = "" if event.validation_loss is None else f"  validation {_number(event.validation_loss)}"
     return loss if event.validation_accuracy is None else f"{loss}  accuracy {event.validation_accuracy:.4f}"
 
@@ -112,7 +114,7 @@ def _number(value: float) -> str:
 
 @contextmanager
 def reading() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for a file that is being read; small files are done before it shows."""
+    """A progress bar for reading files; it takes a moment to appear, so small files show none."""
     with Progress(console=console.rich, transient=True, disable=not console.is_terminal) as bar:
         jobs: dict[str, int] = {}
 

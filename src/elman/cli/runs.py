@@ -65,17 +65,18 @@ def _paths(folders: tuple[Path, ...]) -> list[Path]:
         inside = sorted(path.parent for path in folder.glob("*/config.json"))
         runs = [folder] if (folder / "config.json").is_file() else inside
         if not runs:
-            raise DataError(f"{folder} has no runs", do="elman train makes one.")
+            raise DataError(f"{folder} has no runs", do="Create one with elman train.")
         found |= dict.fromkeys(runs)
     return list(found)
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    from elman.look.history import is_number, kept
+    from elman.look.history import is_number
+    from elman.training.metrics import kept_rows
 
     config = run.config.get("config")
     options = {name: config[name] for name in OPTIONS if name in config} if isinstance(config, dict) else {}
-    rows = kept(run.metrics())
+    rows = kept_rows(run.metrics())
     held = [row for row in rows if is_number(row.get("validation_loss"))]
     best = min(held, key=lambda row: row["validation_loss"], default={})
     data = run.config.get("data")

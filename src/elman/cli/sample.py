@@ -1,4 +1,4 @@
-"""elman sample: write with a trained model."""
+"""elman sample: generate text with a trained model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from elman.cli.compile_notice import say_if_compiling
+from elman.cli.compile_notice import print_compile_notice
 from elman.cli.console import console, write
 from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError, RangeError
@@ -15,15 +15,15 @@ from elman.errors import ArgumentError, RangeError
 
 @dataclass(frozen=True)
 class Sample:
-    """Write with a trained model, character by character as it comes.
+    """Generate text with a trained model; each token is printed as soon as it is sampled.
 
     For instance:
         elman sample runs/pride-and-prejudice --prompt "It is a truth" --length 300 --temperature 0.7
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    prompt: str = flag("", "what the text begins with")
-    length: int = flag(500, "tokens to write")
+    prompt: str = flag("", "text to continue")
+    length: int = flag(500, "tokens to generate")
     temperature: float = flag(0.8, "below 1 more predictable, above 1 more random, 0 takes the most probable token")
     top_k: int | None = flag(None, "sample from the k most probable tokens only")
     top_p: float | None = flag(None, "sample from the most probable tokens that together have this probability")
@@ -32,7 +32,7 @@ class Sample:
     seed: int = flag(0, "seed of the random numbers")
     count: int = flag(1, "number of samples")
     unknown: Literal["error", "skip", "replace"] = flag("error", "tokens of the prompt that are not in the vocabulary")
-    copies: bool = flag(False, "say how much of the sample is copied from the training text")
+    copies: bool = flag(False, "print how much of the sample is copied from the training text")
 
     def run(self) -> int:
         from elman.models import LanguageModel, Sampling
@@ -41,30 +41,30 @@ class Sample:
         if self.count < 1:
             raise RangeError("--count", expected="1 or more", got=self.count)
         if self.beam is not None and self.count > 1:
-            raise ArgumentError("--beam finds one text, the likeliest", do="Leave --count out, or --beam.")
-        drawn: dict[str, Any] = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
-        Sampling(**drawn).check()
+            raise ArgumentError("--beam finds one text, the most probable one", do="Leave --count out, or --beam.")
+        sampling: dict[str, Any] = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        Sampling(**sampling).check()
         stop = None if self.stop is None else unescaped(self.stop)
         check_request(self.length, stop, self.seed)
         model = LanguageModel.load(self.run_folder)
         prompt = self.prompt
-        if self.unknown == "skip":  # what is skipped is not shown either
+        if self.unknown == "skip":  # skipped characters are not printed either
             prompt = model.vocabulary_.decode(model.vocabulary_.encode(prompt, unknown="skip"))
-        say_if_compiling("sample")
+        print_compile_notice("sample")
         options: dict[str, Any] = {"stop": stop, "seed": self.seed, "unknown": self.unknown}
-        several = []
+        samples = []
         if self.count > 1:
-            several = model.sample_many(self.count, self.length, prompt=prompt, **drawn, **options)
+            samples = model.sample_many(self.count, self.length, prompt=prompt, **sampling, **options)
         for index in range(self.count):
-            if several:
+            if samples:
                 console.rich.rule(f"{index + 1} of {self.count}")
-                text = several[index]
+                text = samples[index]
                 write(text)
             elif self.beam is not None:
                 text = model.sample(self.length, prompt=prompt, beam=self.beam, **options)
                 write(text)
             else:
-                pieces = model.stream(self.length, prompt=prompt, **drawn, **options)  # refuses a prompt now
+                pieces = model.stream(self.length, prompt=prompt, **sampling, **options)  # checks the prompt now
                 text = prompt
                 write(text)
                 for piece in pieces:
@@ -77,5 +77,5 @@ class Sample:
 
 
 def unescaped(text: str) -> str:
-    r"""A text as it was meant on the command line: \n is a newline, \t a tab, \\ a backslash."""
+    r"""The text with its escapes replaced: \n is a newline, \t a tab, \\ a backslash."""
     return re.sub(r"\\([nt\\])", lambda found: {"n": "\n", "t": "\t"}.get(found[1], found[1]), text)

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from elman.cli.compile_notice import say_if_compiling
+from elman.cli.compile_notice import print_compile_notice
 from elman.cli.console import console, errors
 from elman.cli.flags import argument, flag
 from elman.errors import MissingExtraError
@@ -17,20 +17,20 @@ from elman.serve.limits import Limits
 class Serve:
     """Serve trained models over HTTP, with an API like OpenAI's completions and a web page.
 
-    If the environment variable ELMAN_API_KEY is set, clients must send that key. Ctrl-C finishes running requests, then
-    stops.
+    If the environment variable ELMAN_API_KEY is set, clients must send that key. Ctrl-C finishes the requests
+    that are running, then stops.
 
     For instance:
         elman serve runs/pride-and-prejudice
         elman serve runs/novel runs/letters --port 8000
     """
 
-    run_folders: tuple[Path, ...] = argument("RUN", "runs made by elman train; no others can be read", ())
-    host: str = flag("127.0.0.1", "address to listen on; 0.0.0.0 admits other machines")
+    run_folders: tuple[Path, ...] = argument("RUN", "runs made by elman train; only these are served", ())
+    host: str = flag("127.0.0.1", "address to listen on; 0.0.0.0 accepts connections from other machines")
     port: int = flag(8765, "port; 0 takes a free one")
-    allow_host: tuple[str, ...] = flag((), "other host names by which clients reach it")
-    allow_origin: tuple[str, ...] = flag((), "other sites whose pages may use it, such as https://example.org")
-    runs: Path = flag(Path("runs"), "where trainings that are started on the page are kept")
+    allow_host: tuple[str, ...] = flag((), "host names in the Host header that are accepted too")
+    allow_origin: tuple[str, ...] = flag((), "other sites whose pages may send requests, such as https://example.org")
+    runs: Path = flag(Path("runs"), "folder for the runs that are trained from the page")
     limits: Limits = field(default_factory=Limits)
 
     def run(self) -> int:
@@ -48,7 +48,7 @@ class Serve:
         policy = AccessPolicy(self.host, key, self.allow_host, self.allow_origin)
         with listen(self.host, self.port, limits.max_seconds) as listener:
             if self.run_folders:
-                say_if_compiling("sample")
+                print_compile_notice("sample")
             with errors.rich.status("loading"):
                 service = new_service(self.run_folders, policy, limits, runs=self.runs)
             for warning in policy.warnings():

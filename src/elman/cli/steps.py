@@ -14,7 +14,7 @@ from elman.errors import ArgumentError
 if TYPE_CHECKING:
     from rich.text import Text
 
-SHOWN = {"page": 8, "screen": 5}  # units, and tokens
+SHOWN = {"page": 8, "screen": 5}  # number of units and tokens shown
 COLORS = {"forward": "blue", "loss": "magenta", "backward": "red", "gradients": "red"}
 
 
@@ -23,7 +23,8 @@ class Steps:
     """Every equation, forward and backward, with its numbers and the code that computes it.
 
     The network reads the first text and should predict the second. Without --run it has three units and weights drawn
-    from a seed. In a terminal Enter goes on, b goes back and q leaves; elsewhere all steps are printed at once.
+    from a seed. In a terminal Enter shows the next step, b the one before, and q quits; elsewhere all steps are
+    printed at once.
 
     For instance:
         elman steps hell ello
@@ -31,9 +32,9 @@ class Steps:
         elman steps hell ello --run runs/pride-and-prejudice --out steps.html
     """
 
-    input: str = argument("INPUT", "what the network reads")
-    target: str = argument("TARGET", "what it should predict, token by token")
-    trained: Path | None = flag(None, "a run made by elman train, whose network is used", name="run")
+    input: str = argument("INPUT", "text that the network reads")
+    target: str = argument("TARGET", "text that it should predict, token by token")
+    trained: Path | None = flag(None, "use the network of this run, made by elman train", name="run")
     cell: Literal["rnn", "gru", "lstm"] = flag("rnn", "cell of the network without --run")
     out: Path | None = flag(None, "write an HTML page instead")
 
@@ -41,8 +42,8 @@ class Steps:
         from elman.look.page_marker import is_page
         from elman.look.steps import steps_data
 
-        if self.out is not None and self.out.exists() and not is_page(self.out):  # nobody else's file is replaced
-            raise ArgumentError(f"{self.out} exists and is no page of elman steps", do="Choose another --out.")
+        if self.out is not None and self.out.exists() and not is_page(self.out):  # replace only pages of our own
+            raise ArgumentError(f"{self.out} exists and is not a page of elman steps", do="Choose another --out.")
         model = None
         if self.trained is not None:
             from elman.models import LanguageModel
@@ -71,7 +72,7 @@ def _one_by_one(data: dict[str, Any]) -> None:
         console.rich.clear()
         console.print(_screen(data, number))
         try:
-            answer = input("Enter goes on, b goes back, q leaves: ").strip().lower()
+            answer = input("Enter: next step, b: back, q: quit > ").strip().lower()
         except EOFError:
             return
         if answer.startswith("q"):
@@ -80,7 +81,7 @@ def _one_by_one(data: dict[str, Any]) -> None:
 
 
 def _screen(data: dict[str, Any], number: int) -> Text:
-    """One equation."""
+    """One equation with its numbers and its lines of code."""
     from rich.text import Text
 
     step = data["steps"][number]
@@ -125,12 +126,12 @@ def _place(data: dict[str, Any], step: dict[str, Any]) -> str:
     layer = f"layer {step['layer']}, " if data["network"]["layers"] > 1 else ""
     if step["t"] is None:
         return f"{layer}all steps"
-    read, said = data["tokens"][step["t"]]
-    return f"{layer}t = {step['t']}, reads {read!r}, target {said!r}"
+    token, target = data["tokens"][step["t"]]
+    return f"{layer}t = {step['t']}, reads {token!r}, target {target!r}"
 
 
 def _add_values(text: Text, values: list[dict[str, Any]], axes: dict[str, Any], style: str) -> None:
-    """Each with its name and shape, then its rows; the columns' names where they change. The last is the result."""
+    """Append each value: name, shape and rows, with column names above where they change. The last is the result."""
     width = max(len(value["name"]) for value in values)
     shapes = [f"({', '.join(map(str, value['shape']))})" if value["shape"] else "" for value in values]
     names = [_row_names(value, axes) for value in values]
@@ -139,7 +140,7 @@ def _add_values(text: Text, values: list[dict[str, Any]], axes: dict[str, Any], 
         across = value["axes"][-1:]
         rows = value["values"] if len(value["axes"]) > 1 else [value["values"] if across else [value["values"]]]
         if across and across != named:
-            labels = "".join(f"{_seen(name):>8}" for name in axes[across]["labels"])
+            labels = "".join(f"{_printable(name):>8}" for name in axes[across]["labels"])
             text.append(f"  {'':{width}}  {'':{max(map(len, shapes))}} {'':{side}}{labels}\n", "dim")
         named = across
         more = " …" if across and axes[across]["size"] > len(rows[0]) else ""
@@ -159,10 +160,10 @@ def _bare(value: dict[str, Any]) -> str:
 
 def _row_names(value: dict[str, Any], axes: dict[str, Any]) -> list[str]:
     down = axes[value["axes"][0]] if len(value["axes"]) > 1 else axes["B"]
-    return [_seen(name) if down["size"] > 1 else "" for name in down["labels"]]
+    return [_printable(name) if down["size"] > 1 else "" for name in down["labels"]]
 
 
-def _seen(label: str) -> str:
+def _printable(label: str) -> str:
     return label if label.isprintable() and label.strip() else repr(label)
 
 

@@ -34,12 +34,12 @@ class Surprise:
     top: int | None = flag(None, "only this many rows, the most surprising")
     in_order: bool = flag(False, "rows in the order of the file; tokens always are, unless --top is given")
     encoding: str = flag("utf-8", "encoding of the file")
-    text_column: str | None = flag(None, "name or number of the column with the text, in a table")
-    label_column: str | None = flag(None, "name or number of the column with the label, in a table")
-    json: bool = flag(False, "an object in each line")
+    text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
+    label_column: str | None = flag(None, "name or number of the column with the label, in a CSV or TSV file")
+    json: bool = flag(False, "print a JSON object per line")
 
     def run(self) -> int:
-        from elman.cli.compile_notice import say_if_compiling
+        from elman.cli.compile_notice import print_compile_notice
         from elman.data.named import find_here
         from elman.training.run import Run
 
@@ -47,14 +47,14 @@ class Surprise:
             raise RangeError("--top", expected="1 or more", got=self.top)
         task = Run(self.run_folder).config.get("task")
         source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
-        say_if_compiling("forward")
+        print_compile_notice("forward")
         if task == "lm":
             rows = list(self._of_text(source))
         elif task in ("classify", "tag"):
             rows = list(self._of_examples(source, str(task)))
         else:
             raise ArgumentError(
-                "elman surprise", expected="a run to lm, classify or tag", got=f"{self.run_folder}, to {task}"
+                "elman surprise", expected="a run with --task lm, classify or tag", got=f"--task {task}"
             )
         if self.top is not None or (self.by == "line" and not self.in_order):
             rows.sort(key=lambda row: -row["nats"] if math.isfinite(row["nats"]) else math.inf)
@@ -78,11 +78,11 @@ class Surprise:
         text = "".join(lines)
         nats = model.surprise(text) if text else np.empty(0)
         if self.by == "token":
-            words = model.vocabulary_.kind == "word"
-            pieces = [piece for part in words_of([text]) for piece in part] if words else list(text)
+            by_word = model.vocabulary_.kind == "word"
+            pieces = [piece for part in words_of([text]) for piece in part] if by_word else list(text)
             at, line = 0, 1
             for piece in pieces:
-                yield {"nats": float(np.sum(nats[at : at + len(piece)])), "line": line, "text": _visible(piece)}
+                yield {"nats": float(np.sum(nats[at : at + len(piece)])), "line": line, "text": _escaped(piece)}
                 at, line = at + len(piece), line + piece.count("\n")
             return
         at = 0
@@ -106,21 +106,21 @@ class Surprise:
         refuse_unknown_labels(model, rows)
         index = {label: i for i, label in enumerate(model.classes_.tolist())}
         probabilities = model.predict_proba(rows.inputs)
-        for left, right, place, y_hat in zip(rows.inputs, rows.targets, rows.places, probabilities, strict=True):
+        for inputs, target, place, y_hat in zip(rows.inputs, rows.targets, rows.places, probabilities, strict=True):
             line = int(place.rpartition(" ")[2])
-            labels = right if task == "tag" else [right]
+            labels = target if task == "tag" else [target]
             nats = [
                 -float(np.log(max(row[index[label]], 1e-300)))
                 for row, label in zip(np.atleast_2d(y_hat), labels, strict=True)
             ]
             if task == "tag" and self.by == "token":
-                for i, (token, label) in enumerate(zip(left, labels, strict=True)):
+                for i, (token, label) in enumerate(zip(inputs, labels, strict=True)):
                     yield {"nats": nats[i], "line": line + i, "text": token, "label": label}
             else:
-                text = " ".join(left) if task == "tag" else left
+                text = " ".join(inputs) if task == "tag" else inputs
                 label = " ".join(labels)
                 yield {"nats": float(np.mean(nats)), "line": line, "text": text, "label": label}
 
 
-def _visible(piece: str) -> str:
+def _escaped(piece: str) -> str:
     return piece.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")

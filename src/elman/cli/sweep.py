@@ -1,4 +1,4 @@
-"""elman sweep: many short trainings, to find the choices that suit a text."""
+"""elman sweep: many short trainings, to find the options that suit a text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from elman.cli.compile_notice import say_if_compiling
+from elman.cli.compile_notice import print_compile_notice
 from elman.cli.console import console, errors
 from elman.cli.flags import argument, flag
 from elman.cli.progress import reading
@@ -28,9 +28,10 @@ class Sweep:
     """Find the options that suit a text: many short trainings, judged by their validation loss.
 
     The budget (--seconds, --epochs or --steps) is that of each trial; trials that do worse than most are cut short.
-    The first trial has the default options. What is given as a flag is the same for all trials. --search names what is
-    searched: a name for its usual range, name=low..high or name=a,b,c. Run the same command again to continue after
-    Ctrl-C or a crash, or beside a running one to share the work. The best run is kept; the other runs are deleted.
+    The first trial has the default options. Options that are given as flags are the same for all trials. --search names
+    the options to search: a name for its usual range, name=low..high or name=a,b,c. Run the same command again to
+    continue after Ctrl-C or a crash; run it several times at once to share the work. The best run is kept; the other
+    runs are deleted.
 
     For instance:
         elman sweep novel.txt --trials 20 --seconds 60
@@ -38,15 +39,16 @@ class Sweep:
     """
 
     takes_options: ClassVar[bool] = True
+    only_task: ClassVar[str] = "lm"
 
     source: tuple[str, ...] = argument("SOURCE", "files, folders, patterns or a name, as for elman train", ())
-    trials: int = flag(20, "number of trials, of all processes together")
+    trials: int = flag(20, "number of trials, summed over all processes")
     search: tuple[str, ...] = flag(
-        (), "what is searched (default: hidden, layers, dropout, batch_size, window, learning_rate)"
+        (), "options to search (default: hidden, layers, dropout, batch_size, window, learning_rate)"
     )
-    out: Path | None = flag(None, "the sweep's folder (default: sweeps/NAME)")
-    storage: Path | None = flag(None, "the file with the record of all trials (default: journal.log in the folder)")
-    preset: str | None = flag(None, f"half a minute, five minutes or an hour: {', '.join(PRESETS)}")
+    out: Path | None = flag(None, "folder of the sweep (default: sweeps/NAME)")
+    storage: Path | None = flag(None, "file that records all trials (default: journal.log in the folder)")
+    preset: str | None = flag(None, f"options for 30 seconds, 5 minutes or an hour: {', '.join(PRESETS)}")
     threads: int | None = flag(None, "number of threads (default: all cores)")
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -58,20 +60,20 @@ class Sweep:
         from elman.training.distributed import world
         from elman.training.signals import stop_on_signals
 
-        optuna()  # if it is missing, before anything is read
+        optuna()  # raises MissingExtraError before anything is read
         if world().size > 1:
             raise ArgumentError("a sweep under mpirun", do="Start several elman sweep instead: they share the work.")
         check_options(self.options, self.preset)
         if self.trials < 1:
             raise RangeError("--trials", expected="1 or more", got=self.trials)
         if "-" in self.source:
-            raise ArgumentError("A sweep reads its text again when it goes on", do="Save it in a file.")
+            raise ArgumentError("A sweep reads its text again when it continues", do="Save it in a file.")
         self._refuse_examples()
         if self.threads is not None:
             set_threads(self.threads)
         config = options_of("lm", self.options, self.preset)
         dimensions = space(self.search, self.options)
-        say_if_compiling("backward")
+        print_compile_notice("backward")
         corpus = self._corpus()
         out = self.out or Path("sweeps") / corpus.name
         sweep = Trials(out, corpus, config, dimensions, storage=self.storage)
@@ -89,7 +91,7 @@ class Sweep:
 
     def _refuse_examples(self) -> None:
         task = "lm"
-        with suppress(DataError):  # what may be either is a text here
+        with suppress(DataError):  # a file that may be a text or examples is read as a text
             task = guess(self.source)
         if task != "lm":
             raise ArgumentError(
@@ -115,7 +117,7 @@ class Sweep:
 
 
 class TrialReport:
-    """A listener: a line when a trial begins, a bar while it goes on, a line when it ends."""
+    """A listener: a line when a trial begins, a bar while it runs, a line when it ends."""
 
     def __init__(self, source: tuple[str, ...], trials: int) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -149,7 +151,7 @@ class TrialReport:
             self.bar.reset(self.job, total=steps, description=f"trial {event.number}", figures="")
         elif isinstance(event, Stepped) and event.logged:
             figures = (
-                f"loss {event.loss:.4f}" if event.validation_loss is None else f"valid {event.validation_loss:.4f}"
+                f"loss {event.loss:.4f}" if event.validation_loss is None else f"validation {event.validation_loss:.4f}"
             )
             self.bar.update(self.job, completed=event.step, figures=figures)
         elif isinstance(event, TrialEnded):
@@ -164,7 +166,7 @@ class TrialReport:
 
 
 def report_end(sweep: Trials, out: Path, done: bool) -> int:
-    """The table and the page; last, the next command to type."""
+    """Print the table, write the report and print the next command to type; returns the exit code."""
     finished = sweep.study.finished()
     if finished:
         console.print(table(finished))
@@ -182,15 +184,17 @@ def report_end(sweep: Trials, out: Path, done: bool) -> int:
     first, last = sweep.study.with_defaults(), sweep.study.best()
     if first is not None and last is not None:
         better = first.value - last.value
-        said = f"{better:.4f} nats per token better than the defaults" if better > 0 else "no better than the defaults"
-        console.print(f"The best, trial {last.number}, is {said}, which are trial {first.number}.", markup=False)
-    console.print("Write with the best one:", markup=False)
+        result = (
+            f"{better:.4f} nats per token better than the defaults" if better > 0 else "no better than the defaults"
+        )
+        console.print(f"The best, trial {last.number}, is {result}, which are trial {first.number}.", markup=False)
+    console.print("Sample from the best model:", markup=False)
     console.print(f"elman sample {quote(str(best))}", markup=False)
     return 0
 
 
 def table(finished: list[Any], most: int = 20) -> Any:
-    """The best trials."""
+    """A table of the best trials."""
     from rich.box import SIMPLE
     from rich.table import Table
 

@@ -38,16 +38,17 @@ class Train:
 
     A text (--task lm): SOURCE is a file, - for standard input, or a text known by name (elman data list); several
     files, a folder of .txt files or a pattern in quotes ('books/*.txt') are one text. .gz and .zst are unpacked.
-    Without SOURCE it is Pride and Prejudice.
+    Without SOURCE the text is Pride and Prejudice.
 
     Examples: --task classify, regress and generate read a text, a tab and a label or number in each line, a CSV or TSV
-    file with named columns, or a folder with one file per label; --task tag a token, a tab and a tag in each line and a
-    blank line after each sequence; --task translate a source, a tab and a target in each line. Without --task it is
-    guessed from SOURCE.
+    file with named columns, or a folder with one file per label; --task tag reads a token, a tab and a tag in each line
+    and a blank line after each sequence; --task translate reads a source, a tab and a target in each line. Without
+    --task the task is guessed from SOURCE.
 
-    Ctrl-C finishes the step and saves; elman train --resume RUN continues as if nothing had happened. With a larger
-    budget, the learning-rate schedule is computed for the new number of steps: after a finished cosine schedule the
-    rate rises again. elman train --task TASK --help shows the flags and defaults of one task.
+    Ctrl-C finishes the step and saves; elman train --resume RUN continues, with the same result as without the
+    interruption. If it is given more epochs or steps, the learning-rate schedule is computed for the new number: after
+    a finished cosine schedule the rate rises again. elman train --task TASK --help shows the flags and defaults of one
+    task.
 
     For instance:
         elman train novel.txt --seconds 60
@@ -59,36 +60,37 @@ class Train:
 
     takes_options: ClassVar[bool] = True
 
-    source: tuple[str, ...] = argument("SOURCE", "files, folders, patterns, - or a name", ())
+    source: tuple[str, ...] = argument("SOURCE", "files, folders, patterns, - for standard input, or a name", ())
     task: Task | None = flag(None, "what to learn (default: guessed from SOURCE, lm for a text)")
     out: Path | None = flag(None, "the run folder (default: runs/NAME, or runs/NAME-2 …)")
-    force: bool = flag(False, "replace the run folder, unless it is being trained")
-    start: Path | None = flag(None, "start from the weights of this run, at a lower rate", name="from")
+    force: bool = flag(False, "replace the run folder, unless a training is writing to it")
+    start: Path | None = flag(None, "start from the weights of this run, at a lower learning rate", name="from")
     drop_unused: bool = flag(False, "with --from: leave out tokens and labels of the run that SOURCE does not have")
-    resume: Path | None = flag(None, "continue this run; only the budget may change (--seconds: that many more)")
+    resume: Path | None = flag(None, "continue this run; only --epochs, --steps or --seconds (additional) may change")
     text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
     label_column: str | None = flag(None, "name or number of the column with the label, number or target")
-    preset: str | None = flag(None, f"half a minute, five minutes or an hour: {', '.join(PRESETS)} [lm]")
+    preset: str | None = flag(None, "a time and the options for it: fast (30 s), default (5 min) or best (50 min) [lm]")
     threads: int | None = flag(None, "number of threads (default: all cores)")
     tensorboard: bool = flag(False, "write TensorBoard files into the run folder")
     watch: bool = flag(False, "open a page that shows the training live")
     options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:
-        from elman.cli.compile_notice import say_if_compiling
+        from elman.cli.compile_notice import print_compile_notice
         from elman.cli.watch import check_extra
         from elman.kernels.threads import set_threads
         from elman.training.distributed import world
 
         check_options(self.options, self.preset)
-        shared = None if os.environ.get("ELMAN_THREADS") else world().threads  # with the other ranks of the machine
+        # the ranks of one machine share its cores
+        shared = None if os.environ.get("ELMAN_THREADS") else world().threads
         if (threads := shared if self.threads is None else self.threads) is not None:
             set_threads(threads)
         if self.watch:
             check_extra()
         if self.resume is not None:
             self._check_resume()
-            say_if_compiling("backward")
+            print_compile_notice("backward")
             return self._continue(self.resume)
         columns = {"text_column": self.text_column, "label_column": self.label_column}
         chosen = {name: column for name, column in columns.items() if column is not None}
@@ -98,7 +100,7 @@ class Train:
         if task == "lm" and chosen:
             raise ArgumentError(f"--{next(iter(chosen)).replace('_', '-')} does not apply to --task lm")
         config = options_of(task, self.options, self.preset)
-        say_if_compiling("backward")
+        print_compile_notice("backward")
         return self._train_text(config) if task == "lm" else self._train_examples(task, config, chosen)
 
     def _task_of_start(self) -> Task | None:
@@ -166,7 +168,7 @@ class Train:
                 text_column=columns.get("text_column"),
                 label_column=columns.get("label_column"),
             )
-            kind = model_class(task)  # with all that scikit-learn imports
+            kind = model_class(task)  # imports scikit-learn
         known = {name: value for name, value in self.options.items() if name in kind.defaults()}
         model = kind(**known, random_state=config.seed)
         name = "stdin" if found == "-" else Path(found).stem
@@ -186,7 +188,7 @@ class Train:
         return self._trained(out, task, train)
 
     def _checked_out(self) -> Path | None:
-        """The output folder, checked before the data are read."""
+        """The run folder, checked before the data are read."""
         from elman.training.run import refuse_existing
 
         if self.out is not None:
@@ -249,24 +251,24 @@ class Train:
         return report_end(out, trained.finished, task=task)
 
     def _listeners(self, out: Path) -> list[Listener]:
-        from elman.cli.mpi import LastWords
+        from elman.cli.mpi import LostRankNotice
         from elman.training.distributed import Ranks, world
 
-        here, also = world(), list[Any]()
-        if isinstance(here, Ranks):
-            also.append(LastWords(here))
+        ranks, listeners = world(), list[Any]()
+        if isinstance(ranks, Ranks):
+            listeners.append(LostRankNotice(ranks))
         if self.tensorboard:
             from elman.training.tensorboard import TensorBoard
 
-            also.append(TensorBoard(out / "tensorboard"))
-        return also
+            listeners.append(TensorBoard(out / "tensorboard"))
+        return listeners
 
 
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
 def check_options(options: dict[str, Any], preset: str | None) -> None:
-    """Check what can be checked before a file is opened."""
+    """Check the options as far as this is possible before a file is opened."""
     for name, value in options.items():
         check_value(name, value)
     if preset is not None and preset not in PRESETS:
@@ -289,7 +291,7 @@ def options_of(task: str, options: dict[str, Any], preset: str | None = None) ->
 
 
 def guess(source: tuple[str, ...], *, text_column: str | None = None, label_column: str | None = None) -> str:
-    """The task of a source: that of a file or folder of examples, or lm."""
+    """The task that fits a source: that of its examples, or lm for a text."""
     from elman.data.labeled_data import guess_task
     from elman.data.named import find_here
 
@@ -307,7 +309,7 @@ def reading_options(config: Config) -> dict[str, Any]:
     return {name: getattr(config, name) for name in names}
 
 
-# -- what is said -----------------------------------------------------------------------------------------------------
+# -- messages ---------------------------------------------------------------------------------------------------------
 
 
 def _parts_of(split: Split | RowSplit) -> str:
@@ -355,7 +357,7 @@ def _describe_examples(name: str, rows: LabeledData, setup: ExampleSetup, out: P
 
 
 def network_of(config: Config) -> str:
-    """The network in a few words."""
+    """A short description of the network."""
     units = config.activation if config.cell == "rnn" else config.cell.upper()
     both = ", bidirectional" if config.bidirectional else ""
     return f"{config.layers} layer{'s' * (config.layers > 1)} of {config.hidden} {units} units{both}"

@@ -1,4 +1,4 @@
-"""elman train --watch: the run on a page of its own while it trains, on this machine only, until the training ends."""
+"""elman train --watch: show the run on a web page while it trains, on this machine only, until the training ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from elman.training.events import Event, Listener, Started
 
 
 def check_extra() -> None:
-    """Said before a text is read, not after."""
+    """Raise MissingExtraError before a text is read if the service cannot be imported."""
     try:
         from elman.serve.server import serving  # noqa: F401
     except ImportError as error:
@@ -26,7 +26,7 @@ def check_extra() -> None:
 
 @contextmanager
 def watched(wanted: bool) -> Iterator[Listener]:
-    """A listener that serves the run as soon as it has begun, and a page to see it on."""
+    """A listener that serves the run on a web page from its start, and opens the page in a browser."""
     with ExitStack() as open_:
 
         def listen(event: Event) -> None:
@@ -50,10 +50,10 @@ def _serving(run: Path) -> Iterator[str]:
 
 
 def _show(address: str) -> None:
-    """In a browser with a window: one in the terminal would write over the progress of the training."""
+    """Open the page, but not in a text browser: it would write over the progress bar in the terminal."""
     try:
         browser = webbrowser.get()
         if os.environ.get("BROWSER") or type(browser) is not webbrowser.GenericBrowser:
             browser.open(address)
     except webbrowser.Error:
-        pass  # there is none; the address has been said
+        pass  # there is no browser; the address is printed

@@ -1,13 +1,12 @@
-"""Byte-level byte-pair encoding (Sennrich et al. 2016; on bytes: Radford et al. 2019): subwords that spell any text.
+"""Byte-level byte-pair encoding (Sennrich et al. 2016; on bytes: Radford et al. 2019): subwords for any text.
 
-A text is cut into words as in words.py, each with the space before it, and a word into the bytes of its UTF-8. Ids 0 to
-255 are the bytes. Learning joins the most frequent pair of neighbors into a new token, again and again; encoding joins
-pairs in the order in which they were learned. Nothing is ever unknown.
+A text is split into words as in words.py, each with the space before it, and a word into the bytes of its UTF-8. Ids 0
+to 255 are the bytes. Learning repeatedly merges the most frequent pair of neighbors into a new token; encoding merges
+pairs in the order in which they were learned. No text has unknown tokens.
 """
 
 from __future__ import annotations
 
-import codecs
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from elman.data.checks import at_least_one, one_of
-from elman.data.vocabulary import MAX_TOKENS, UNKNOWN, Decoder, Encoded, Unknown, Vocabulary
+from elman.data.vocabulary import MAX_TOKENS, UNKNOWN, ByteDecoder, Decoder, Encoded, Unknown, Vocabulary
 from elman.data.words import count_words, words_of
 from elman.errors import RangeError, VocabularyError
 
 Pair = tuple[int, int]
-MOST_BYTES = 1024  # of a token; a word has at most 64 characters
-MOST_KEPT = 1 << 18  # words whose ids are remembered
+MAX_TOKEN_BYTES = 1024  # a word has at most 64 characters
+MAX_CACHED_WORDS = 1 << 18  # words whose ids are cached
 
 
 class BPEVocabulary(Vocabulary):
@@ -53,15 +52,15 @@ class BPEVocabulary(Vocabulary):
             if not (0 <= left < len(pieces) and 0 <= right < len(pieces)):
                 raise VocabularyError("a merge", expected=f"ids from 0 to {len(pieces) - 1}", got=f"{left}, {right}")
             pieces.append(pieces[left] + pieces[right])
-            if len(pieces[-1]) > MOST_BYTES or len(pieces) > MAX_TOKENS:
-                raise VocabularyError("merges", expected=f"tokens of at most {MOST_BYTES} bytes")
+            if len(pieces[-1]) > MAX_TOKEN_BYTES or len(pieces) > MAX_TOKENS:
+                raise VocabularyError("merges", expected=f"tokens of at most {MAX_TOKEN_BYTES} bytes")
         self.merges = tuple((int(left), int(right)) for left, right in merges)
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         if len(self._ranks) < len(self.merges):
             raise VocabularyError("merges", expected="different pairs")
         self.pieces = tuple(pieces)  # the bytes of each token
         self.tokens = tuple(map(_name, pieces))  # for display: two tokens may have the same name
-        self._kept: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BPEVocabulary) and self.merges == other.merges
@@ -76,25 +75,25 @@ class BPEVocabulary(Vocabulary):
 
     @classmethod
     def learn(cls, counts: Mapping[str, int], vocabulary_size: int, min_count: int = 2) -> BPEVocabulary:
-        """Learn from words that are counted already. Of equally frequent pairs the one with lower ids comes first."""
+        """Learn from word counts. Of equally frequent pairs the one with the lower ids is merged first."""
         at_least_one("min_count", min_count)
         if not 256 <= at_least_one("vocabulary_size", vocabulary_size) <= MAX_TOKENS:
             do = "Subwords begin with the 256 bytes: choose a larger vocabulary_size."
             raise RangeError("vocabulary_size", expected=f"256 to {MAX_TOKENS} for bpe", got=vocabulary_size, do=do)
-        words = [list(_raw(word)) for word in counts]
+        words = [list(_bytes_of(word)) for word in counts]
         weights = list(counts.values())
         pairs: Counter[Pair] = Counter()
-        places: defaultdict[Pair, set[int]] = defaultdict(set)  # the words in which a pair occurs, or once did
+        words_with: defaultdict[Pair, set[int]] = defaultdict(set)  # the words in which a pair occurs, or once did
         for i, ids in enumerate(words):
             for pair in pairwise(ids):
                 pairs[pair] += weights[i]
-                places[pair].add(i)
+                words_with[pair].add(i)
         heap = [(-count, pair) for pair, count in pairs.items()]
         heapq.heapify(heap)
         merges: list[Pair] = []
         while heap and len(merges) < vocabulary_size - 256:
             count, best = heapq.heappop(heap)
-            if -count != pairs[best]:  # outdated: its count has changed since
+            if -count != pairs[best]:  # outdated: the count has changed
                 if pairs[best] >= min_count:
                     heapq.heappush(heap, (-pairs[best], best))
                 continue
@@ -102,14 +101,14 @@ class BPEVocabulary(Vocabulary):
                 break
             new, changed = 256 + len(merges), set()
             merges.append(best)
-            for i in places.pop(best):
-                before, after = words[i], _joined(words[i], best, new)
+            for i in words_with.pop(best):
+                before, after = words[i], _merged(words[i], best, new)
                 for pair in pairwise(before):
                     pairs[pair] -= weights[i]
                 for pair in pairwise(after):
                     pairs[pair] += weights[i]
                     if new in pair:
-                        places[pair].add(i)
+                        words_with[pair].add(i)
                         changed.add(pair)
                 words[i] = after
             for pair in changed:
@@ -125,27 +124,27 @@ class BPEVocabulary(Vocabulary):
 
     def _encode_words(self, words: Sequence[str], unknown: Unknown) -> Encoded:
         one_of("unknown", unknown, UNKNOWN)
-        ids = np.fromiter((i for word in words for i in self._kept.get(word) or self._ids_of(word)), self.dtype)
+        ids = np.fromiter((i for word in words for i in self._cache.get(word) or self._ids_of(word)), self.dtype)
         return Encoded(ids, unknown=0, characters=sum(map(len, words)))
 
     def _ids_of(self, word: str) -> tuple[int, ...]:
-        """The ids of one word: of all pairs the one that was learned first is joined, until none is left."""
-        ids, ranks, last = list(_raw(word)), self._ranks, len(self.merges)
+        """The ids of one word: merge the pair that was learned first, until no known pair is left."""
+        ids, ranks, last = list(_bytes_of(word)), self._ranks, len(self.merges)
         while len(ids) > 1:
             rank = min(ranks.get(pair, last) for pair in pairwise(ids))
             if rank == last:
                 break
-            ids = _joined(ids, self.merges[rank], 256 + rank)
-        if len(self._kept) >= MOST_KEPT:
-            self._kept.clear()
-        found = self._kept[word] = tuple(ids)
+            ids = _merged(ids, self.merges[rank], 256 + rank)
+        if len(self._cache) >= MAX_CACHED_WORDS:
+            self._cache.clear()
+        found = self._cache[word] = tuple(ids)
         return found
 
     def decode(self, ids: npt.ArrayLike) -> str:
         return b"".join(map(self.pieces.__getitem__, self._checked(ids).tolist())).decode("utf-8", "replace")
 
     def decoder(self) -> Decoder:
-        return _PieceDecoder(self)
+        return ByteDecoder(self)
 
     def to_json(self) -> dict[str, object]:
         return {"kind": self.kind, "merges": [list(pair) for pair in self.merges]}
@@ -161,25 +160,11 @@ class BPEVocabulary(Vocabulary):
         return [(left, right) for left, right in value]
 
 
-class _PieceDecoder:
-    """Keeps the bytes of an unfinished UTF-8 sequence back."""
-
-    def __init__(self, vocabulary: BPEVocabulary) -> None:
-        self._vocabulary, self._utf8 = vocabulary, codecs.getincrementaldecoder("utf-8")("replace")
-
-    def feed(self, token: int) -> str:
-        (i,) = self._vocabulary._checked([token]).tolist()
-        return self._utf8.decode(self._vocabulary.pieces[i])
-
-    def end(self) -> str:
-        return self._utf8.decode(b"", final=True)
-
-
-def _raw(word: str) -> bytes:
+def _bytes_of(word: str) -> bytes:
     return word.encode("utf-8", "surrogatepass")
 
 
-def _joined(ids: Sequence[int], pair: Pair, new: int) -> list[int]:
+def _merged(ids: Sequence[int], pair: Pair, new: int) -> list[int]:
     """The ids with every occurrence of the pair, from the left, replaced by a new id."""
     out, i, last = [], 0, len(ids) - 1
     left, right = pair
@@ -194,7 +179,7 @@ def _joined(ids: Sequence[int], pair: Pair, new: int) -> list[int]:
 
 
 def _name(piece: bytes) -> str:
-    """The text of a token, or its bytes in hexadecimal where they are not whole characters."""
+    """The text of a token, or its bytes in hexadecimal if they are not whole characters."""
     try:
         text = piece.decode()
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """Encoded texts on disk, so that a text is encoded once.
 
-An entry is two files: KEY.ids, the token ids as in memory, and KEY.json, which is written last and has the
-facts about them, with their hash. Both have temporary names until they are complete. Entries that were not used
+An entry is two files: KEY.ids, the token ids as in memory, and KEY.json, which is written last and has
+their metadata and hash. Both have temporary names until they are complete. Entries that were not used
 for a month are deleted.
 """
 
@@ -29,12 +29,12 @@ if sys.platform != "win32":
     import fcntl
 
 MONTH = 30 * 24 * 3600.0  # seconds
-MOST_FACTS = 1 << 26  # bytes
-MOST_READ = (
-    1 << 26
-)  # bytes of ids; larger files are mapped: a process that maps a file crashes if another one truncates it
+MAX_FACTS = 1 << 26  # bytes
+# Larger files of ids, in bytes, are memory-mapped. Smaller ones are read: a process that maps a file crashes if another
+# process truncates it.
+MAX_READ = 1 << 26
 
-Facts = dict[str, Any]  # JSON; "dtype" and "count" are those of the ids
+Facts = dict[str, Any]  # metadata as JSON; "dtype" and "count" are those of the ids
 Result = TypeVar("Result")
 
 
@@ -59,11 +59,11 @@ def load(key: str) -> tuple[Array, Facts] | None:
     folder = cache_root() / "encoded"
     ids, facts = folder / f"{key}.ids", folder / f"{key}.json"
     try:
-        known = json.loads(read_regular(facts, MOST_FACTS))
-        if not _is_whole(known):
+        known = json.loads(read_regular(facts, MAX_FACTS))
+        if not _is_valid(known):
             return None
         with open_regular(ids) as file:
-            found = _opened(file, known), known
+            found = _read_ids(file, known), known
         if known["sha256"] != hashlib.sha256(found[0].data).hexdigest():
             return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -77,7 +77,7 @@ def load(key: str) -> tuple[Array, Facts] | None:
 def load_or_store(
     key: str, write: Callable[[BinaryIO], Facts], waiting: Callable[[], None] = lambda: None
 ) -> tuple[Array, Facts]:
-    """Load the entry, or make it; one process at a time makes it, and `waiting` is called if another one does."""
+    """Load the entry, or make it. Only one process makes it; `waiting` is called in those that wait for it."""
     if found := load(key):
         return found
     with _lock(cache_root() / "locks" / key, waiting):
@@ -90,7 +90,7 @@ def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
     try:
         facts = write_atomically(folder / f"{key}.ids", write)
         with open_regular(folder / f"{key}.ids") as file:
-            ids = _opened(file, facts)
+            ids = _read_ids(file, facts)
         facts["sha256"] = hashlib.sha256(ids.data).hexdigest()
         write_atomically(folder / f"{key}.json", lambda file: file.write(json.dumps(facts).encode()))
         prune(folder)
@@ -101,7 +101,7 @@ def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
         with tempfile.TemporaryFile() as file:
             facts = write(file)
             file.flush()
-            return _opened(file, facts), facts
+            return _read_ids(file, facts), facts
     except OSError as error:
         raise DataError(
             f"the encoded text can be written neither to {str(folder)!r} nor to {tempfile.gettempdir()!r}:"
@@ -118,19 +118,19 @@ def prune(folder: Path, age: float = MONTH) -> None:
                 path.unlink()
 
 
-def _opened(file: BinaryIO, facts: Facts) -> Array:
+def _read_ids(file: BinaryIO, facts: Facts) -> Array:
     """The ids, read-only; ValueError if the file has another size."""
     dtype, size = np.dtype(facts["dtype"]), os.fstat(file.fileno()).st_size
     if size != facts["count"] * dtype.itemsize:
         raise ValueError(f"{size} bytes")
-    if size > MOST_READ:
+    if size > MAX_READ:
         return np.memmap(file, dtype, mode="r")
     file.seek(0)
     return np.frombuffer(file.read(size), dtype)
 
 
-def _is_whole(facts: Facts) -> bool:
-    """Whether the facts are complete and valid."""
+def _is_valid(facts: Facts) -> bool:
+    """Whether the metadata are complete and valid."""
     counts, notes = (facts["characters"], facts["unknown"]), facts["notes"]
     if not all(isinstance(count, int) and count >= 0 for count in counts):
         return False
@@ -141,7 +141,7 @@ def _is_whole(facts: Facts) -> bool:
 
 @contextlib.contextmanager
 def _lock(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold a lock until the block or the process ends; without file locks several processes do the same work."""
+    """Hold a lock until the block or the process ends; without file locks, several processes do the same work."""
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from elman.data import cache
-from elman.data.encoding import Encoding, Recipe
+from elman.data.encoding import EncodingOptions, TextEncoder
 from elman.data.reading import FileSource, Meter, Progress, TextSource
-from elman.data.sources import Named, common_source, find_sources, name_of
+from elman.data.sources import PathLike, common_source, find_sources, name_of
 from elman.data.vocabulary import Vocabulary
 from elman.data.vocabulary_json import vocabulary_from_json
 from elman.errors import RangeError
@@ -59,7 +59,7 @@ class Corpus:
     unknown : int
         The number of tokens that were skipped or read as <unk>.
     notes : tuple of str
-        Sentences for the user.
+        Messages for the user.
     files : tuple of str
         The absolute paths of all files; empty if the text cannot be read again.
     """
@@ -86,23 +86,23 @@ class Corpus:
         -------
         Split
         """
-        for name, share in (("validation", validation), ("test", test)):
-            if not 0 <= share < 1:
-                raise RangeError(f"the share of {name}", expected="0 or more and less than 1", got=share)
+        for name, fraction in (("validation", validation), ("test", test)):
+            if not 0 <= fraction < 1:
+                raise RangeError(f"the {name} fraction", expected="0 or more and less than 1", got=fraction)
         n = len(self.ids)
-        tested = n - round(test * n)
-        trained = tested - round(validation * n)
-        if trained < 1:
+        test_start = n - round(test * n)
+        validation_start = test_start - round(validation * n)
+        if validation_start < 1:
             raise RangeError(
-                "the shares of validation and test",
-                expected="something left for training",
+                "the validation and test fractions",
+                expected="a part of the text left for training",
                 got=f"{validation} and {test} of {n} tokens",
             )
-        return Split(self.ids[:trained], self.ids[trained:tested], self.ids[tested:])
+        return Split(self.ids[:validation_start], self.ids[validation_start:test_start], self.ids[test_start:])
 
 
 def open_corpus(
-    source: Named | Sequence[Named],
+    source: PathLike | Sequence[PathLike],
     *,
     tokens: str = "char",
     encoding: str = "utf-8",
@@ -118,10 +118,10 @@ def open_corpus(
     Parameters
     ----------
     source : str, Path or sequence of these
-        A file, a folder of .txt files or a pattern such as "books/*.txt"; as a str also the name of a corpus, or "-"
-        for standard input. Files that end in .gz or .zst are unpacked.
+        A file, a folder of .txt files or a pattern such as "books/*.txt"; a str may also be the name of a corpus, or
+        "-" for standard input. Files that end in .gz or .zst are unpacked.
     tokens : {"char", "byte", "word", "bpe"}
-        What a token is; a given vocabulary decides it.
+        The kind of tokens; ignored if a vocabulary is given.
     encoding : str
         The text encoding of the files.
     keep_boilerplate : bool
@@ -138,7 +138,7 @@ def open_corpus(
     Returns
     -------
     Corpus
-        Its ids lie in a file in the cache, where they are found the next time.
+        Its ids are a file in the cache, which is used again the next time.
 
     Examples
     --------
@@ -149,15 +149,17 @@ def open_corpus(
     >>> corpus.ids.tolist(), corpus.vocabulary.tokens
     ([3, 2, 4, 4, 5, 1, 3, 2, 4, 4, 5, 0], ('\n', ' ', 'e', 'h', 'l', 'o'))
     """
-    recipe = Recipe(tokens, encoding, keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown).checked()
+    options = EncodingOptions(
+        tokens, encoding, keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown
+    ).checked()
     paths, meter = find_sources(source), Meter(progress)
     with ExitStack() as opened:
         sources = [opened.enter_context(closing(FileSource(path, meter))) for path in paths]
-        work = Encoding(sources, recipe, meter)
-        sha256 = work.sha256()
-        ids, facts = cache.load_or_store(recipe.key(sha256), work.write, meter.wait)
-        lasting = all(file.lasting for file in sources)
-    files = tuple(str(path.absolute()) for path in paths if path is not None) if lasting else ()
+        encoder = TextEncoder(sources, options, meter)
+        sha256 = encoder.sha256()
+        ids, facts = cache.load_or_store(options.key(sha256), encoder.write, meter.wait)
+        rereadable = all(file.rereadable for file in sources)
+    files = tuple(str(path.absolute()) for path in paths if path is not None) if rereadable else ()
     return _corpus(ids, facts, name_of(paths), common_source(paths), sha256, files)
 
 
@@ -178,7 +180,7 @@ def corpus_from_text(
     text : str
         The text; its bytes are UTF-8.
     tokens : {"char", "byte", "word", "bpe"}
-        What a token is; a given vocabulary decides it.
+        The kind of tokens; ignored if a vocabulary is given.
     keep_boilerplate : bool
         Keep the header and footer of Project Gutenberg.
     vocabulary : Vocabulary, optional
@@ -198,10 +200,12 @@ def corpus_from_text(
     >>> corpus_from_text("the cat the dog the cat", tokens="word").vocabulary.tokens
     ('<unk>', ' cat', ' the')
     """
-    recipe = Recipe(tokens, "utf-8", keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown).checked()
-    work, out = Encoding([TextSource(text)], recipe, Meter()), io.BytesIO()
-    facts = work.write(out)
-    return _corpus(np.frombuffer(out.getvalue(), facts["dtype"]), facts, "text", "", work.sha256())
+    options = EncodingOptions(
+        tokens, "utf-8", keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown
+    ).checked()
+    encoder, out = TextEncoder([TextSource(text)], options, Meter()), io.BytesIO()
+    facts = encoder.write(out)
+    return _corpus(np.frombuffer(out.getvalue(), facts["dtype"]), facts, "text", "", encoder.sha256())
 
 
 def _corpus(ids: Array, facts: cache.Facts, name: str, source: str, sha256: str, files: tuple[str, ...] = ()) -> Corpus:

@@ -20,7 +20,7 @@ from elman.errors import DataError, EncodingError, UnknownNameError, option
 def codec_name(encoding: str) -> str:
     """Python's own name of a text encoding."""
     try:
-        b"a".decode(encoding)  # refuses what is no text encoding, such as hex
+        b"a".decode(encoding)  # raises an error for codecs that are no text encoding, such as hex
     except UnicodeDecodeError:
         pass  # a letter needs more bytes, as in utf-16
     except (LookupError, ValueError):  # ValueError: the codec "undefined" refuses everything
@@ -33,13 +33,13 @@ def codec_name(encoding: str) -> str:
             do=did_you_mean(encoding.lower(), aliases) or None,
         ) from None
     name = codecs.lookup(encoding).name
-    return "utf-8" if name == "utf-8-sig" else name  # whose offsets are counted from behind the mark
+    return "utf-8" if name == "utf-8-sig" else name  # utf-8-sig counts positions from after the byte order mark
 
 
 def decoded(chunks: Iterable[bytes], encoding: str, shown: str) -> Iterator[str]:
-    """Bytes to text; `shown` is what messages call the file."""
+    """Bytes to text; `shown` names the file in messages."""
     decoder = codecs.getincrementaldecoder(encoding)()
-    newlines = io.IncrementalNewlineDecoder(None, translate=True)  # knows a \r\n that lies across two chunks
+    newlines = io.IncrementalNewlineDecoder(None, translate=True)  # recognizes a \r\n that is split between two chunks
     offset, begun = 0, False
     for raw in chain(chunks, [b""]):
         state = decoder.getstate()
@@ -48,13 +48,14 @@ def decoded(chunks: Iterable[bytes], encoding: str, shown: str) -> Iterator[str]
             text = decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
             place = f"byte {begin + error.start} (0x{error.object[error.start]:02X}) does not decode"
-            raise EncodingError(f"{shown} is not {encoding}: {place}", do=_way_out(encoding)) from None
-        except UnicodeError as error:  # from the few codecs that do not say where
-            raise EncodingError(f"{shown} is not {encoding}: {error}", do=_way_out(encoding)) from None
+            raise EncodingError(f"{shown} is not {encoding}: {place}", do=_advice(encoding)) from None
+        except UnicodeError as error:  # from the few codecs that do not report a position
+            raise EncodingError(f"{shown} is not {encoding}: {error}", do=_advice(encoding)) from None
         if "\0" in text:
             decoder.setstate(state)
+            nul = _position_of_nul(decoder, begin, offset, raw)
             raise EncodingError(
-                f"{shown} is no {encoding} text: there is a NUL at byte {_place_of_nul(decoder, begin, offset, raw)}",
+                f"{shown} is not {encoding} text: there is a NUL at byte {nul}",
                 do=f"Use {option('tokens', 'byte')} to train on its bytes, or name its {option('encoding')} if it is "
                 "text (such as utf-16).",
             )
@@ -65,8 +66,8 @@ def decoded(chunks: Iterable[bytes], encoding: str, shown: str) -> Iterator[str]
             yield text
 
 
-def _place_of_nul(decoder: codecs.IncrementalDecoder, begin: int, offset: int, raw: bytes) -> int:
-    """Where the bytes begin that decode to the first NUL; byte by byte, since it may be one, two or four."""
+def _position_of_nul(decoder: codecs.IncrementalDecoder, begin: int, offset: int, raw: bytes) -> int:
+    """The position of the first NUL; found byte by byte, because it may have one, two or four bytes."""
     for i in range(len(raw)):
         text = decoder.decode(raw[i : i + 1])
         if "\0" in text:
@@ -76,7 +77,7 @@ def _place_of_nul(decoder: codecs.IncrementalDecoder, begin: int, offset: int, r
     return begin
 
 
-def _way_out(encoding: str) -> str:
+def _advice(encoding: str) -> str:
     other = "utf-8" if encoding == "iso8859-1" else "latin-1"
     byte = option("tokens", "byte")
     return f"Name its encoding (for example {option('encoding', other)}), or use {byte} to train on its bytes."
@@ -103,7 +104,7 @@ def read_text(source: str, encoding: str) -> str:
         raise EncodingError(f"{source} is not {encoding}: {error}", do=f"Name its {option('encoding')}.") from None
 
 
-def cut_lines(text: str) -> list[str]:
-    """Lines end with a newline only: a text may contain the other line ends of Unicode."""
+def split_lines(text: str) -> list[str]:
+    """The lines of a text. They end with \\n or \\r\\n only; str.splitlines also splits at other characters."""
     lines = text.removeprefix("\ufeff").split("\n")
     return [line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1])]

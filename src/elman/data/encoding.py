@@ -1,7 +1,7 @@
-"""From files to token ids in three readings: for the hash, for the vocabulary, and to encode.
+"""From files to token ids. A text is read three times: for its hash, for the vocabulary, and to encode it.
 
-Several files are one text, in their order. A file that does not end with a line end gets one, so that no word begins
-in one file and ends in the next; bytes are left as they are.
+Several files are concatenated to one text. A file that does not end with a newline gets one, so that no word begins in
+one file and ends in the next; byte tokens are left as they are.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from elman.data.decoding import codec_name
 from elman.data.gutenberg import Boilerplate, removal_note
 from elman.data.reading import Meter, Source
 from elman.data.threads import THREADS, in_order
-from elman.data.vocabulary import UNKNOWN, ByteVocabulary, CharVocabulary, Encoded, Unknown, Vocabulary, seen_in
+from elman.data.vocabulary import UNKNOWN, ByteVocabulary, CharVocabulary, Encoded, Unknown, Vocabulary, characters_of
 from elman.data.words import WordVocabulary, add_counts, count_words
 from elman.errors import DataError, option
 
-FORMAT = 1  # of cache entries: raise it when the same text would give other ids or facts
+FORMAT = 1  # of cache entries: increase it when the same text gets other ids or metadata than before
 KINDS = ("char", "byte", "word", "bpe")
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How a text becomes ids."""
+class EncodingOptions:
+    """The options on which the ids of a text depend."""
 
     tokens: str
     encoding: str
@@ -42,11 +42,11 @@ class Recipe:
     min_count: int
     unknown: str
 
-    def checked(self) -> Recipe:
+    def checked(self) -> EncodingOptions:
         kind = self.vocabulary.kind if self.vocabulary else one_of("tokens", self.tokens, KINDS)
         unknown = one_of("unknown", self.unknown, UNKNOWN)
         if kind == "word" and unknown == "error":
-            unknown = "replace"  # the frequency cut leaves rare words to <unk>: that is its purpose, no error
+            unknown = "replace"  # rare words are meant to be read as <unk>
         at_least_one("vocabulary_size", self.vocabulary_size)
         at_least_one("min_count", self.min_count)
         return replace(self, tokens=kind, encoding=codec_name(self.encoding), unknown=unknown)
@@ -54,7 +54,7 @@ class Recipe:
     def key(self, sha256: str) -> str:
         """The cache key: a hash of everything that the ids depend on, including the meaning of \\w in this Python."""
         vocabulary = self.vocabulary and self.vocabulary.to_json()
-        options = (
+        values = (
             self.tokens,
             self.encoding,
             self.keep_boilerplate,
@@ -62,12 +62,12 @@ class Recipe:
             self.min_count,
             self.unknown,
         )
-        everything = json.dumps([FORMAT, unicodedata.unidata_version, sha256, vocabulary, options])
+        everything = json.dumps([FORMAT, unicodedata.unidata_version, sha256, vocabulary, values])
         return hashlib.sha256(everything.encode()).hexdigest()[:32]
 
 
 class _Part(NamedTuple):
-    """What became of one file."""
+    """The counts of one file."""
 
     ids: int
     unknown: int
@@ -75,16 +75,16 @@ class _Part(NamedTuple):
     boilerplate: Boilerplate
 
 
-class Encoding:
-    """One text, from one source or several."""
+class TextEncoder:
+    """Encodes one text, from one source or several."""
 
-    def __init__(self, sources: Sequence[Source], recipe: Recipe, meter: Meter) -> None:
-        self.sources, self.recipe, self.meter = sources, recipe, meter
+    def __init__(self, sources: Sequence[Source], options: EncodingOptions, meter: Meter) -> None:
+        self.sources, self.options, self.meter = sources, options, meter
         more = f" and {len(sources) - 1} more" * (len(sources) > 1)
         self.shown = f"{sources[0].shown}{more}"
 
     def sha256(self) -> str:
-        """Of the bytes of one file; of several, of the hashes of each, in their order, one a line."""
+        """The hash of the bytes of a file; for several files, the hash of their hashes, one per line."""
         hashes = list(in_order(lambda source: source.sha256(), self.sources, THREADS, self.meter))
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
@@ -93,9 +93,9 @@ class Encoding:
         vocabulary, counts = self._vocabulary()
         numbers = range(len(self.sources))
         if counts is not None and len(self.sources) > 1 and hasattr(os, "pwrite"):
-            # it is known where the ids of each file begin
+            # the number of ids of each file is known: threads can write them at once
             starts = [n * vocabulary.dtype.itemsize for n in accumulate(counts, initial=0)]
-            write: Callable[[int], _Part] = lambda n: self._write(n, vocabulary, _at(out.fileno(), starts[n]))  # noqa: E731
+            write: Callable[[int], _Part] = lambda n: self._write(n, vocabulary, _writer_at(out.fileno(), starts[n]))  # noqa: E731
             parts = list(in_order(write, numbers, THREADS, self.meter))
         else:
             parts = [self._write(number, vocabulary, out.write) for number in numbers]
@@ -104,7 +104,7 @@ class Encoding:
             if unknown == 0:
                 raise self._no_text()
             raise DataError(f"{self.shown} has no token of the vocabulary of {len(vocabulary)}")
-        notes = (removal_note([part.boilerplate for part in parts]), _unknown_note(self.recipe, count, unknown))
+        notes = (removal_note([part.boilerplate for part in parts]), _unknown_note(self.options, count, unknown))
         return {
             "dtype": vocabulary.dtype.name,
             "count": count,
@@ -115,37 +115,37 @@ class Encoding:
         }
 
     def _vocabulary(self) -> tuple[Vocabulary, list[int] | None]:
-        """The vocabulary, and how many ids each file will give, where that is known before they are made."""
-        numbers, recipe = range(len(self.sources)), self.recipe
-        if recipe.vocabulary or recipe.tokens == "byte":
-            return recipe.vocabulary or ByteVocabulary(), None
-        if recipe.tokens == "char":
-            seen = list(in_order(lambda n: seen_in(self._text(n, "reading")), numbers, THREADS, self.meter))
+        """The vocabulary, and the number of ids of each file, or None if it is not known before encoding."""
+        numbers, options = range(len(self.sources)), self.options
+        if options.vocabulary or options.tokens == "byte":
+            return options.vocabulary or ByteVocabulary(), None
+        if options.tokens == "char":
+            seen = list(in_order(lambda n: characters_of(self._text(n, "reading")), numbers, THREADS, self.meter))
             counts = [count for _, count in seen]
             if not any(counts):
                 raise self._no_text()
             return CharVocabulary(set().union(*(characters for characters, _ in seen))), counts
         words: dict[str, int] = {}
-        for number in numbers:  # threads would not help: Python's own work, one at a time
+        for number in numbers:  # threads would not help: counting holds the GIL
             words = add_counts(words, count_words(self._text(number, "reading")))
         if not words:
             raise self._no_text()
-        if recipe.tokens == "bpe":
-            return BPEVocabulary.learn(words, recipe.vocabulary_size, recipe.min_count), None
-        vocabulary = WordVocabulary.most_frequent(words, recipe.vocabulary_size, recipe.min_count)
+        if options.tokens == "bpe":
+            return BPEVocabulary.learn(words, options.vocabulary_size, options.min_count), None
+        vocabulary = WordVocabulary.most_frequent(words, options.vocabulary_size, options.min_count)
         if len(vocabulary) == 1:
             raise DataError(
-                f"no word of the text is seen {recipe.min_count} times", do=f"Use a lower {option('min_count')}."
+                f"no word of the text occurs {options.min_count} times", do=f"Use a lower {option('min_count')}."
             )
         return vocabulary, None
 
     def _write(self, number: int, vocabulary: Vocabulary, write: Callable[[memoryview], object]) -> _Part:
         boilerplate = Boilerplate()
-        if self.recipe.tokens == "byte":
+        if self.options.tokens == "byte":
             encoded: Iterator[Encoded] = map(ByteVocabulary.encode_bytes, self.sources[number].raw("encoding"))
         else:
             text = self._text(number, "encoding", boilerplate)
-            encoded = vocabulary.encode_chunks(text, cast(Unknown, self.recipe.unknown))
+            encoded = vocabulary.encode_chunks(text, cast(Unknown, self.options.unknown))
         count = unknown = characters = 0
         for part in encoded:
             write(part.ids.data)
@@ -155,9 +155,9 @@ class Encoding:
         return _Part(count, unknown, characters, boilerplate)
 
     def _text(self, number: int, what: str, boilerplate: Boilerplate | None = None) -> Iterator[str]:
-        """The chunks of one file that hold anything."""
-        chunks, last = self.sources[number].text(what, self.recipe.encoding), "\n"
-        if not self.recipe.keep_boilerplate:
+        """The chunks of one file that are not empty."""
+        chunks, last = self.sources[number].text(what, self.options.encoding), "\n"
+        if not self.options.keep_boilerplate:
             chunks = (boilerplate or Boilerplate()).remove(chunks)
         for chunk in filter(None, chunks):
             yield chunk
@@ -175,17 +175,17 @@ class Encoding:
         if not removed:
             do = "It is empty." if len(self.sources) == 1 else "They are empty."
             return DataError(f"{self.shown} has no text", do=do)
-        training = self.recipe.vocabulary is None  # only then there is such a flag
+        training = self.options.vocabulary is None  # commands that only read have no such flag
         keep = f"; {option('keep_boilerplate', True)} keeps them"
         return DataError(
-            f"{self.shown} has no text: all {removed:,} characters are Project Gutenberg's own words, and nothing "
-            "stands between its START and END lines",
-            do=f"Take another file{keep if training else ''}.",
+            f"{self.shown} has no text: all {removed:,} characters belong to Project Gutenberg's header and "
+            "footer, and nothing is between its START and END lines",
+            do=f"Use another file{keep if training else ''}.",
         )
 
 
-def _at(descriptor: int, start: int) -> Callable[[memoryview], object]:
-    """Writes one thing after the other from here on, wherever others write."""
+def _writer_at(descriptor: int, start: int) -> Callable[[memoryview], object]:
+    """A function that writes to consecutive positions from `start`, whatever other threads write elsewhere."""
 
     def write(data: memoryview) -> None:
         nonlocal start
@@ -197,10 +197,10 @@ def _at(descriptor: int, start: int) -> Callable[[memoryview], object]:
     return write
 
 
-def _unknown_note(recipe: Recipe, count: int, unknown: int) -> str | None:
+def _unknown_note(options: EncodingOptions, count: int, unknown: int) -> str | None:
     if not unknown:
         return None
-    if recipe.unknown == "skip":
-        what = "words" if recipe.tokens == "word" else "characters"
+    if options.unknown == "skip":
+        what = "words" if options.tokens == "word" else "characters"
         return f"{unknown:,} of {count + unknown:,} {what} were skipped: they are not in the vocabulary."
     return f"{unknown:,} of {count:,} words ({unknown / count:.1%}) are not in the vocabulary and were read as <unk>."

@@ -15,19 +15,20 @@ from elman.maths.arrays import Array
 class Examples:
     """n examples, encoded for the network."""
 
-    x: Ragged | Array  # sequences, or the condition of each output sequence: (n,) label ids or (n, X)
+    x: Ragged | Array  # sequences; of a generator (n,) label ids or (n, X) numbers
     y: Ragged | Array  # sequences of ids, (n,) class ids or (n, Y) numbers
     weights: Array  # (n,)
-    class_weights: Array | None = (
-        None  # (Y,), only for taggers: the weight of each tag, multiplied with that of the row
-    )
+    class_weights: Array | None = None  # (Y,), only for taggers: a weight per tag, multiplied with that of the example
+    groups: Array | None = None  # (n,), from 0 on; only for translators: equal sources are one group
 
     def __len__(self) -> int:
         return len(self.weights)
 
     def take(self, rows: Array) -> Examples:
+        """The examples with these indices."""
         x, y = (part.take(rows) if isinstance(part, Ragged) else part[rows] for part in (self.x, self.y))
-        return replace(self, x=x, y=y, weights=self.weights[rows])
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, x=x, y=y, weights=self.weights[rows], groups=groups)
 
     def lengths(self) -> Array:
         """The number of steps of each example, by which batches are formed."""
@@ -37,16 +38,17 @@ class Examples:
                 total += part.lengths
         return total
 
-    def split(self, share: float, rng: np.random.Generator) -> tuple[Examples, Examples]:
+    def split(self, fraction: float, rng: np.random.Generator) -> tuple[Examples, Examples]:
         """Split at random; the second part has this fraction of the examples, and both keep their order."""
-        held = held_out(len(self), share, rng)
+        held = held_out(len(self), fraction, rng)
         return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
 
     def arrays(self) -> dict[str, Array]:
         """All parts as arrays by name, to be saved."""
         found = {"weights": self.weights}
-        if self.class_weights is not None:
-            found["class_weights"] = self.class_weights
+        for name in ("class_weights", "groups"):
+            if (part := getattr(self, name)) is not None:
+                found[name] = part
         for name, part in (("x", self.x), ("y", self.y)):
             if isinstance(part, Ragged):
                 found |= {f"{name}.values": part.values, f"{name}.lengths": part.lengths}
@@ -81,13 +83,18 @@ class Examples:
                 known = (each.size if classes is None else classes,)
                 if each.dtype.kind != "f" or each.shape != known or y.max(initial=-1) >= known[0]:
                     raise ValueError("class_weights")
+            groups = arrays.get("groups")
+            if groups is not None and (groups.shape != weights.shape or groups.dtype != np.int64):
+                raise ValueError("groups")
+            if groups is not None and ((groups < 0) | (groups >= len(groups))).any():  # a split needs memory for each
+                raise ValueError("groups")
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the examples of a run are damaged: {error!r}") from None
-        return cls(parts["x"], parts["y"], weights, each)
+        return cls(parts["x"], parts["y"], weights, each, groups)
 
 
-def held_out(n: int, share: float, rng: np.random.Generator) -> Array:
+def held_out(n: int, fraction: float, rng: np.random.Generator) -> Array:
     """A mask (n,) of the examples that are held out: a fraction of them, drawn at random."""
     held = np.zeros(n, bool)
-    held[rng.permutation(n)[: round(share * n)]] = True
+    held[rng.permutation(n)[: round(fraction * n)]] = True
     return held

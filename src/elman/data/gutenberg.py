@@ -1,4 +1,4 @@
-"""Project Gutenberg's header and footer, recognised and removed from a stream of text."""
+"""Project Gutenberg's header and footer, recognized and removed from a stream of text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-REACH = 1 << 16  # characters within which the START line must begin
+MAX_HEADER = 1 << 16  # characters before the START line
 
-# The newline before the END line is part of the pattern, lest the start of a chunk be taken for the start of a line.
+# The pattern of the END line includes the newline before it, because a chunk may begin in the middle of a line.
 _START = re.compile(r"^\*\*\* ?START OF (?:THE|THIS) PROJECT GUTENBERG", re.MULTILINE | re.IGNORECASE)
 _END = re.compile(r"\n\*\*\* ?END OF (?:THE|THIS) PROJECT GUTENBERG", re.IGNORECASE)
 _END_LENGTH = len("\n*** END OF THIS PROJECT GUTENBERG")
@@ -25,21 +25,21 @@ class Boilerplate:
         self.after = 0  # and after it
 
     def remove(self, chunks: Iterable[str]) -> Iterator[str]:
-        """The text without them."""
+        """The text without header and footer."""
         self.before = self.after = 0
         chunks = iter(chunks)
         head = ""
         for chunk in chunks:
             head += chunk
-            if len(head) >= REACH:
+            if len(head) >= MAX_HEADER:
                 break
-        start = _START.search(head, 0, REACH)
+        start = _START.search(head, 0, MAX_HEADER)
         if start is None:
             yield head
             yield from chunks
             return
         self.before, rest = start.end(), head[start.end() :]
-        while "\n" not in rest:  # the START line goes on in the next chunk
+        while "\n" not in rest:  # the START line continues in the next chunk
             self.before += len(rest)
             rest = next(chunks, "\n")
         line, newline, rest = rest.partition("\n")
@@ -48,7 +48,7 @@ class Boilerplate:
 
     def _without_footer(self, chunks: Iterator[str]) -> Iterator[str]:
         begun = False
-        held = ""  # what may be the beginning of the END line, and blank lines, which may be the last
+        held = ""  # not yet returned: a possible beginning of the END line, and blank lines that may be the last
         for chunk in chunks:
             held += chunk
             end = _END.search(held)
@@ -76,6 +76,6 @@ def removal_note(files: Sequence[Boilerplate]) -> str | None:
     before, after = sum(file.before for file in marked), sum(file.after for file in marked)
     where = f" from {len(marked)} of {len(files)} files" if len(files) > 1 else ""
     return (
-        f"Project Gutenberg's own words were removed{where}: {before:,} characters before the text and"
+        f"Project Gutenberg's header and footer were removed{where}: {before:,} characters before the text and"
         f" {after:,} after it (the option keep_boilerplate keeps them)."
     )

@@ -1,4 +1,4 @@
-"""What a sequence is to a model: strings, lists of tokens, or steps of numbers; learned from examples, then fixed."""
+"""Inputs of sequence models: strings, lists of tokens, or steps of numbers, and how they are encoded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from elman.config import Config, DataForm
+from elman.data.checks import shortened
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols, kind_of
 from elman.errors import ArgumentError, CheckpointError, DtypeError, NotFiniteError, RangeError, ShapeError
@@ -21,6 +22,7 @@ class TokenInputs:
         self.symbols, self.width = symbols, len(symbols)
 
     def encode(self, sequences: Any) -> Ragged:
+        """The token ids (T_i,) of each sequence."""
         form = form_of(sequences)
         wanted = "tokens" if self.symbols.kind == "list" else "strings"
         if form not in (wanted, "nothing"):
@@ -33,17 +35,18 @@ class TokenInputs:
 
 
 class NumberInputs:
-    """Steps of numbers, brought to mean 0 and deviation 1."""
+    """Steps of numbers, standardized to mean 0 and standard deviation 1."""
 
     def __init__(self, mean: Array, deviation: Array) -> None:
         self.mean, self.deviation = mean, deviation  # (X,)
         self.width = len(mean)
 
     def encode(self, sequences: Any) -> Ragged:
+        """The standardized numbers (T_i, X) of each sequence."""
         arrays = number_sequences(sequences)
         for i, array in enumerate(arrays):
             if len(array) and array.shape[1] != self.width:
-                raise ShapeError(f"sequence {i}", expected=f"{self.width} numbers a step", got=array.shape[1])
+                raise ShapeError(f"sequence {i}", expected=f"{self.width} numbers per step", got=array.shape[1])
         scaled = [(array - self.mean) / self.deviation for array in arrays if len(array)]  # (T_i, X)
         lengths = np.array([len(array) for array in arrays], np.int64)
         return Ragged(np.concatenate([np.empty((0, self.width)), *scaled]), lengths)
@@ -56,7 +59,7 @@ Inputs = TokenInputs | NumberInputs
 
 
 def learn_inputs(sequences: Any, config: Config, rows: Array) -> Inputs:
-    """What these sequences are; tokens and scale are those of some rows, so that the others can judge."""
+    """The encoder for these sequences; its vocabulary or scale is learned from `rows`, the training examples, only."""
     form = form_of(sequences)
     if form == "nothing":
         raise ArgumentError("sequences", expected="at least one", got="none")
@@ -64,12 +67,12 @@ def learn_inputs(sequences: Any, config: Config, rows: Array) -> Inputs:
         arrays = number_sequences(sequences)
         widths = sorted({array.shape[1] for array in arrays if len(array)})
         if len(widths) > 1:
-            raise ShapeError("sequences", expected="equally many numbers in each step", got=widths)
+            raise ShapeError("sequences", expected="the same number of values in each step", got=widths)
         steps = np.concatenate([arrays[0][:0], *(arrays[i] for i in rows)])  # (Σ T_i, X)
         mean, deviation = np.zeros(steps.shape[1]), np.ones(steps.shape[1])
         if config.standardize and len(steps):
             mean, deviation = steps.mean(axis=0), steps.std(axis=0)
-            deviation[deviation <= 10 * np.finfo(np.float64).eps * abs(mean)] = 1  # constant, but for rounding
+            deviation[deviation <= 10 * np.finfo(np.float64).eps * abs(mean)] = 1  # constant up to rounding
         return NumberInputs(mean, deviation)
     check_tokens(sequences, form)
     seen = [sequences[i] for i in rows]
@@ -99,7 +102,7 @@ def scale_from_json(value: Mapping[str, Any], what: str) -> tuple[Array, Array]:
 
 
 def form_of(sequences: Any) -> str:
-    """strings, tokens, numbers or nothing: by what the first sequence that has a step is made of."""
+    """strings, tokens, numbers or nothing, judged by the first sequence that is not empty."""
     if isinstance(sequences, str | bytes):
         raise DtypeError("sequences", expected="a list of them", got=f"one {type(sequences).__name__}")
     if isinstance(sequences, np.ndarray) and sequences.dtype.kind in "biufc":
@@ -112,17 +115,17 @@ def form_of(sequences: Any) -> str:
         if isinstance(sequence, str):
             return "strings"
         if not isinstance(sequence, Sequence | np.ndarray) or np.ndim(sequence) == 0:
-            raise DtypeError(f"sequence {i}", expected="a string, a list or an array", got=few(sequence))
+            raise DtypeError(f"sequence {i}", expected="a string, a list or an array", got=shortened(sequence))
         if len(sequence):
             return "tokens" if isinstance(sequence[0], str) else "numbers"
     return "tokens" if len(sequences) else "nothing"
 
 
 def data_form(sequences: Any, tokens: str, classes: int = 0) -> DataForm:
-    """What the defaults of options depend on.
+    """The properties of the data that the default options depend on.
 
     >>> data_form(["a fine day", "a bad one"], "auto", classes=2)
-    DataForm(kind='word', examples=2, length=3.0, classes=2)
+    DataForm(kind='word', examples=2, length=3.0, classes=2, words=0)
     """
     form = form_of(sequences)
     kind = {"strings": "", "numbers": "numbers"}.get(form, "list")
@@ -138,16 +141,16 @@ def too_large(what: str) -> RangeError:
 
 
 def number_sequences(sequences: Any) -> list[Array]:
-    """Each sequence as (T_i, X): a plain list of numbers has one a step."""
+    """Each sequence as an array (T_i, X); a flat list of numbers has X = 1."""
     arrays = []
     for i, sequence in enumerate(sequences):
         try:
             array = np.asarray(sequence, np.float64)
         except (TypeError, ValueError):
             raise DtypeError(
-                f"sequence {i}", expected="numbers, as in the sequences before it", got=few(sequence)
+                f"sequence {i}", expected="numbers, as in the sequences before it", got=shortened(sequence)
             ) from None
-        except OverflowError:  # a whole number of Python's may have any size
+        except OverflowError:  # a Python int has no upper limit
             raise too_large(f"sequence {i}") from None
         if array.ndim not in (1, 2):
             raise ShapeError(f"sequence {i}", expected="(T,) or (T, X) numbers", got=f"{array.ndim} dimensions")
@@ -159,15 +162,13 @@ def number_sequences(sequences: Any) -> list[Array]:
 
 
 def check_tokens(sequences: Any, form: str, what: str = "sequence") -> None:
+    """Raise DtypeError for a sequence that is not a string (form strings) or a list of strings (form tokens)."""
     for i, sequence in enumerate(sequences):
         is_string = isinstance(sequence, str)
         if form == "strings" and not is_string:
-            raise DtypeError(f"{what} {i}", expected="strings, as in the first", got=few(sequence))
+            raise DtypeError(f"{what} {i}", expected="strings, as in the first", got=shortened(sequence))
         is_list = isinstance(sequence, Sequence | np.ndarray) and not is_string
         if form == "tokens" and not (is_list and all(isinstance(token, str) for token in sequence)):
-            raise DtypeError(f"{what} {i}", expected="tokens that are strings, as in the first", got=few(sequence))
-
-
-def few(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+            raise DtypeError(
+                f"{what} {i}", expected="tokens that are strings, as in the first", got=shortened(sequence)
+            )

@@ -1,23 +1,24 @@
 """Examples in files: text and label, token and tag, source and target.
 
-Text and label (and source and target) stand in a table: lines with one tab, or any CSV or TSV file with the columns
-named or chosen; or each label has a file of its own in a folder. Tokens and tags are lines with one tab, with a blank
-line after each sequence. A row that does not fit is reported with its file and line.
+Text and label (or source and target) are two columns of a table, either lines with one tab or a CSV or TSV file; or a
+folder has one file per label. Tokens and tags are lines with one tab, with a blank line after each sequence. A row that
+does not fit is reported with its file and line.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elman.data.decoding import cut_lines, read_text
+from elman.data.checks import shortened
+from elman.data.decoding import read_text, split_lines
 from elman.data.sources import PACKED
 from elman.data.tables import (
-    LABELS,
-    TEXTS,
+    LABEL_NAMES,
+    TEXT_NAMES,
     Column,
     Table,
     choose_columns,
@@ -29,12 +30,12 @@ from elman.data.tables import (
 from elman.errors import ArgumentError, DataError, option
 
 TASKS = ("classify", "regress", "tag", "generate", "translate")
-LOOKED_AT = 2000  # lines, to guess what a file contains
-NEARLY_ALL = 0.9  # if this share of the lines has a form, the others are mistakes
+GUESS_LINES = 2000  # lines that are read to guess what a file contains
+NEARLY_ALL = 0.9  # if this fraction of the lines has the same format, the others are mistakes
 SHORT = 60  # characters: lines that are longer on average are text rather than examples
-ABOUT = ("readme", "license", "licence")  # files about a folder, unless they look like examples
-FEW = 0.05  # at most this share of the lines may be blank by mistake; between paragraphs there are more
-CLASSES = 20  # integers as labels are classes if they have at most this many different values
+ABOUT = ("readme", "license", "licence")  # files that describe a folder, unless they look like examples
+MAX_BLANK = 0.05  # fraction of blank lines in a file of examples; a text with paragraphs has more
+MAX_CLASSES = 20  # integers as labels are classes if they have at most this many different values
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class LabeledData:
     targets : list
         Labels, targets, numbers, or lists of tags.
     places : list of str
-        Where each example stands: "names.tsv, line 3".
+        The file and line of each example: "names.tsv, line 3".
     notes : list of str
-        Sentences for the user, for example that the first line was taken as a header.
+        Messages for the user, for example that the first line was taken as a header.
     """
 
     inputs: list[Any]
@@ -81,8 +82,8 @@ def read_examples(
     encoding : str
         The text encoding of the file.
     text_column, label_column : str or int, optional
-        Columns of a table by name, or by number from 1. By default those with names such as text and label, or the two
-        columns that there are. For translate they are source and target.
+        Columns of a table by name, or by number from 1. By default those with names such as text and label, or both
+        columns of a table of two. For translate they are source and target.
 
     Returns
     -------
@@ -127,7 +128,7 @@ def read_texts(
     """
     text = read_text(source, encoding)
     if text_column is None and Path(source).suffix.lower() != ".csv" and _tabs(text) < 2:
-        rows = [line.split("\t") for line in cut_lines(text)]
+        rows = [line.split("\t") for line in split_lines(text)]
         if not (all(len(row) == 2 for row in rows) and has_header(rows)):
             return [row[0] for row in rows], []
     table = parse_table(source, text, chosen=(text_column,))
@@ -146,18 +147,18 @@ FORMS = {
 
 
 def lines_of(source: str, encoding: str) -> Iterator[tuple[int, str]]:
-    """Every line with its number, without its end."""
-    return enumerate(cut_lines(read_text(source, encoding)), 1)
+    """Every line with its number, without the newline."""
+    return enumerate(split_lines(read_text(source, encoding)), 1)
 
 
 def is_blank(line: str) -> bool:
-    """Nothing; a tab alone is a row whose sides are empty."""
+    """Whether a line is blank; a line with a tab is a row of two empty cells instead."""
     return not line.strip() and "\t" not in line
 
 
 def _tabs(text: str) -> int:
     """The number of tabs in the first line that is not blank."""
-    return next((line.count("\t") for line in cut_lines(text[: 1 << 20]) if not is_blank(line)), 0)
+    return next((line.count("\t") for line in split_lines(text[: 1 << 20]) if not is_blank(line)), 0)
 
 
 def _from_table(table: Table, task: str, text_column: Column | None, label_column: Column | None) -> LabeledData:
@@ -192,16 +193,16 @@ def _target(cell: str, task: str, place: str) -> str | float:
 
 
 def _pairs(source: str, text: str, task: str) -> LabeledData:
-    """Lines with one tab."""
+    """The examples of a text with one tab in each line."""
     cells: list[list[str]] = []
     places: list[str] = []
-    for number, line in enumerate(cut_lines(text), 1):
+    for number, line in enumerate(split_lines(text), 1):
         if is_blank(line):
             continue
         place = f"{source}, line {number}"
         left, tab, right = line.partition("\t")
         if not tab:
-            raise DataError(place, expected=f"a tab: {FORMS[task]}", got=_few(line))
+            raise DataError(place, expected=f"a tab: {FORMS[task]}", got=shortened(line))
         if "\t" in right:
             raise DataError(place, expected="one tab", got=f"{line.count(chr(9))} of them")
         if not right.strip():
@@ -221,11 +222,12 @@ def _pairs(source: str, text: str, task: str) -> LabeledData:
 
 
 def _tagged(source: str, text: str) -> LabeledData:
+    """The tagged sequences of a text: a token, a tab and a tag in each line."""
     rows = LabeledData([], [], [])
     tokens: list[str] = []
     tags: list[str] = []
     place = source
-    for number, line in [*enumerate(cut_lines(text), 1), (0, "")]:
+    for number, line in [*enumerate(split_lines(text), 1), (0, "")]:
         if is_blank(line):
             if tokens:
                 rows.inputs.append(tokens)
@@ -236,12 +238,12 @@ def _tagged(source: str, text: str) -> LabeledData:
         if not tokens:
             place = f"{source}, line {number}"
         token, tab, tag = line.partition("\t")
-        if number == 1 and token.strip().lower() in TEXTS and tag.strip().lower() in LABELS:
+        if number == 1 and token.strip().lower() in TEXT_NAMES and tag.strip().lower() in LABEL_NAMES:
             rows.notes.append(f"{source}, line 1 is read as a header: {token.strip()}, {tag.strip()}.")
             continue
         if not tab or not token or not tag.strip():
             what = "no tab" if not tab else "an empty token" if not token else "an empty tag"
-            raise DataError(f"{source}, line {number}", expected=FORMS["tag"], got=f"{what} in {_few(line)}")
+            raise DataError(f"{source}, line {number}", expected=FORMS["tag"], got=f"{what} in {shortened(line)}")
         tokens.append(token)
         tags.append(tag.strip())
     return rows
@@ -251,7 +253,7 @@ def _read_folder(folder: Path, task: str, encoding: str) -> LabeledData:
     if task not in ("classify", "generate"):
         raise DataError(f"{folder} is a folder", expected=f"a file: {FORMS[task]}")
     rows = LabeledData([], [], [])
-    for path in _files_of_labels(folder):
+    for path in _label_files(folder):
         for number, line in lines_of(str(path), encoding):
             if line.strip():
                 rows.inputs.append(line.strip())
@@ -262,9 +264,11 @@ def _read_folder(folder: Path, task: str, encoding: str) -> LabeledData:
     return rows
 
 
-def _files_of_labels(folder: Path) -> list[Path]:
+def _label_files(folder: Path) -> list[Path]:
     found = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    return sorted(path for path in found if path.stem.lower() not in ABOUT or (_look(path) or "")[:1] == ("examples",))
+    return sorted(
+        path for path in found if path.stem.lower() not in ABOUT or (_format_of(path) or "")[:1] == ("examples",)
+    )
 
 
 def guess_task(source: str, *, text_column: Column | None = None, label_column: Column | None = None) -> str:
@@ -284,9 +288,9 @@ def guess_task(source: str, *, text_column: Column | None = None, label_column: 
 
     Notes
     -----
-    A file is a table if its name ends in .csv, if columns are chosen, or if its lines have equally many tabs. It is
-    never read as a text (lm): where columns are missing or all are numbers, DataError says what to do. So it does where
-    a few lines differ from all others.
+    A file is a table if its name ends in .csv, if columns are chosen, or if its lines have the same number of tabs. It
+    is never read as a text (lm): if columns are missing or all are numbers, DataError says what to do. It does so too
+    if a few lines differ from all others.
     """
     path = Path(source)
     if path.is_dir():
@@ -299,15 +303,15 @@ def guess_task(source: str, *, text_column: Column | None = None, label_column: 
     if path.suffix.lower() == ".csv" or wide or text_column is not None or label_column is not None:
         return _task_of_table(source, path, text_column, label_column)
     pairs = [line.split("\t") for _, line in filled if line.count("\t") == 1]
-    odd = [(number, line) for number, line in filled if line.count("\t") != 1]
-    if not pairs or (odd and (len(pairs) < 2 or len(pairs) < NEARLY_ALL * len(filled))):
+    others = [(number, line) for number, line in filled if line.count("\t") != 1]
+    if not pairs or (others and (len(pairs) < 2 or len(pairs) < NEARLY_ALL * len(filled))):
         return "lm"
     task = _task_of_pairs(pairs[1:] if has_header(pairs) else pairs, blanks=len(lines) - len(filled))
-    if odd:
+    if others:
         raise DataError(
-            f"{source}, line {odd[0][0]}",
+            f"{source}, line {others[0][0]}",
             expected=f"one tab, as in {len(pairs):,} of {len(filled):,} lines",
-            got=_few(odd[0][1]),
+            got=shortened(others[0][1]),
             do=f"Correct the file, or choose {option('task', task)}, which it seems to be, or {option('task', 'lm')} "
             "if it is a text.",
         )
@@ -330,14 +334,14 @@ def _task_of_table(source: str, path: Path, text_column: Column | None, label_co
 
 
 def _task_of_pairs(pairs: list[list[str]], blanks: int) -> str:
-    """The task of pairs of cells, between which there are blank lines."""
+    """The task of pairs of cells; `blanks` is the number of blank lines between them."""
     if blanks and all(" " not in left for left, _ in pairs) and blanks * 2 < len(pairs):
         return "tag"
     targets = {right.strip() for _, right in pairs}
     numbers = [number_in(target) for target in targets]
     if all(number is not None for number in numbers):
         whole = all(number == int(number) for number in numbers if number is not None and abs(number) < 1e300)
-        return "classify" if whole and len(targets) <= CLASSES else "regress"
+        return "classify" if whole and len(targets) <= MAX_CLASSES else "regress"
     return "classify" if len(targets) <= max(2, len(pairs) // 4) and len(targets) < 1000 else "translate"
 
 
@@ -347,27 +351,27 @@ def _first_lines(path: Path) -> list[str]:
             start = file.read(1 << 18)
     except OSError:
         return []
-    lines = cut_lines(start.decode("utf-8", "replace"))
-    return lines[: min(LOOKED_AT, max(len(lines) - (len(start) == 1 << 18), 1))]
+    lines = split_lines(start.decode("utf-8", "replace"))
+    return lines[: min(GUESS_LINES, max(len(lines) - (len(start) == 1 << 18), 1))]
 
 
 def _task_of_folder(folder: Path) -> str:
     """One file per label, or one text in several files, by what most files look like; DataError if that is unclear."""
-    paths = _files_of_labels(folder)
+    paths = _label_files(folder)
     if any(path.suffix.lower() in PACKED for path in paths):  # examples are not unpacked
         return "lm"
-    looks = [(path, look) for path in paths if (look := _look(path)) is not None]
+    looks = [(path, look) for path in paths if (look := _format_of(path)) is not None]
     kinds = [kind for _, (kind, _) in looks]
     examples, texts = kinds.count("examples"), kinds.count("text")
     if len(looks) < 2 or 2 * texts > len(looks) or (not examples and (texts or "long" not in kinds)):
         return "lm"
-    endings = Counter(path.suffix.lower() for path, _ in looks)
+    suffixes = Counter(path.suffix.lower() for path, _ in looks)
     against = [(path, why) for path, (kind, why) in looks if kind != "examples"]
     if not texts and 2 * examples >= len(looks):
-        if len(endings) == 1:
+        if len(suffixes) == 1:
             return "classify"
-        most = max(endings, key=endings.__getitem__)
-        against = [(path, "another ending than others") for path, _ in looks if path.suffix.lower() != most]
+        most = max(suffixes, key=suffixes.__getitem__)
+        against = [(path, "another suffix than the other files") for path, _ in looks if path.suffix.lower() != most]
     path, why = against[0]
     raise DataError(
         f"{folder} may be one text or have one file per label: {path.name} has {why}",
@@ -376,15 +380,17 @@ def _task_of_folder(folder: Path) -> str:
     )
 
 
-def _look(path: Path) -> tuple[str, str] | None:
-    """Its form, and what speaks against examples: "examples", "text", or "parts" (short lines, some blank)
-    or "long" (longer lines), which may be either. None if it is empty."""
+def _format_of(path: Path) -> tuple[str, str] | None:
+    """What a file looks like, and why it may be no file of examples; None if it is empty.
+
+    It is "examples" or "text"; "parts" (short lines, some blank) and "long" (longer lines) may be either.
+    """
     lines = "\n".join(map(str.strip, _first_lines(path))).rstrip().split("\n")
     filled = [line for line in lines if line]
     if not filled:
         return None
     mean, first = sum(map(len, filled)) / len(filled), lines.index(filled[0])
-    short, broken = mean < SHORT and max(map(len, filled)) < 4 * SHORT, lines[first:].count("") > FEW * len(lines)
+    short, broken = mean < SHORT and max(map(len, filled)) < 4 * SHORT, lines[first:].count("") > MAX_BLANK * len(lines)
     if short and not broken:
         return "examples", ""
     why = (
@@ -393,8 +399,3 @@ def _look(path: Path) -> tuple[str, str] | None:
     if short:
         return "parts", why
     return "text" if broken or mean >= 4 * SHORT else "long", why
-
-
-def _few(text: Sequence[Any]) -> str:
-    shown = repr(text)
-    return shown if len(shown) <= 60 else f"{shown[:57]}…"

@@ -1,4 +1,4 @@
-"""Named corpora: where they are, and how they are fetched."""
+"""Named corpora: where they are, and how they are downloaded."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class NamedCorpus:
     name: str
     description: str
     file_name: str
-    url: str = ""  # of the file, or of the folder of several files; none: it is made from the installed Python
-    sha256: str = ""  # of the file that is kept
+    url: str = ""  # of the file, or of the folder of several files; empty: made from the installed Python
+    sha256: str = ""  # of the file in the cache
     size: int = 0  # bytes
     files: Mapping[str, str] = field(default_factory=dict)  # the hash of each file of a folder
-    recipe: Callable[[bytes], Iterator[str]] | None = None  # from the download to the lines of the file
-    form: str = ""  # the lines of the file, for those who have to make it themselves
+    recipe: Callable[[bytes], Iterator[str]] | None = None  # makes the lines of the file from the download
+    form: str = ""  # what a line of the file is, for users who must make the file themselves
 
     @property
     def is_text(self) -> bool:
@@ -109,7 +109,7 @@ CORPORA = {
             "2,001 sentences with universal part-of-speech tags, from UD English EWT, CC BY-SA 4.0: to tag",
             "part-of-speech.tsv",
             "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.15/en_ewt-ud-dev.conllu",
-            size=253_533,  # about; other releases differ in a few tags, so that the hash of this one is not checked
+            size=253_533,  # approximately: releases differ in a few tags, so the hash is not checked
             recipe=recipes.part_of_speech,
             form="word, a tab, its tag, and a blank line after each sentence",
         ),
@@ -148,11 +148,11 @@ class Row(NamedTuple):
     Attributes
     ----------
     name, description : str
-        What it is.
+        Its name and a description with source and license.
     size : int
-        In bytes.
+        Its size in bytes.
     where : Path or None
-        Where it is; None if it has not been fetched.
+        Its path; None if it has not been fetched.
     """
 
     name: str
@@ -184,9 +184,9 @@ def list_corpora(*, texts: bool = False) -> list[Row]:
     for corpus in CORPORA.values():
         if texts and not corpus.is_text:
             continue
-        kept = _kept(corpus)
-        there = kept.is_file() or (kept.is_dir() and all((kept / name).is_file() for name in corpus.files))
-        where = _given(corpus.name) or (kept if there else None)
+        path = _cache_path(corpus)
+        cached = path.is_file() or (path.is_dir() and all((path / name).is_file() for name in corpus.files))
+        where = _in_data_folder(corpus.name) or (path if cached else None)
         rows.append(Row(corpus.name, corpus.description, corpus.size or len(_python_docs()), where))
     return rows
 
@@ -217,14 +217,14 @@ def find_source(source: str) -> Path:
 
 
 def find_here(source: str) -> Path | None:
-    """A file, folder or pipe of this name, here or in $ELMAN_DATA; a corpus of examples is fetched.
+    """An existing path, a file in $ELMAN_DATA, or a named corpus of examples, which is downloaded; None otherwise.
 
     A folder that has the name of a one-file corpus is ignored.
     """
     corpus = CORPORA.get(source)
     if os.path.exists(source) and (corpus is None or corpus.files or not os.path.isdir(source)):
         return Path(source)
-    return _given(source) or (fetch(source) if corpus and not corpus.is_text else None)
+    return _in_data_folder(source) or (fetch(source) if corpus and not corpus.is_text else None)
 
 
 def default_source(say: Callable[[str], None]) -> str:
@@ -267,14 +267,14 @@ def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
             "corpus", expected=f"one of {', '.join(CORPORA)}", got=repr(name), do=did_you_mean(name, CORPORA) or None
         )
     for file, sha256 in corpus.files.items():
-        _download(corpus, f"{url or corpus.url}/{file}", sha256, _kept(corpus) / file, timeout)
+        _download(corpus, f"{url or corpus.url}/{file}", sha256, _cache_path(corpus) / file, timeout)
     if corpus.files:
-        return _kept(corpus)
+        return _cache_path(corpus)
     if corpus.recipe:
         return _make(corpus, corpus.recipe, url or corpus.url, timeout)
     if corpus.url:
-        return _download(corpus, url or corpus.url, corpus.sha256, _kept(corpus), timeout)
-    path, text = _kept(corpus), _python_docs()
+        return _download(corpus, url or corpus.url, corpus.sha256, _cache_path(corpus), timeout)
+    path, text = _cache_path(corpus), _python_docs()
     try:
         if not path.is_file() or path.read_bytes() != text:
             write_atomically(path, lambda file: file.write(text))
@@ -283,7 +283,7 @@ def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
     return path
 
 
-def _given(name: str) -> Path | None:
+def _in_data_folder(name: str) -> Path | None:
     """The file or folder of this name in $ELMAN_DATA."""
     folder = os.environ.get("ELMAN_DATA")
     paths = [Path(folder, file) for file in (name, f"{name}.txt", f"{name}.tsv")] if folder and name else []
@@ -291,7 +291,7 @@ def _given(name: str) -> Path | None:
     return next((path for path in paths if is_there(path)), None)
 
 
-def _kept(corpus: NamedCorpus) -> Path:
+def _cache_path(corpus: NamedCorpus) -> Path:
     """Its path in the cache; python-docs has one for each version of Python."""
     folder = cache_root() / "corpora"
     return (folder if corpus.url else folder / f"python-{platform.python_version()}") / corpus.file_name
@@ -307,7 +307,7 @@ def _python_docs() -> bytes:
 
 _CODE = re.compile(r"[][{}<>=|\\_@#%&^~/+`\"]|::|\*\*|\.\.\.")
 _WORD = re.compile(r"[(]?[A-Za-z][a-z]*(?:['’-][a-z]+)*[,.;:!?)]*")
-MIN_WORDS = 12  # of a paragraph
+MIN_WORDS = 12  # words in a paragraph that is kept
 
 
 def prose(texts: Iterable[str]) -> Iterator[str]:
@@ -335,7 +335,7 @@ def _is_sentence(text: str) -> bool:
 
 def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: str, timeout: float) -> Path:
     """The file that a recipe makes from a download, unless it is there already."""
-    path = _kept(corpus)
+    path = _cache_path(corpus)
     if path.is_file() and corpus.sha256 in ("", sha256_of(path)):
         return path
     with tempfile.TemporaryDirectory() as folder:
@@ -346,7 +346,7 @@ def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: st
             raise ValueError
     except (ValueError, LookupError, zipfile.BadZipFile) as error:
         cause = "the server sent another file than the known one"
-        raise DownloadError(f"{corpus.name} could not be fetched: {cause}", do=_instead(corpus, url)) from error
+        raise DownloadError(f"{corpus.name} could not be fetched: {cause}", do=_advice(corpus, url)) from error
     try:
         write_atomically(path, lambda file: file.write(content))
     except OSError as error:
@@ -354,7 +354,7 @@ def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: st
     return path
 
 
-def _instead(corpus: NamedCorpus, url: str, file: str = "") -> str:
+def _advice(corpus: NamedCorpus, url: str, file: str = "") -> str:
     """What the user can do if the download fails."""
     what = f"lines of {corpus.form}, made from {url}," if corpus.form else url
     return f"Try again, or put {what} as {file or corpus.file_name} in a folder and set ELMAN_DATA to that folder."
@@ -368,7 +368,7 @@ def _not_writable(name: str, path: Path, error: OSError) -> DataError:
 
 
 def _download(corpus: NamedCorpus, url: str, sha256: str | None, path: Path, timeout: float) -> Path:
-    import pooch  # here, so that importing this module is quick
+    import pooch  # imported here because it takes time
 
     log = pooch.get_logger()
     level = log.level
@@ -385,7 +385,7 @@ def _download(corpus: NamedCorpus, url: str, sha256: str | None, path: Path, tim
     except (OSError, ValueError) as error:
         file = f"{corpus.file_name}/{path.name}" if corpus.files else ""
         raise DownloadError(
-            f"{corpus.name} could not be fetched: {_cause(error, url, timeout)}", do=_instead(corpus, url, file)
+            f"{corpus.name} could not be fetched: {_cause(error, url, timeout)}", do=_advice(corpus, url, file)
         ) from error
     finally:
         log.setLevel(level)
@@ -398,7 +398,7 @@ def _cause(error: Exception, url: str, timeout: float) -> str:
     if "timed out" in str(error):  # several classes of exceptions
         return f"no answer for {timeout:g} seconds"
     if isinstance(error, requests.HTTPError):
-        return f"the server said {error}"
+        return f"the server answered {error}"
     if isinstance(error, requests.ConnectionError):
         return f"no connection to {urlsplit(url).netloc}"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):

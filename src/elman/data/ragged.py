@@ -32,6 +32,7 @@ class Ragged:
         return (self[i] for i in range(len(self)))
 
     def take(self, rows: Array) -> Ragged:
+        """The sequences with these indices."""
         return Ragged.of([self[i] for i in rows], self.values[:0])
 
     def padded(self, rows: Array) -> Array:

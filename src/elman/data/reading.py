@@ -26,11 +26,11 @@ Progress = Callable[[str, int, int], None]  # activity, bytes done, total bytes;
 class Source(ABC):
     """A text that can be read several times, each time from its start."""
 
-    shown: str  # what messages call it
+    shown: str  # its name in messages
 
     @abstractmethod
     def raw(self, what: str) -> Iterator[bytes]:
-        """Its bytes; `what` is the word that progress gets for this reading."""
+        """Its bytes, uncompressed; `what` names this pass in the progress."""
 
     @abstractmethod
     def text(self, what: str, encoding: str) -> Iterator[str]:
@@ -92,34 +92,34 @@ class Meter:
 
 
 class FileSource(Source):
-    """A file, or standard input for None; a pipe is copied to a temporary file first, to be read again."""
+    """A file, or standard input for None; a pipe is copied to a temporary file, to be read several times."""
 
     def __init__(self, path: Path | None, meter: Meter | None = None) -> None:
         self.path, self._meter = path, meter or Meter()
         self.shown = "standard input" if path is None else repr(str(path))
-        self._kept: BinaryIO | None = None
+        self._copy: BinaryIO | None = None
         self._state: tuple[int, int, int] | None = None
-        with self._understood():
+        with self._as_data_error():
             if path is None:
-                self._kept = _spooled(sys.stdin.buffer)
+                self._copy = _spooled(sys.stdin.buffer)
             elif not stat.S_ISREG(path.stat().st_mode):
                 with path.open("rb") as pipe:  # a folder is an error here
-                    self._kept = _spooled(pipe)
+                    self._copy = _spooled(pipe)
         with self._opened() as file:
             self._state = _state(file)
         self._meter.total += self._state[0]
 
     @property
-    def lasting(self) -> bool:
+    def rereadable(self) -> bool:
         """Whether another process can read it again."""
-        return self._kept is None
+        return self._copy is None
 
     def close(self) -> None:
-        if self._kept:
-            self._kept.close()
+        if self._copy:
+            self._copy.close()
 
     def raw(self, what: str) -> Iterator[bytes]:
-        return unpacked(self._stored(what), self.path.suffix.lower() if self.path else "", self.shown)
+        return unpacked(self._file_bytes(what), self.path.suffix.lower() if self.path else "", self.shown)
 
     def text(self, what: str, encoding: str) -> Iterator[str]:
         return decoded(self.raw(what), encoding, self.shown)
@@ -127,22 +127,22 @@ class FileSource(Source):
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
         """The file, open only while it is read: there may be more files than a process may open."""
-        if self._kept:
-            yield self._kept
+        if self._copy:
+            yield self._copy
             return
         assert self.path is not None
-        with self._understood():
+        with self._as_data_error():
             file = self.path.open("rb")
         with file:
             yield file
 
-    def _stored(self, what: str) -> Iterator[bytes]:
-        """The bytes of the file."""
+    def _file_bytes(self, what: str) -> Iterator[bytes]:
+        """The bytes of the file, as stored."""
         with self._opened() as file:
             done, total = 0, _state(file)[0]
             try:
                 file.seek(0)
-                while chunk := file.read(min(CHUNK, total - done)):  # stop here: a growing file might never end
+                while chunk := file.read(min(CHUNK, total - done)):  # no further: a file that grows might never end
                     done += len(chunk)
                     self._meter.add(what, len(chunk))
                     yield chunk
@@ -152,30 +152,31 @@ class FileSource(Source):
                 raise DataError(f"{self.shown} changed while it was read", do="Try again when nothing writes to it.")
 
     @contextmanager
-    def _understood(self) -> Iterator[None]:
-        """A DataError for a file that cannot be opened."""
+    def _as_data_error(self) -> Iterator[None]:
+        """Raise DataError if the file cannot be opened."""
         try:
             yield
         except IsADirectoryError:
             raise DataError(f"{self.shown} is a folder", expected="a text file", do="Name a file in it.") from None
         except FileNotFoundError:
             if self._state is not None:
-                do = "Bring it back, or leave it out."
-                raise DataError(f"{self.shown} vanished while the text was read", do=do) from None
+                do = "Restore it, or leave it out."
+                raise DataError(f"{self.shown} was deleted while the text was read", do=do) from None
             raise DataError(f"there is no file {self.shown}", do="Check the path.") from None
         except (OSError, ValueError, AttributeError) as error:  # AttributeError: a process without standard input
             raise DataError(f"{self.shown} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _state(file: BinaryIO) -> tuple[int, int, int]:
-    """Size and times of the file, to notice changes."""
+    """Size, modification time and inode of the file, to notice changes."""
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _spooled(pipe: BinaryIO) -> BinaryIO:
-    kept: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - the source closes it
+    """A temporary file with the content of a pipe."""
+    copy: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - the source closes it
     while chunk := pipe.read(CHUNK):
-        kept.write(chunk)
-    kept.flush()
-    return kept
+        copy.write(chunk)
+    copy.flush()
+    return copy

@@ -1,8 +1,8 @@
-"""From published files to the examples of named corpora.
+"""Functions that turn published files into the examples of named corpora.
 
 A recipe takes the bytes of a download and returns the lines of a file that `elman train` reads: text and label, token
-and tag, or source and target, with a tab between them. Where the order of the publisher would put similar examples side
-by side, they are shuffled with a fixed seed, so that the result is the same for everybody and has a known hash.
+and tag, or source and target, with a tab between them. Where the published order puts similar examples side by side,
+they are shuffled with a fixed seed, so that the result is always the same and has a known hash.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pronunciation(download: bytes) -> Iterator[str]:
     """Words of the letters a to z and their phonemes, from the CMU Pronouncing Dictionary."""
     rows = []
     for line in download.decode("utf-8").split("\n"):
-        word, _, phonemes = line.partition("#")[0].strip().partition(" ")  # after # stands a comment
+        word, _, phonemes = line.partition("#")[0].strip().partition(" ")  # a comment follows #
         if re.fullmatch("[a-z]+", word):  # second pronunciations are written word(2)
             rows.append(f"{word}\t{phonemes}")
     return iter(_shuffled(rows)[:PRONUNCIATIONS])
@@ -49,7 +49,7 @@ def pronunciation(download: bytes) -> Iterator[str]:
 
 def questions(download: bytes) -> Iterator[str]:
     """Questions and which of six kinds of answer they ask for, from TREC's lines of KIND:subkind question."""
-    for line in download.replace(b"\xf0", b" ").decode("ascii").split("\n"):  # 0xf0 stands once, for a space
+    for line in download.replace(b"\xf0", b" ").decode("ascii").split("\n"):  # 0xf0 occurs once, in place of a space
         if line.strip():
             kind, _, question = line.strip().partition(" ")
             yield f"{question}\t{kind.partition(':')[0]}"

@@ -12,13 +12,13 @@ from typing import TypeAlias
 from elman.data.named import find_source
 from elman.errors import DataError
 
-Named: TypeAlias = str | Path
-TEXTS = (".txt", ".txt.gz", ".txt.zst")  # what is taken from a folder
+PathLike: TypeAlias = str | Path
+TEXT_SUFFIXES = (".txt", ".txt.gz", ".txt.zst")  # suffixes of the files that are read from a folder
 PACKED = (".gz", ".zst")
 
 
-def find_sources(source: Named | Sequence[Named]) -> list[Path | None]:
-    """Files, None for standard input: in the order in which they are named, those of a folder or pattern sorted."""
+def find_sources(source: PathLike | Sequence[PathLike]) -> list[Path | None]:
+    """The files of a source in the given order, those of a folder or pattern sorted; None for standard input."""
     given = [source] if isinstance(source, str | Path) else list(source)
     if not given:
         raise DataError("there is no file to read", do="Name one.")
@@ -26,7 +26,7 @@ def find_sources(source: Named | Sequence[Named]) -> list[Path | None]:
     return list({path and os.path.abspath(path): path for path in found}.values())  # each once
 
 
-def _find(source: Named) -> list[Path | None]:
+def _find(source: PathLike) -> list[Path | None]:
     if source == "-":
         return [None]
     if has_magic(str(source)) and not os.path.lexists(source):
@@ -37,18 +37,18 @@ def _find(source: Named) -> list[Path | None]:
     path = find_source(source) if isinstance(source, str) else source
     if not os.path.isdir(path):
         return [path]
-    texts = sorted(file for file in path.iterdir() if file.name.lower().endswith(TEXTS) and not file.is_dir())
+    texts = sorted(file for file in path.iterdir() if file.name.lower().endswith(TEXT_SUFFIXES) and not file.is_dir())
     if not texts:
         raise DataError(
             f"{str(path)!r} is a folder without texts",
-            expected=f"files that end in {', '.join(TEXTS)}",
-            do=f"Name a file in it, or a pattern: '{path}/*.md', say.",
+            expected=f"files that end in {', '.join(TEXT_SUFFIXES)}",
+            do=f"Name a file in it, or a pattern: for example '{path}/*.md'.",
         )
     return [*texts]
 
 
 def common_source(paths: Sequence[Path | None]) -> str:
-    """An absolute path; "-" where standard input is among them; of several files the folder that holds them all."""
+    """The absolute path; for several files the folder that contains all; "-" if standard input is among them."""
     known = [os.path.abspath(path) for path in paths if path is not None]
     if len(known) < len(paths):
         return "-"
@@ -59,7 +59,7 @@ def common_source(paths: Sequence[Path | None]) -> str:
 
 
 def name_of(paths: Sequence[Path | None]) -> str:
-    """Short, and fit for a file name."""
+    """A short name for a source, which can be part of a file name."""
     source = common_source(paths)
     if source == "-":
         return "stdin"

@@ -2,7 +2,8 @@
 
 The text is cut into `batch` lanes of equal length, and each lane into windows. Row b of one window continues in
 row b of the next, so that the final state of one is the initial state of the other; an epoch starts with zeros.
-The remainder is not read: less than a window at the end of each lane, and fewer tokens than lanes at the end.
+The remainder is not read: less than a window at the end of each lane, and fewer tokens than lanes at the end of the
+text.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class LaneStream:
             )
         length = (len(ids) - 1) // batch
         used, ids = batch * length, np.asarray(ids)
-        self._x = ids[:used].reshape(batch, length)[lanes]  # views: only what a window shows is read from a file
+        self._x = ids[:used].reshape(batch, length)[lanes]  # views: only the windows are read from a mapped file
         self._y = ids[1 : used + 1].reshape(batch, length)[lanes]
         self._steps = window
         self.windows_per_epoch = length // window

@@ -1,7 +1,7 @@
 """The vocabulary of examples: characters, bytes, subwords or words of strings, or the tokens of lists.
 
-Unlike the vocabulary of a language model it has an id for unknown tokens, 0, because later inputs may contain any.
-Target sequences have an edge token, id 1, which is start token and end token at once (<bos> and <eos>).
+Unlike the vocabulary of a language model it has an id for unknown tokens, 0, because later inputs may have new tokens.
+Target sequences have an edge token, id 1, which is both start and end token (<bos> and <eos>).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN_ID, EDGE_ID = 0, 1
 SPECIAL = ("<unknown>", "<edge>")
 KINDS = ("char", "byte", "word", "bpe", "list")
 BYTES = [f"{byte:02X}" for byte in range(256)]
-MAX_LENGTH = 1 << 24  # tokens of a sequence
+MAX_LENGTH = 1 << 24  # tokens in a sequence
 
 
 def kind_of(strings: Sequence[str], wanted: str) -> str:
@@ -33,7 +33,7 @@ def kind_of(strings: Sequence[str], wanted: str) -> str:
     return "word" if words >= 2 * max(len(strings), 1) else "char"
 
 
-def cut(sequence: Any, kind: str) -> list[str]:
+def tokenize(sequence: Any, kind: str) -> list[str]:
     """Split one sequence into tokens. A word includes the space before it: joined tokens give the string again."""
     if kind == "char":
         return list(sequence)
@@ -45,7 +45,7 @@ def cut(sequence: Any, kind: str) -> list[str]:
 
 
 class Symbols:
-    """Tokens and their ids: the special tokens first, then those of the training data, subwords of a BPEVocabulary."""
+    """Tokens and their ids: the special tokens first, then those of the training data."""
 
     def __init__(
         self,
@@ -56,7 +56,8 @@ class Symbols:
         bpe: BPEVocabulary | None = None,
         lowercase: bool = False,  # whether words are read in lower case
     ) -> None:
-        self.kind, self.tokens, self.longest = kind, (*SPECIAL, *tokens), longest  # longest: tokens of a sequence
+        self.kind, self.tokens = kind, (*SPECIAL, *tokens)
+        self.longest = longest  # length of the longest sequence
         self.lowercase = lowercase
         self.bpe = bpe
         self.counts = np.array([0, 0, *counts])
@@ -73,7 +74,7 @@ class Symbols:
         counts: Counter[str] = Counter()
         longest = 0
         for sequence in sequences:
-            tokens = cut(sequence, kind)
+            tokens = tokenize(sequence, kind)
             counts.update(map(str.lower, tokens) if lowercase else tokens)
             longest = max(longest, len(tokens))
         if kind == "byte":
@@ -92,15 +93,15 @@ class Symbols:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def cut(self, sequence: Any) -> list[str]:
+    def tokenize(self, sequence: Any) -> list[str]:
         """The tokens of one sequence, as they are shown."""
-        return [self.tokens[i] for i in self.encode(sequence)] if self.bpe else cut(sequence, self.kind)
+        return [self.tokens[i] for i in self.encode(sequence)] if self.bpe else tokenize(sequence, self.kind)
 
     def encode(self, sequence: Any) -> Array:
         """The ids of a sequence. An unknown word is tried in lower case; any other unknown token has id 0."""
         if self.bpe:  # the space makes the first word equal to the same word elsewhere
             return self.bpe.encode(f" {sequence}").astype(np.int32) + len(SPECIAL)
-        ids, tokens = self._ids, cut(sequence, self.kind)
+        ids, tokens = self._ids, tokenize(sequence, self.kind)
         if self.lowercase:
             tokens = [token.lower() for token in tokens]
         if self.kind == "word":
@@ -108,7 +109,7 @@ class Symbols:
         return np.fromiter((ids.get(token, UNKNOWN_ID) for token in tokens), np.int32)
 
     def decode(self, ids: Iterable[int]) -> Any:
-        """The string, or the list of tokens, that ids stand for, up to the edge."""
+        """The string, or the list of tokens, that ids stand for, up to the edge token."""
         ids = list(takewhile(lambda i: i != EDGE_ID, ids))
         if self.bpe:
             return self.bpe.decode([i - len(SPECIAL) for i in ids if i >= len(SPECIAL)]).removeprefix(" ")
@@ -121,9 +122,9 @@ class Symbols:
 
     def unknown_probability(self, alpha: float) -> Array:
         """The probability with which training reads each token as unknown: alpha / (alpha + count)."""
-        shares = alpha / np.maximum(alpha + self.counts, 1e-9)
-        shares[: len(SPECIAL)] = 0
-        return shares if self.kind not in ("byte", "bpe") else np.zeros(len(self))
+        p = alpha / np.maximum(alpha + self.counts, 1e-9)  # (number of tokens,)
+        p[: len(SPECIAL)] = 0
+        return p if self.kind not in ("byte", "bpe") else np.zeros(len(self))
 
     def to_json(self) -> dict[str, Any]:
         own = len(SPECIAL)

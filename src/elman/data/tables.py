@@ -1,6 +1,6 @@
 """Tables in text files: CSV (commas or semicolons, quoted cells) and TSV (tabs, no quoted cells).
 
-A header line is recognized by its names, or because it stands above a column of numbers. Columns are chosen by name or
+A header line is recognized by its names, or because it is above a column of numbers. Columns are chosen by name or
 by number, counted from 1.
 """
 
@@ -18,25 +18,25 @@ from typing import NamedTuple
 import numpy as np
 
 from elman.data.checks import did_you_mean, few
-from elman.data.decoding import cut_lines, read_text
+from elman.data.decoding import read_text, split_lines
 from elman.errors import ArgumentError, DataError, option
 from elman.maths.arrays import Array
 
 Column = str | int  # a name, or a number from 1; from the shell both are strings
 
-# what people call a column, in lower case
-TEXTS = {
+# usual names of columns, in lower case
+TEXT_NAMES = {
     "text", "sentence", "sentences", "review", "comment", "message", "content", "body", "question", "title",
     "utterance", "tweet", "document", "phrase", "input", "inputs", "source", "src", "name", "surname", "word", "words",
     "token", "tokens", "string", "sequence", "query", "headline", "description", "english", "en", "spelling", "x",
 }  # fmt: skip
-LABELS = {
+LABEL_NAMES = {
     "label", "labels", "class", "classes", "category", "target", "targets", "tag", "tags", "sentiment", "topic", "type",
     "kind", "intent", "language", "output", "outputs", "rating", "score", "stars", "polarity", "answer", "value",
     "price", "number", "translation", "french", "fr", "german", "de", "spanish", "es", "pos", "upos", "pronunciation",
     "phonemes", "y",
 }  # fmt: skip
-LOOKED_AT = 1000  # rows, to recognize a header
+GUESS_ROWS = 1000  # rows that are read to recognize the delimiter and a header
 
 
 @dataclass(frozen=True)
@@ -155,8 +155,8 @@ def read_table(
     header : bool, optional
         Whether the first line is a header. By default it is recognized.
     delimiter : str, optional
-        What separates cells. By default a tab for .tsv, a comma, semicolon or tab for .csv, and otherwise whichever of
-        the three occurs equally often in most lines. Only tables without tabs may have quoted cells.
+        The character between cells. By default a tab for .tsv, a comma, semicolon or tab for .csv, and otherwise
+        whichever of the three occurs equally often in most lines. Only tables without tabs may have quoted cells.
 
     Returns
     -------
@@ -182,7 +182,7 @@ def parse_table(
     delimiter: str | None = None,
     chosen: Sequence[Column | None] = (),
 ) -> Table:
-    """The table in a text; `source` names it in messages. Chosen names that stand in the first row make it a header."""
+    """The table in a text; `source` names it in messages. If the first row has the chosen names, it is a header."""
     delimiter = delimiter or delimiter_of(source, text)
     if delimiter is None:
         raise DataError(f"{source} is not a table", expected="cells separated by commas, semicolons or tabs")
@@ -205,7 +205,7 @@ def parse_table(
 
 def _cells(source: str, text: str, delimiter: str) -> Iterable[tuple[int, list[str]]]:
     if delimiter == "\t":  # quotation marks are part of the text
-        yield from ((number, line.split("\t")) for number, line in enumerate(cut_lines(text), 1))
+        yield from ((number, line.split("\t")) for number, line in enumerate(split_lines(text), 1))
         return
     reader, line = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), 1
     try:
@@ -218,18 +218,18 @@ def _cells(source: str, text: str, delimiter: str) -> Iterable[tuple[int, list[s
 
 
 def delimiter_of(source: str, text: str) -> str | None:
-    """What separates the cells; None if the text does not look like a table."""
+    """The character between cells; None if the text does not look like a table."""
     suffix = Path(source).suffix.lower()
     if suffix == ".tsv":
         return "\t"
-    lines = [line for line in cut_lines(text[: 1 << 18]) if line.strip()][:LOOKED_AT]
+    lines = [line for line in split_lines(text[: 1 << 18]) if line.strip()][:GUESS_ROWS]
     best, most = None, 0
-    for mark in ("\t", ",", ";"):
-        (count, agreeing) = Counter(line.count(mark) for line in lines).most_common(1)[0] if lines else (0, 0)
+    for candidate in ("\t", ",", ";"):
+        (count, agreeing) = Counter(line.count(candidate) for line in lines).most_common(1)[0] if lines else (0, 0)
         if count and agreeing > most and (suffix == ".csv" or agreeing >= 0.9 * len(lines)):
-            best, most = mark, agreeing
+            best, most = candidate, agreeing
     if suffix == ".csv":  # quoted cells may contain separators and line ends
-        return best or max(",;\t", key=lambda mark: lines[0].count(mark) if lines else 0)
+        return best or max(",;\t", key=lambda candidate: lines[0].count(candidate) if lines else 0)
     return best
 
 
@@ -237,7 +237,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row names the columns."""
     if len(rows) < 2:
         return False
-    first, rest = [cell.strip() for cell in rows[0]], rows[1 : LOOKED_AT + 1]
+    first, rest = [cell.strip() for cell in rows[0]], rows[1 : GUESS_ROWS + 1]
     if "" in first or len(set(first)) < len(first) or any(number_in(cell) is not None for cell in first):
         return False
     columns = list(zip(*rest, strict=False))
@@ -245,13 +245,13 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         return True
     if any(name in map(str.strip, column) for name, column in zip(first, columns, strict=False)):
         return False
-    known = sum(name.lower() in TEXTS | LABELS for name in first)
-    few_labels = any(2 * len(set(column)) < len(column) for column in columns)  # as labels do, which repeat
+    known = sum(name.lower() in TEXT_NAMES | LABEL_NAMES for name in first)
+    few_labels = any(2 * len(set(column)) < len(column) for column in columns)  # a column of labels: values repeat
     return known == len(first) or (known > 0 and few_labels)
 
 
 def number_in(cell: str) -> float | None:
-    """The number that a cell holds, if any."""
+    """The number in a cell; None if it is not a number."""
     try:
         return None if "_" in cell else float(cell)
     except ValueError:
@@ -262,26 +262,32 @@ def choose_text(table: Table, text: Column | None) -> int:
     """The index of the text column of a table that may have no labels."""
     if text is not None:
         return table.column(text, option("text_column"))
-    found = _only([name.lower() for name in table.header or ()], TEXTS, None)
+    found = _only([name.lower() for name in table.header or ()], TEXT_NAMES, None)
     if found is None and table.width > 1:
         found = choose_columns(table, None, None)[0]
     return found or 0
 
 
 def choose_columns(table: Table, text: Column | None, label: Column | None) -> tuple[int, int]:
-    """The indices of the text and the label column: as chosen, by their names, or the two that there are."""
+    """The indices of the text and the label column: as chosen, by their names, or both columns of a table of two."""
     left = None if text is None else table.column(text, option("text_column"))
     right = None if label is None else table.column(label, option("label_column"))
     names = [name.lower() for name in table.header or ()]
     if table.width == 2:
-        if left is None and right is None and len(names) == 2 and names[0] in LABELS and names[1] in TEXTS - LABELS:
+        if (
+            left is None
+            and right is None
+            and len(names) == 2
+            and names[0] in LABEL_NAMES
+            and names[1] in TEXT_NAMES - LABEL_NAMES
+        ):
             return 1, 0
         left = left if left is not None else 1 - right if right is not None else 0
         return left, right if right is not None else 1 - left
     if right is None:
-        right = _only(names, LABELS, left)
+        right = _only(names, LABEL_NAMES, left)
     if left is None:
-        left = _only(names, TEXTS, right)
+        left = _only(names, TEXT_NAMES, right)
     if left is None or right is None:
         shown = f"{table.width} columns: {few(table.header)}" if table.header else f"{table.width} columns"
         do = f"Choose two, by name or by number from 1: {option('text_column')} and {option('label_column')}."
@@ -290,6 +296,7 @@ def choose_columns(table: Table, text: Column | None, label: Column | None) -> t
 
 
 def _only(names: Sequence[str], known: set[str], taken: int | None) -> int | None:
+    """The index of the only column, except `taken`, with a known name; None if there is none or more than one."""
     found = [i for i, name in enumerate(names) if name in known and i != taken]
     return found[0] if len(found) == 1 else None
 

@@ -1,4 +1,4 @@
-"""What should come out, or set the state at the start: labels or numbers; learned from examples, then fixed."""
+"""Targets of sequence models, or the conditions of a generator: labels, numbers or tokens, and their encoding."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.data.checks import did_you_mean
+from elman.data.checks import did_you_mean, shortened
 from elman.data.inputs import check_tokens, scale_from_json, too_large
 from elman.data.ragged import Ragged
 from elman.data.symbols import Symbols
@@ -16,7 +16,7 @@ from elman.maths.arrays import Array
 
 
 class Labels:
-    """Classes, or tags: each a string or a number; their ids are their places in the sorted list."""
+    """Classes, or tags: each a string or a number; the id of a label is its index in the sorted list."""
 
     def __init__(self, classes: Array) -> None:
         self.classes = classes  # (Y,)
@@ -28,18 +28,22 @@ class Labels:
         return cls(np.unique(np.asarray(labels)))
 
     def encode(self, labels: Any) -> Array:
-        """(n,) ids; a label that was never seen is an error that names it."""
+        """The ids (n,) of labels; VocabularyError for a label that is not in the training data."""
         try:
             return np.array([self._ids[label] for label in np.asarray(labels).tolist()], np.int64)
         except KeyError as error:
             label, known = error.args[0], self.classes.tolist()
             near = did_you_mean(str(label), map(str, known)) or None
-            raise VocabularyError("label", expected=f"one of {few(known)}", got=repr(label), do=near) from None
+            raise VocabularyError(
+                "label", expected=f"one of {shortened(known, 80)}", got=repr(label), do=near
+            ) from None
 
     def encode_sequences(self, sequences: Any) -> Ragged:
+        """The tag ids (T_i,) of each sequence."""
         return Ragged.of([self.encode(sequence) for sequence in sequences], np.empty(0, np.int64))
 
     def decode(self, ids: Array) -> Array:
+        """The labels of ids of any shape."""
         return np.asarray(self.classes[ids])
 
     def to_json(self) -> dict[str, Any]:
@@ -49,7 +53,7 @@ class Labels:
     def from_json(cls, value: Mapping[str, Any]) -> Labels:
         try:
             classes = np.asarray(value["classes"], np.dtype(value["dtype"]))
-            dict.fromkeys(classes.tolist())  # each can be looked up
+            dict.fromkeys(classes.tolist())  # TypeError unless each is hashable
         except (KeyError, TypeError, ValueError):
             raise CheckpointError("the classes of a run are damaged") from None
         if classes.ndim != 1 or classes.dtype.kind not in "biufUO" or len(set(classes.tolist())) != len(classes):
@@ -58,10 +62,10 @@ class Labels:
 
 
 class Numbers:
-    """(n,) or (n, Y) numbers, brought to mean 0 and deviation 1."""
+    """(n,) or (n, Y) numbers, standardized to mean 0 and standard deviation 1."""
 
     def __init__(self, mean: Array, deviation: Array, flat: bool) -> None:
-        self.mean, self.deviation, self.flat = mean, deviation, flat  # (Y,), (Y,), whether there was one number a row
+        self.mean, self.deviation, self.flat = mean, deviation, flat  # (Y,), (Y,), whether values are (n,)
         self.width = len(mean)
 
     @classmethod
@@ -70,16 +74,18 @@ class Numbers:
         mean, deviation = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
         if scale and len(rows):
             mean, deviation = rows.mean(axis=0), rows.std(axis=0)
-            deviation[deviation <= 10 * np.finfo(np.float64).eps * abs(mean)] = 1  # constant, but for rounding
+            deviation[deviation <= 10 * np.finfo(np.float64).eps * abs(mean)] = 1  # constant up to rounding
         return cls(mean, deviation, flat)
 
     def encode(self, values: Any) -> Array:
+        """The standardized values (n, Y)."""
         rows = as_rows(values)
         if rows.shape[1] != self.width:
             raise ShapeError("numbers", expected=f"{self.width} in each row", got=rows.shape[1])
         return np.asarray((rows - self.mean) / self.deviation)
 
     def decode(self, o: Array) -> Array:
+        """The values (n,) or (n, Y), as in training, of outputs o (n, Y) of the network."""
         values = np.asarray(o * self.deviation + self.mean)
         return values[:, 0] if self.flat else values
 
@@ -101,6 +107,7 @@ class TokenTargets:
         self.symbols, self.width = symbols, len(symbols)
 
     def encode(self, sequences: Any) -> Ragged:
+        """The token ids (T_i,) of each target, without the edge token."""
         check_tokens(sequences, "tokens" if self.symbols.kind == "list" else "strings", "target")
         return Ragged.of([self.symbols.encode(sequence) for sequence in sequences], np.empty(0, np.int32))
 
@@ -121,11 +128,11 @@ def targets_from_json(value: object) -> Targets:
 
 
 def as_rows(values: Any) -> Array:
-    """(n, Y) finite numbers."""
+    """The values as an array (n, Y); an error if they are not finite numbers."""
     try:
         rows = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        raise ArgumentError("numbers", expected="one or more in each row", got=few(values)) from None
+        raise ArgumentError("numbers", expected="one or more in each row", got=shortened(values, 80)) from None
     except OverflowError:
         raise too_large("targets") from None
     if rows.ndim not in (1, 2):
@@ -136,14 +143,9 @@ def as_rows(values: Any) -> Array:
 
 
 def check_one_kind(labels: Any) -> None:
-    """NumPy would make strings of numbers that stand beside strings."""
+    """Raise DtypeError for labels that mix strings and numbers, which NumPy would turn into strings."""
     first: dict[bool, Any] = {}
     for label in labels:
         first.setdefault(isinstance(label, str), label)
     if len(first) > 1:
         raise DtypeError("labels", expected="strings or numbers, not both", got=" and ".join(map(repr, first.values())))
-
-
-def few(values: object) -> str:
-    text = repr(values)
-    return text if len(text) <= 80 else f"{text[:77]}…"

@@ -1,4 +1,4 @@
-"""Several files at a time. Hashing, unpacking, reading and writing wait for no Python, so threads are enough."""
+"""Read several files at once. Threads suffice: hashing, unpacking, reading and writing release the GIL."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-THREADS = min(CORES, 8)  # more would wait for each other
+THREADS = min(CORES, 8)  # more threads do not read faster
 
 
 def in_order(function: Callable[[Item], Result], items: Sequence[Item], threads: int, meter: Meter) -> Iterator[Result]:
-    """What the function gives for each item, in their order; the first error, in that order, ends them all."""
+    """The result of the function for each item, in their order; the first error stops all threads."""
     if min(threads, len(items)) < 2:
         yield from map(function, items)
         return
@@ -35,11 +35,11 @@ def in_order(function: Callable[[Item], Result], items: Sequence[Item], threads:
         while waiting:
             yield waiting.popleft().result()
     except BaseException:
-        meter.stopped = True  # the other threads leave at their next chunk
+        meter.stopped = True  # the other threads stop at their next chunk
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-        for thread in threading.enumerate():  # one that an interruption met at its start is unknown to the pool
+        for thread in threading.enumerate():  # the pool may not know a thread that was starting during an interrupt
             if thread.name.startswith(f"{name}_"):
-                with contextlib.suppress(RuntimeError):  # one that never began
+                with contextlib.suppress(RuntimeError):  # it never started
                     thread.join()

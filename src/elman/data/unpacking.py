@@ -1,4 +1,4 @@
-"""Compressed files as streams: .gz, and .zst with the extra `zstd`. One that is cut off or damaged is an error."""
+"""Compressed files as streams: .gz, and .zst with the extra `zstd`. A truncated or damaged file is an error."""
 
 from __future__ import annotations
 
@@ -9,30 +9,32 @@ from typing import Any
 from elman.errors import DataError, MissingExtraError
 
 PIECE = 1 << 8  # compressed bytes at a time: they unpack to 8 MB at most, 64 repeated blocks of 128 KB in a .zst
-WHOLE = 1 << 20  # bytes, from where on a chunk is handed out
+CHUNK = 1 << 20  # bytes: least size of a returned chunk, except the last
 
 
 def unpacked(chunks: Iterable[bytes], suffix: str, shown: str) -> Iterator[bytes]:
-    """The bytes in a file with this ending; as they are, unless it is .gz or .zst. `shown` is what messages call it."""
+    """The uncompressed bytes of a file with this suffix, which may be .gz or .zst; `shown` names it in messages."""
     if suffix not in (".gz", ".zst"):
         yield from chunks
         return
-    new, mistake = (_gzip, zlib.error) if suffix == ".gz" else _zstandard()
+    new, codec_error = (_gzip, zlib.error) if suffix == ".gz" else _zstandard()
     held, size = [], 0
     try:
         for piece in _unpacked(chunks, new, shown):
             held.append(piece)
             size += len(piece)
-            if size >= WHOLE:
+            if size >= CHUNK:
                 yield b"".join(held)
                 held, size = [], 0
-    except mistake as error:
-        raise DataError(f"{shown} is damaged, or is no {suffix} file: {error}", do="Get the file again.") from None
+    except codec_error as error:
+        raise DataError(
+            f"{shown} is damaged, or not a {suffix} file: {error}", do="Download or copy the file again."
+        ) from None
     yield b"".join(held)
 
 
 def _unpacked(chunks: Iterable[bytes], new: Callable[[], Any], shown: str) -> Iterator[bytes]:
-    """Both kinds may hold several streams, one after the other; what follows the last may be padding of zeros."""
+    """Unpack the compressed streams of a file, one after the other; zeros after a stream are padding."""
     stream, begun = new(), False
     for chunk in chunks:
         for start in range(0, len(chunk), PIECE):
@@ -46,7 +48,7 @@ def _unpacked(chunks: Iterable[bytes], new: Callable[[], Any], shown: str) -> It
                 yield stream.decompress(piece)
                 piece = stream.unused_data
     if begun and not stream.eof:
-        raise DataError(f"{shown} is cut off: its compressed data has no end", do="Get the file again.")
+        raise DataError(f"{shown} is truncated: its compressed data has no end", do="Download or copy the file again.")
 
 
 def _gzip() -> Any:

@@ -1,7 +1,7 @@
 """Vocabularies: text to token ids and back, by character or byte (by word: words.py).
 
-Ids are arrays of the smallest of uint8, uint16 and uint32 that fits. A vocabulary never guesses: an unknown character
-is an error that names it, unless the caller wants it skipped or, for words, replaced by `<unk>`.
+Ids are arrays of the smallest of uint8, uint16 and uint32 that fits. An unknown character is an error that names it,
+unless the caller wants it skipped or, for words, replaced by `<unk>`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from elman.maths.arrays import Array
 
 Unknown = Literal["error", "skip", "replace"]  # what to do with tokens that are not in the vocabulary
 UNKNOWN = ("error", "skip", "replace")
-MAX_TOKENS = 0x110000  # the number of Unicode characters
+MAX_TOKENS = 0x110000  # the number of Unicode code points
 
 
 class Encoded(NamedTuple):
@@ -69,7 +69,7 @@ class Vocabulary(ABC):
         return self._encode(text, unknown).ids
 
     def encode_chunks(self, chunks: Iterable[str], unknown: Unknown) -> Iterator[Encoded]:
-        """A text that comes in chunks, cut anywhere: the ids are those of the whole text, whatever the cuts."""
+        """Encode a text that comes in chunks; the ids do not depend on where the chunks end."""
         for chunk in chunks:
             yield self._encode(chunk, unknown)
 
@@ -126,11 +126,11 @@ class CharVocabulary(Vocabulary):
     @classmethod
     def of(cls, chunks: Iterable[str]) -> CharVocabulary:
         """The characters of a text."""
-        return cls(seen_in(chunks)[0])
+        return cls(characters_of(chunks)[0])
 
     @cached_property
     def _ids(self) -> Array:
-        """Code point to id; len(self), which is no id, for all others, the last entry standing for all beyond it."""
+        """The id of each code point, len(self) if it has none; the last entry stands for all higher code points."""
         codes = [ord(token) for token in self.tokens]
         table = np.full(codes[-1] + 2, len(self), np.uint32)
         table[codes] = np.arange(len(self))
@@ -144,37 +144,37 @@ class CharVocabulary(Vocabulary):
             )
         if text.isascii():
             raw = text.encode()
-            if strange := raw.translate(None, self._ascii):
-                self._allow(strange.decode(), unknown)
-                raw = raw.translate(None, strange)
+            if missing := raw.translate(None, self._ascii):
+                self._check_missing(missing.decode(), unknown)
+                raw = raw.translate(None, missing)
             ids = np.frombuffer(raw.translate(self._ascii_ids), np.uint8).astype(self.dtype)
         else:
             wide = self._ids.take(_code_points(text), mode="clip")
             if wide.max() == len(self):
                 known = wide != len(self)
-                self._allow((text[i] for i in np.flatnonzero(~known)), unknown)
+                self._check_missing((text[i] for i in np.flatnonzero(~known)), unknown)
                 wide = wide[known]
             ids = wide.astype(self.dtype)
         return Encoded(ids, unknown=len(text) - len(ids), characters=len(ids))
 
-    def _allow(self, strange: Iterable[str], unknown: Unknown) -> None:
+    def _check_missing(self, missing: Iterable[str], unknown: Unknown) -> None:
         if unknown == "error":
             raise VocabularyError(
                 f"the text has characters that the vocabulary of {len(self)} does not contain",
-                got=few(dict.fromkeys(strange)),
+                got=few(dict.fromkeys(missing)),
                 do=f"Use {option('unknown', 'skip')} to leave them out. Models trained with "
-                f"{option('tokens', 'byte')} or {option('tokens', 'bpe')} know any text.",
+                f"{option('tokens', 'byte')} or {option('tokens', 'bpe')} can read any text.",
             )
 
 
-def seen_in(chunks: Iterable[str]) -> tuple[set[str], int]:
-    """The characters of a text, and how many they are."""
+def characters_of(chunks: Iterable[str]) -> tuple[set[str], int]:
+    """The set of characters of a text, and the length of the text."""
     present, count = np.zeros(MAX_TOKENS, bool), 0
-    seen = b""  # of ASCII
+    seen = b""  # ASCII characters
     for text in chunks:
         count += len(text)
         if text.isascii():
-            seen += bytes(set(text.encode().translate(None, seen)))  # the fastest way to find what is new
+            seen += bytes(set(text.encode().translate(None, seen)))  # the fastest way to find new characters
         else:
             present[_code_points(text)] = True
     present[list(seen)] = True
@@ -206,21 +206,22 @@ class ByteVocabulary(Vocabulary):
         return bytes(self._checked(ids).tolist()).decode("utf-8", "replace")
 
     def decoder(self) -> Decoder:
-        return _ByteDecoder(self)
+        return ByteDecoder(self)
 
     def to_json(self) -> dict[str, object]:
         return {"kind": self.kind}
 
 
-class _ByteDecoder:
-    """Keeps the bytes of an unfinished UTF-8 sequence back."""
+class ByteDecoder:
+    """The decoder of a vocabulary of bytes or byte sequences: it holds an incomplete UTF-8 sequence back."""
 
-    def __init__(self, vocabulary: ByteVocabulary) -> None:
+    def __init__(self, vocabulary: Any) -> None:
         self._vocabulary = vocabulary
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
     def feed(self, token: int) -> str:
-        return self._utf8.decode(bytes(self._vocabulary._checked([token]).tolist()))
+        (i,) = self._vocabulary._checked([token]).tolist()
+        return self._utf8.decode(self._vocabulary.pieces[i])
 
     def end(self) -> str:
         return self._utf8.decode(b"", final=True)

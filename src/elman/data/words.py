@@ -1,4 +1,4 @@
-"""Word vocabularies. Nothing is lost when a text is cut into words: the tokens, joined, are the text."""
+"""Word vocabularies. Splitting a text into words loses nothing: the tokens, joined, are the text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from elman.data.checks import at_least_one, few, one_of
 from elman.data.vocabulary import MAX_TOKENS, UNKNOWN, Encoded, Unknown, Vocabulary
 from elman.errors import RangeError, VocabularyError, option
 
-UNK = "<unk>"  # never a word of a text: the pattern below would cut it in three
-COUNTED_WORDS = 500_000  # different words counted at a time: about 100 MB
+UNK = "<unk>"  # never a word of a text: the pattern below splits it in three
+MAX_COUNTED = 500_000  # different words that are counted: about 100 MB
 
-# A word or a mark with the space before it, or one white character. Words are cut at 64 characters, so that a text
-# without spaces cannot fill the memory.
+# A word or a punctuation mark with the space before it, or one whitespace character. Words are split at 64 characters,
+# so that a text without spaces cannot fill the memory.
 _WORD = re.compile(r" ?\w{1,64}| ?[^\w\s]|\s")
 
 
 def words_of(chunks: Iterable[str]) -> Iterator[list[str]]:
-    """The words of a text that comes in chunks: the last of a chunk waits for what follows, which may belong to it."""
+    """The words of a text that comes in chunks; the last word of a chunk is held back, because it may continue."""
     rest = ""
     for chunk in chunks:
         words = _WORD.findall(rest + chunk)
@@ -31,7 +31,7 @@ def words_of(chunks: Iterable[str]) -> Iterator[list[str]]:
 
 
 def count_words(chunks: Iterable[str]) -> Counter[str]:
-    """How often each word is seen."""
+    """How often each word occurs."""
     counts: Counter[str] = Counter()
     for words in words_of(chunks):
         counts = add_counts(counts, words)
@@ -39,17 +39,17 @@ def count_words(chunks: Iterable[str]) -> Counter[str]:
 
 
 def add_counts(counts: dict[str, int], words: Iterable[str]) -> Counter[str]:
-    """The counts with these words, or these counts of words, added; the rarest are forgotten if there are too many."""
+    """The counts with these words, or these counts of words, added; the rarest are dropped if there are too many."""
     counts = counts if isinstance(counts, Counter) else Counter(counts)
     counts.update(words)
-    while len(counts) > COUNTED_WORDS:
+    while len(counts) > MAX_COUNTED:
         rarest = min(counts.values())
         counts = Counter({word: count for word, count in counts.items() if count > rarest})
     return counts
 
 
 class WordVocabulary(Vocabulary):
-    """Words and marks, each with the space before it, and white characters; id 0 is `<unk>`."""
+    """Words and punctuation, each with the space before it, and whitespace characters; id 0 is `<unk>`."""
 
     kind = "word"
 
@@ -74,7 +74,7 @@ class WordVocabulary(Vocabulary):
 
     @classmethod
     def most_frequent(cls, counts: dict[str, int], vocabulary_size: int, min_count: int) -> WordVocabulary:
-        """The most frequent of words that are counted already."""
+        """The vocabulary of the most frequent words, from their counts."""
         if at_least_one("vocabulary_size", vocabulary_size) >= MAX_TOKENS:
             raise RangeError("vocabulary_size", expected=f"less than {MAX_TOKENS}", got=vocabulary_size)
         at_least_one("min_count", min_count)
@@ -91,16 +91,16 @@ class WordVocabulary(Vocabulary):
     def _encode_words(self, words: list[str], unknown: Unknown) -> Encoded:
         one_of("unknown", unknown, UNKNOWN)
         ids = np.fromiter((self._ids.get(word, 0) for word in words), self.dtype, len(words))
-        strange = [words[i] for i in np.flatnonzero(ids == 0)]
-        if strange and unknown == "error":
+        missing = [words[i] for i in np.flatnonzero(ids == 0)]
+        if missing and unknown == "error":
             raise VocabularyError(
                 f"the text has words that the vocabulary of {len(self)} does not contain",
-                got=few(dict.fromkeys(strange)),
+                got=few(dict.fromkeys(missing)),
                 do=f"Use {option('unknown', 'replace')} to read them as {UNK}, or {option('unknown', 'skip')} to leave "
                 "them out.",
             )
         characters = sum(map(len, words))
         if unknown == "skip":
-            characters -= sum(map(len, strange))
+            characters -= sum(map(len, missing))
             ids = ids[ids != 0]
-        return Encoded(ids, unknown=len(strange), characters=characters)
+        return Encoded(ids, unknown=len(missing), characters=characters)

@@ -1,4 +1,4 @@
-"""A model card: README.md and a picture of the loss in the run folder, in Hugging Face's layout."""
+"""A model card in Hugging Face's layout: README.md and a plot of the loss, in the run folder."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from typing import Any, NamedTuple
 from elman.errors import CheckpointError, ElmanError, RunError, option
 from elman.exchange.cells import unit_kind
 from elman.files import read_regular
-from elman.look.history import is_number, kept
+from elman.look.history import is_number
 from elman.models import LanguageModel, runs
 from elman.models.evaluation import evaluate_text
 from elman.training.arrays import read_arrays
-from elman.training.metrics import UNITS
+from elman.training.metrics import UNITS, kept_rows
 from elman.training.run import Run
 from elman.training.storage import write_file
 
 README, CURVE = "README.md", "curve.svg"
 MARK = "<!-- made by elman card -->"
-MOST_CARD = 1 << 24  # bytes
+MAX_CARD = 1 << 24  # bytes
 
 
 class Task(NamedTuple):
+    """How the card describes a task."""
+
     description: str  # completes "A network that …"
     tag: str
-    pipeline: str | None  # Hugging Face's name of the task, where it has one
+    pipeline: str | None  # Hugging Face's name of the task; None if it has none
 
 
 TASKS = {
@@ -54,7 +56,7 @@ class Figures(NamedTuple):
 def write_card(
     run: str | Path, *, seed: int = 0, length: int = 500, temperature: float = 0.8, force: bool = False
 ) -> list[Path]:
-    """Write a model card into a run folder: README.md and, where the run has a history, curve.svg.
+    """Write a model card into a run folder: README.md and, if the run has metrics, curve.svg.
 
     The card says what the model is, how good it is, what it was trained on and how to use it. The front matter follows
     Hugging Face's format, so that the folder can be uploaded.
@@ -85,14 +87,16 @@ def write_card(
     opened = Run(Path(run))
     task_name = str(opened.config.get("task"))
     if task_name not in TASKS:
-        raise RunError(f"{opened.path}", expected=f"a run to {', '.join(TASKS)}", got=repr(opened.config.get("task")))
+        raise RunError(
+            f"{opened.path}", expected=f"a run with task {', '.join(TASKS)}", got=repr(opened.config.get("task"))
+        )
     task, unit = TASKS[task_name], UNITS[task_name]
     for name in (README, CURVE):
         _refuse_foreign(opened.path / name, force=force)
     if not (opened.path / "model.safetensors").is_file():
         raise RunError(f"{opened.path} has no model yet", do=f"elman train --resume {opened.path} continues it.")
     size = sum(array.size for array in read_arrays(opened.path / "model.safetensors").values())
-    rows = kept(opened.metrics())
+    rows = kept_rows(opened.metrics())
     picture = curve(rows, f"Loss, {unit}, over steps")
     language = task_name == "lm"
     figures = (_language_figures(opened) if language else []) or _recorded(rows, unit)
@@ -105,7 +109,7 @@ def write_card(
         _use(opened, seed, length, temperature) if language else _use_sequences(opened),
         _training(opened, rows),
     ]
-    head = front_matter(_front(name, opened, task, unit, figures))
+    head = front_matter(_front_fields(name, opened, task, unit, figures))
     text = "\n".join([f"{head}{MARK}\n", *(f"{section}\n" for section in sections if section)])
     files = {CURVE: picture.replace("\n", f"\n{MARK}\n", 1)} if picture else {}
     for file, content in {**files, README: text}.items():
@@ -114,13 +118,13 @@ def write_card(
 
 
 def _refuse_foreign(path: Path, *, force: bool) -> None:
-    """A file that somebody else wrote is replaced only with force."""
+    """Raise RunError for a file that elman card did not write, unless force is set."""
     if path.is_dir():
         raise RunError(f"{path} is a folder")
     if force or not os.path.lexists(path):
         return
     try:
-        made = MARK.encode() in read_regular(path, MOST_CARD)
+        made = MARK.encode() in read_regular(path, MAX_CARD)
     except OSError:  # too large, a link, a pipe
         made = False
     if not made:
@@ -128,7 +132,7 @@ def _refuse_foreign(path: Path, *, force: bool) -> None:
 
 
 def _recorded(rows: Sequence[Mapping[str, Any]], unit: str) -> list[Figures]:
-    """The best validation loss in metrics.jsonl, which is that of the model that was kept."""
+    """The best validation loss in metrics.jsonl, which is that of the saved model."""
     validated = [row for row in rows if is_number(row.get("validation_loss"))]
     if not validated:
         return []
@@ -137,7 +141,7 @@ def _recorded(rows: Sequence[Mapping[str, Any]], unit: str) -> list[Figures]:
     return [Figures("validation", None, {unit: best["validation_loss"], **accuracy})]
 
 
-def _front(name: str, run: Run, task: Task, unit: str, figures: list[Figures]) -> dict[str, object]:
+def _front_fields(name: str, run: Run, task: Task, unit: str, figures: list[Figures]) -> dict[str, object]:
     kinds = {
         unit: "loss",
         "perplexity": "perplexity",
@@ -178,8 +182,8 @@ def _data(run: Run) -> str:
     if not facts:
         return "## Data\n\nThe training data are not recorded."
     parts = _config(run)
-    shares = {what: parts.get(f"{what}_fraction") for what in ("validation", "test")}
-    held = {f"held out for {what}": f"{share:.0%}" for what, share in shares.items() if share and is_number(share)}
+    fractions = {what: parts.get(f"{what}_fraction") for what in ("validation", "test")}
+    held = {f"held out for {what}": f"{f:.0%}" for what, f in fractions.items() if f and is_number(f)}
     note = "No license is stated here: it depends on the data."
     return f"## Data\n\n{table({**facts, **held})}\n\n{note}"
 
@@ -223,19 +227,18 @@ _INSTALLED = "## Use\n\nWith Elman installed, in the parent folder:"
 
 
 def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
-    training, made = _config(run), run.config.get("environment")
+    training, environment = _config(run), run.config.get("environment")
     windows = ("window",) if run.config["task"] == "lm" else ()  # other tasks have no window
     wanted = ("optimizer", "learning_rate", "schedule", "batch_size", *windows, "clip_norm", "seed")
-    lanes = {
-        "batch_size": run.config.get("batch_size", training.get("batch_size"))
-    }  # smaller than asked for if the text is short
-    facts = {name.replace("_", " "): {**training, **lanes}[name] for name in wanted if name in training}
+    # the batch size of the run is smaller than the option if the text is short
+    used = {"batch_size": run.config.get("batch_size", training.get("batch_size"))}
+    facts = {name.replace("_", " "): {**training, **used}[name] for name in wanted if name in training}
     if rows:
         seconds = rows[-1].get("seconds")
         facts["steps"] = rows[-1]["step"]
         facts |= {"seconds": round(seconds)} if seconds is not None and is_number(seconds) else {}
     known = ("elman", "numpy", "numba", "python", "kernels", "cpu")
-    facts |= {name: made[name] for name in known if name in made} if isinstance(made, dict) else {}
+    facts |= {name: environment[name] for name in known if name in environment} if isinstance(environment, dict) else {}
     return f"## Training\n\n{table(facts)}\n\nAll options are in `config.json`."
 
 
@@ -271,7 +274,7 @@ def _language_figures(run: Run) -> list[Figures]:
     for part, ids in (("validation", setup.validation), ("test", setup.split.test)):
         if len(ids) < 2:
             continue
-        characters = round(len(ids) * corpus.characters / len(corpus.ids))  # by the average of the whole text
+        characters = round(len(ids) * corpus.characters / len(corpus.ids))  # estimated from the whole text
         e = evaluate_text(fitted.head_network, fitted.parameters, ids, characters)
         values = {
             "nats per token": e.nats_per_token,
@@ -297,7 +300,7 @@ def _language_sample(run: Run, *, seed: int, length: int, temperature: float) ->
 
 
 def front_matter(fields: Mapping[str, object]) -> str:
-    """YAML between two rules: one JSON object, because JSON is YAML. Characters that cannot be printed are left out."""
+    """The YAML front matter, written as JSON, which is valid YAML; characters that cannot be printed are left out."""
     text = json.dumps(fields, ensure_ascii=False, allow_nan=False, indent=1)
     return f"---\n{''.join(c for c in text if c.isprintable() or c == chr(10))}\n---\n"
 
@@ -324,7 +327,7 @@ def table(facts: Mapping[str, object]) -> str:
 LEFT, TOP, WIDTH, HEIGHT = 60, 34, 560, 260
 COLORS = {"loss": "#1f5fa8", "validation_loss": "#c0392b"}
 NAMES = {"loss": "training", "validation_loss": "validation"}
-MOST_POINTS = 600  # of a line; more cannot be seen
+MAX_POINTS = 600  # of a line; more are not visible
 
 
 def curve(rows: Sequence[Mapping[str, Any]], title: str) -> str | None:
@@ -356,16 +359,16 @@ def curve(rows: Sequence[Mapping[str, Any]], title: str) -> str | None:
     size = f'viewBox="0 0 {LEFT + WIDTH + 30} {TOP + HEIGHT + 34}" width="{LEFT + WIDTH + 30}"'
     style = 'font-family="sans-serif" font-size="12"'
     body = "\n".join(parts)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{_PAPER}\n{body}\n</svg>\n'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{_BACKGROUND}\n{body}\n</svg>\n'
 
 
-_PAPER = '<rect width="100%" height="100%" fill="#fff"/>'
+_BACKGROUND = '<rect width="100%" height="100%" fill="#fff"/>'
 
 
-def _text(x: float, y: float, words: str, anchor: str = "middle", color: str = "#333") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{color}">{words}</text>'
+def _text(x: float, y: float, text: str, anchor: str = "middle", color: str = "#333") -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" fill="{color}">{text}</text>'
 
 
 def _thinned(line: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    every = -(-len(line) // MOST_POINTS) or 1
+    every = -(-len(line) // MAX_POINTS) or 1
     return line if every == 1 else [*line[:-1:every], line[-1]]

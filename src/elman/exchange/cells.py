@@ -17,16 +17,16 @@ from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.maths.cells import Cell, Weights
 
-TENSORS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")  # PyTorch's, of one layer and direction
+TENSORS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")  # PyTorch's tensors of one layer and direction
 
 
 class CellFormat(NamedTuple):
-    """One cell in other formats; gates have one letter each."""
+    """How other formats store one cell; each gate is one letter."""
 
-    name: str  # of ONNX's operator and, after nn., of PyTorch's module
+    name: str  # of the ONNX operator and, after nn., of the PyTorch module
     gates: str  # in our order
     onnx_gates: str  # in ONNX's order
-    onnx_activations: Mapping[str, tuple[str, ...]]  # our activation: those of all gates
+    onnx_activations: Mapping[str, tuple[str, ...]]  # our activation: ONNX's activations of all gates
     torch_activations: tuple[str, ...]
     own_biases: Mapping[str, str] = MappingProxyType({})  # gate: the parameter of its second bias, if it is separate
     onnx_attributes: Mapping[str, int] = MappingProxyType({})  # of the operator; those not listed are 0
@@ -36,7 +36,7 @@ class CellFormat(NamedTuple):
     def to_torch(self, p: Weights) -> dict[str, Array]:
         """The tensors of one layer and direction."""
         b_h = p["b_h"]
-        second = np.broadcast_to(b_h.dtype.type(0), b_h.shape)  # uses no memory: shapes are computed this way too
+        second = np.broadcast_to(b_h.dtype.type(0), b_h.shape)  # zeros without memory, for when only shapes are needed
         if self.own_biases:
             second = second.copy()
             for gate, name in self.own_biases.items():
@@ -118,9 +118,9 @@ def known_names(before: str = "") -> str:
 
 
 def unknown_activation(where: str, cell: Cell, expected: str, *, do: str | None = None) -> ArgumentError:
-    """The error for an activation that another format does not have."""
+    """The error for an activation that the other format does not have."""
     got = repr(cell.activation) if isinstance(cell.activation, str) else "a function of your own"
-    return ArgumentError(f"{where} does not know this activation", expected=expected, got=got, do=do)
+    return ArgumentError(f"{where} does not have this activation", expected=expected, got=got, do=do)
 
 
 def _merged(first: Array, second: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Language models of other projects, whose files do not contain the vocabulary."""
+"""Import language models of other projects, whose files do not contain the vocabulary."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from elman.models.task_spec import TaskSpec
 def with_vocabulary(
     path: Path, parameters: Mapping[str, Array], cell: str, activation: str, vocabulary: Path | None
 ) -> PortableModel:
-    """The model with its rows and columns in the order of our ids."""
+    """The model with the rows of W_xh and the columns of W_hy in the order of our token ids."""
     hidden, tokens = parameters["head.W_hy"].shape
     if vocabulary is None:
         raise CheckpointError(
             f"{path} does not contain its vocabulary of {tokens} tokens",
-            do=f"Give the file {option('vocabulary')}: a vocabulary.json, a JSON list of characters or a text with "
-            "each once, in the order of their ids, or the training text if they were sorted.",
+            do=f"Give the file {option('vocabulary')}: a vocabulary.json, a JSON list of the characters or a text "
+            "with each character once, both in the order of their ids, or the training text if they were sorted.",
         )
     ours, order = read_vocabulary(vocabulary, tokens)
     p = dict(parameters)
@@ -41,8 +41,8 @@ def with_vocabulary(
 
 def refuse_options(path: Path, **given: object) -> None:
     """Raise ArgumentError for options that the file itself determines."""
-    if said := [f"--{name}" for name, value in given.items() if value is not None]:
-        raise ArgumentError(f"{path} contains these already", got=", ".join(said), do=f"Leave {said[0]} out.")
+    if names := [option(name) for name, value in given.items() if value is not None]:
+        raise ArgumentError(f"{path} contains these already", got=", ".join(names), do=f"Leave {names[0]} out.")
 
 
 def read_vocabulary(path: Path, tokens: int) -> tuple[Vocabulary, Sequence[int]]:
@@ -57,7 +57,7 @@ def read_vocabulary(path: Path, tokens: int) -> tuple[Vocabulary, Sequence[int]]
         value = text
     if isinstance(value, dict) and "kind" in value:
         vocabulary = vocabulary_from_json(value)
-        return vocabulary, range(_as_many(path, vocabulary.tokens, tokens))
+        return vocabulary, range(_check_count(path, vocabulary.tokens, tokens))
     if isinstance(value, dict):  # character to id
         ids = {i: token for token, i in value.items() if isinstance(i, int)}
         if sorted(ids) != list(range(len(value))):
@@ -65,20 +65,22 @@ def read_vocabulary(path: Path, tokens: int) -> tuple[Vocabulary, Sequence[int]]
         found: Sequence[Any] = [ids[i] for i in range(len(ids))]
     else:
         found = value if isinstance(value, list) else _characters(text, tokens)
-    _as_many(path, found, tokens)
+    _check_count(path, found, tokens)
     if not all(isinstance(token, str) and len(token) == 1 for token in found) or len(set(found)) < tokens:
-        raise VocabularyError(f"{path}", expected="different characters", do="Words need a vocabulary.json of Elman's.")
+        raise VocabularyError(
+            f"{path}", expected="different characters", do="For words, use a vocabulary.json of Elman."
+        )
     return CharVocabulary(found), np.argsort([ord(token) for token in found]).tolist()
 
 
-def _as_many(path: Path, found: Sequence[Any], tokens: int) -> int:
+def _check_count(path: Path, found: Sequence[Any], tokens: int) -> int:
     if len(found) != tokens:
         raise VocabularyError(f"{path}", expected=f"{tokens} tokens, as the model has", got=len(found))
     return tokens
 
 
 def _characters(text: str, tokens: int) -> Sequence[str]:
-    """A text with each character once gives the order of ids (a final newline is optional); any other is sorted."""
+    """The characters in the order of a text that has each once (a final newline is optional), else sorted."""
     for candidate in (text, text.removesuffix("\n"), text.removesuffix("\r\n")):
         if len(candidate) == len(set(candidate)) == tokens:
             return candidate

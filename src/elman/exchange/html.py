@@ -1,4 +1,4 @@
-"""One HTML file that runs a language model or a translator in a browser: the weights are inside, nothing is loaded."""
+"""One HTML file that runs a language model or a translator in a browser. It contains the weights."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRANSLATOR_SCRIPTS = "load.js", "model.js", "translate.js", "translate_page.js"
 
 
 class Measured(NamedTuple):
-    """Loss on the validation text in nats per token, of the weights before and after storing; or why it is unknown."""
+    """The validation loss in nats per token, of the original and of the stored weights; or why it is unknown."""
 
     original: float | None = None
     stored: float | None = None
@@ -42,7 +42,7 @@ class Measured(NamedTuple):
 def export_html(
     run: str | Path, out: str | Path, *, precision: Precision = "float32", force: bool = False
 ) -> ExportResult:
-    """Export the best model of a run as one HTML page for a browser, offline: it writes text, or translates.
+    """Export the best model of a run as one HTML page that generates text or translates in a browser, offline.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def export_html(
     out : str or Path
         The .html file to write.
     precision : {"float32", "float16", "int8"}
-        How weights are stored in the page. The page says what that costs on the validation part.
+        How weights are stored in the page. The page shows how much this changes the validation loss.
     force : bool
         Replace the file if it exists.
 
@@ -74,8 +74,8 @@ def export_html(
     opened, fitted = runs.load(Path(run), task)
     page = _translator_page if task == "translate" else _text_page
     path = write_new(out, page(opened, fitted, precision), force=force)
-    does = "translates" if task == "translate" else "writes"
-    return ExportResult([path], f"Open it in a browser: it {does} without a network.")
+    does = "translates" if task == "translate" else "generates text"
+    return ExportResult([path], f"Open it in a browser: it {does} offline.")
 
 
 def _text_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
@@ -93,14 +93,14 @@ def _text_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
         "loss_as_stored": measured.stored,
         "arrays": network.shapes,
     }
-    words = {
+    texts = {
         "network": f"A recurrent network trained on this text: {_size(stack)}, {parameters.buffer.size:,} weights, "
         f"{len(vocabulary)} different {units}.",
         "tokens": units,
-        "measured": _in_words(measured, precision, units),
+        "measured": _loss_sentence(measured, precision, units),
         "same": " as with <code>elman sample</code>" if precision == str(parameters.buffer.dtype) == "float32" else "",
     }
-    return _page("page.html", TEXT_SCRIPTS, run, words, facts, stored.data)
+    return _page("page.html", TEXT_SCRIPTS, run, texts, facts, stored.data)
 
 
 def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
@@ -112,27 +112,27 @@ def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> byt
     assert isinstance(targets, TokenTargets)
     stored = store(fitted.parameters, precision)
     measured = _measure(run, network, fitted.parameters, stored.parameters)
-    read, written = (_vocabulary(s.kind, s.tokens[2:], s.bpe) for s in (inputs.symbols, targets.symbols))
+    source, target = (_vocabulary(s.kind, s.tokens[2:], s.bpe) for s in (inputs.symbols, targets.symbols))
     facts = {
         "name": _name(run),
         **_network(network.decoder, precision),
         "directions": len(network.encoder.directions),
         "parts": network.decoder.cell.parts,
         "embedding": network.decoder.embedding,
-        "source": read,
-        "target": written,
+        "source": source,
+        "target": target,
         "limit": max_length(targets.symbols),
         "loss": measured.original,
         "loss_as_stored": measured.stored,
         "arrays": network.shapes,
     }
-    attends = " with attention" if network.attention else ""
-    words = {
-        "network": f"A recurrent encoder and decoder{attends}: {_size(network.decoder)} in each layer and direction, "
+    attention = " with attention" if network.attention else ""
+    texts = {
+        "network": f"A recurrent encoder and decoder{attention}: {_size(network.decoder)} in each layer and direction, "
         f"{fitted.parameters.buffer.size:,} weights.",
-        "measured": _in_words(measured, precision, "tokens"),
+        "measured": _loss_sentence(measured, precision, "tokens"),
     }
-    return _page("translate.html", TRANSLATOR_SCRIPTS, run, words, facts, stored.data)
+    return _page("translate.html", TRANSLATOR_SCRIPTS, run, texts, facts, stored.data)
 
 
 def _name(run: Run) -> object:
@@ -141,7 +141,7 @@ def _name(run: Run) -> object:
 
 
 def _vocabulary(kind: str, tokens: Sequence[str], bpe: object) -> dict[str, Any]:
-    """What the page makes its Vocabulary of."""
+    """The arguments of the page's Vocabulary."""
     return {
         "tokens": kind,
         "vocabulary": None if kind in ("byte", "bpe") else tokens,
@@ -188,7 +188,7 @@ def _measure(run: Run, network: Network, original: Parameters, stored: Parameter
 
 
 def _validation_loss(run: Run, network: Network) -> Callable[[Parameters], float]:
-    """The loss of any parameters on the part of the data that judged the training."""
+    """A function that computes the validation loss of parameters."""
     if isinstance(network, HeadNetwork):
         ids = runs.open_text_setup(run).validation
         return lambda p: mean_loss(network, p, ids)
@@ -200,7 +200,7 @@ def _validation_loss(run: Run, network: Network) -> Callable[[Parameters], float
     return lambda p: evaluate_examples(network, p, held_out).loss
 
 
-def _in_words(measured: Measured, precision: str, units: str) -> str:
+def _loss_sentence(measured: Measured, precision: str, units: str) -> str:
     if measured.original is None or measured.stored is None:
         return f"<p>The cost of storing weights as {precision} was not measured: the validation text is missing.</p>"
     unit, cost = units.removesuffix("s"), measured.stored - measured.original
@@ -211,11 +211,11 @@ def _in_words(measured: Measured, precision: str, units: str) -> str:
 
 
 def _page(
-    template: str, scripts: Sequence[str], run: Run, words: dict[str, str], facts: dict[str, Any], weights: bytes
+    template: str, scripts: Sequence[str], run: Run, texts: dict[str, str], facts: dict[str, Any], weights: bytes
 ) -> bytes:
-    """The template filled in."""
+    """The HTML page, made from its template."""
     folder, name = files("elman.exchange") / "page", facts["name"]
-    parts = words | {
+    parts = texts | {
         "title": escape(name if isinstance(name, str) and name else run.path.resolve().name),
         "version": version("elman"),
         "style": (folder / "page.css").read_text("utf-8"),
@@ -225,8 +225,8 @@ def _page(
         "facts": json.dumps(facts, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
     }
     before, *rest = (folder / template).read_text("utf-8").split("{{")
-    page = before  # each part is inserted once, so that a token that looks like a placeholder stays as it is
+    page = before  # not str.replace: a token of the vocabulary may look like a placeholder
     for piece in rest:
         part, after = piece.split("}}", 1)
         page += parts[part] + after
-    return page.encode("utf-8", "backslashreplace")  # of a lone surrogate: \ud800, which JSON reads
+    return page.encode("utf-8", "backslashreplace")  # a lone surrogate becomes \ud800, which JSON reads

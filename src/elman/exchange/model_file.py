@@ -1,4 +1,4 @@
-"""A model between a run and a file: its weights by name, and metadata that every format stores as one JSON text."""
+"""The model that exports and imports pass on: its weights by name, and its metadata as one JSON text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from elman.network import Network, Parameters
 from elman.training.run import Run
 from elman.training.storage import write_file
 
-KEY = "elman"  # the key of our metadata in a file
-FORMAT = 2
+KEY = "elman"  # key of the metadata in a file
+FORMAT = 2  # of the metadata
 
 
 class PortableModel(NamedTuple):
@@ -58,7 +58,7 @@ class ExportResult(NamedTuple):
     Attributes
     ----------
     paths : list of Path
-        The files written: one, or encoder and decoder for ONNX models that write sequences.
+        The files written: one, or encoder and decoder for ONNX models that generate sequences.
     description : str
         One sentence about what is in the files.
     """
@@ -98,8 +98,8 @@ def read_metadata(path: Path, text: str) -> tuple[Config, TaskSpec]:
 def checked_model(path: Path, parameters: Mapping[str, Array], config: Config, spec: TaskSpec) -> PortableModel:
     """The model, if its parameters have the names and shapes of the network and are finite."""
     expected = build_network(spec, config).shapes
-    if odd := sorted(set(parameters) ^ set(expected)):
-        raise CheckpointError(f"{path}", expected=f"{len(expected)} parameters", got=f"a difference in {odd[:6]}")
+    if different := sorted(set(parameters) ^ set(expected)):
+        raise CheckpointError(f"{path}", expected=f"{len(expected)} parameters", got=f"a difference in {different[:6]}")
     for name, shape in expected.items():
         array = parameters[name]
         if array.shape != shape:

@@ -14,7 +14,7 @@ from elman.errors import MissingExtraError, RangeError
 from elman.maths.arrays import Array
 
 OPSET, IR_VERSION = 22, 10
-MOST_BYTES = 2**31 - 1  # of a protobuf message
+MAX_BYTES = 2**31 - 1  # of a protobuf message
 INSTALL = "Install it: pip install 'elman[onnx]'"
 
 
@@ -45,14 +45,17 @@ class Graph:
         return name
 
     def output(self, name: str, value: str, shape: tuple[int | str, ...], dtype: type[np.generic] = np.float32) -> None:
+        """Make a value an output of the graph."""
         self.node("Identity", value, name=name)
         self.outputs.append(self._value(name, dtype, shape))
 
     def weight(self, name: str, array: Array) -> str:
+        """Add a constant in float32."""
         self.weights[name] = np.ascontiguousarray(array, np.float32)
         return name
 
     def weight64(self, name: str, array: Array) -> str:
+        """Add a constant in float64."""
         self.weights[name] = np.ascontiguousarray(array, np.float64)
         return name
 
@@ -68,6 +71,7 @@ class Graph:
         return name
 
     def node(self, operator: str, *inputs: str, name: str = "", also: tuple[str, ...] = (), **attributes: Any) -> str:
+        """Add a node and return the name of its first output; `also` names its other outputs."""
         name = name or f"{operator}.{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(operator, inputs, [name, *also], name=name, **attributes))
         return name
@@ -85,7 +89,7 @@ class Graph:
     def to_bytes(self, metadata: dict[str, str]) -> bytes:
         """The content of the file, checked by onnx.checker."""
         size = sum(array.nbytes for array in self.weights.values())
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise RangeError("an ONNX file", expected="at most 2 GB", got=f"{size / 2**30:.1f} GB of weights")
         helper, from_array = self.onnx.helper, self.onnx.numpy_helper.from_array
         weights = [from_array(array, name) for name, array in self.weights.items()]

@@ -1,4 +1,4 @@
-"""A model from an ONNX file: recurrent operators, one above the other, and a linear output.
+"""A model from an ONNX file: stacked recurrent operators and a linear output.
 
 The graph is followed from the logits back to the token ids. Only the operators listed here may occur on the way; any
 other operator is an error that names it, because ignoring it would give another model.
@@ -25,12 +25,13 @@ from elman.models.fitted import build_network
 from elman.models.task_spec import TaskSpec
 from elman.network import Network
 
-LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # which only move numbers
-STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # which select a layer's own state
-AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}
-PARTS = {"MatMul", "Gemm", "Add", "OneHot"}  # each of these must be part of the model, as must each recurrent layer
+LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # only move numbers
+STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # select the initial state of a layer
+AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}  # compute shapes and initial states
+# Each of these, and each recurrent layer, must be on the path from the tokens to the logits.
+PARTS = {"MatMul", "Gemm", "Add", "OneHot"}
 STANDARD = ("", "ai.onnx")  # domains
-NEVER_EMPTY = ("activations", "perm")
+NEVER_EMPTY = ("activations", "perm")  # attributes that must not be empty lists
 
 
 def import_onnx(
@@ -38,9 +39,9 @@ def import_onnx(
 ) -> Path:
     """Make a run from an ONNX file.
 
-    A file that `export_onnx` wrote comes back to the bit (in float32), whatever its task; of encoder and decoder either
-    may be named. A file of another project must be a language model: RNN, GRU or LSTM operators and a linear output.
-    Needs the extra `onnx`.
+    A file that `export_onnx` wrote gives the same model, bit for bit (in float32), whatever its task; of encoder and
+    decoder, give either file. A file of another project must be a language model: RNN, GRU or LSTM operators and a
+    linear output. Needs the extra `onnx`.
 
     Parameters
     ----------
@@ -70,12 +71,12 @@ def import_onnx(
     >>> again.sample(20, seed=1) == model.sample(20, seed=1)
     True
     """
-    letters = None if vocabulary is None else Path(vocabulary)
-    return save_run(read_onnx(Path(file), vocabulary=letters), Path(out), force=force).path
+    vocabulary_file = None if vocabulary is None else Path(vocabulary)
+    return save_run(read_onnx(Path(file), vocabulary=vocabulary_file), Path(out), force=force).path
 
 
 def read_onnx(path: Path, *, vocabulary: Path | None = None) -> PortableModel:
-    """The model in a file, or in two files (encoder and decoder), of which either may be named."""
+    """The model in a file, or in two files (encoder and decoder), of which either may be given."""
     onnx = require_onnx()
     path, *others = _files(path)
     model, reader = _load(path, onnx)
@@ -104,7 +105,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _sequence_model(path: Path, models: list[Any], config: Config, spec: TaskSpec, onnx: Any) -> PortableModel:
-    """A model of sequences, which only Elman writes: its weights by name, in the graph that export_onnx writes."""
+    """The model in files that export_onnx wrote for another task than lm: the weights have our names."""
     network = build_network(spec, config)
     weights = {weight.name: onnx.numpy_helper.to_array(weight) for m in models for weight in m.graph.initializer}
     try:
@@ -136,7 +137,7 @@ def _parameters(network: Network, weights: Mapping[str, Array]) -> dict[str, Arr
 
 
 def _load(path: Path, onnx: Any) -> tuple[Any, GraphReader]:
-    """The model, checked, and the reader through its graph."""
+    """The model, checked, and a reader of its graph."""
     data = path.read_bytes()
     try:
         model = onnx.load_from_string(data)
@@ -150,7 +151,7 @@ def _load(path: Path, onnx: Any) -> tuple[Any, GraphReader]:
         raise
     except Exception as error:  # onnx raises many kinds
         why = str(error).partition("\n")[0][:200] or "it is empty"
-        raise CheckpointError(f"{path} is no ONNX file: {why}") from None
+        raise CheckpointError(f"{path} is not an ONNX file: {why}") from None
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
@@ -175,7 +176,7 @@ def _refuse_foreign(path: Path, model: Any) -> None:
 
 
 def _widths(graph: Any) -> dict[str, int]:
-    """The size of the last axis of each value, where the graph says it."""
+    """The size of the last axis of each value, if the graph contains it."""
     shapes = {v.name: v.type.tensor_type.shape.dim for v in (*graph.input, *graph.value_info, *graph.output)}
     return {name: shape[-1].dim_value for name, shape in shapes.items() if shape and shape[-1].dim_value}
 
@@ -199,15 +200,15 @@ class GraphReader:
                 value = self.attributes[node.output[0]]["value"]
                 self.constants[node.output[0]] = onnx.numpy_helper.to_array(value)
         self.inputs = {value.name for value in graph.input} - set(self.constants)
-        self.passed: list[Any] = []  # the nodes that were understood
+        self.passed: list[Any] = []  # the nodes that are part of the model
 
     def parameters(self) -> tuple[dict[str, Array], str, str]:
         """The parameters of the network, its cell and its activation."""
         operators = {node.op_type for node in self.graph.node}
         self.cells = {row.name: cell for cell, row in FORMATS.items()}  # by operator
         parts = PARTS | set(self.cells)
-        if strange := sorted(operators - STATE - AROUND - parts):
-            raise self._refused(f"operators {known_names()} and a linear output", ", ".join(strange))
+        if unknown := sorted(operators - STATE - AROUND - parts):
+            raise self._refused(f"operators {known_names()} and a linear output", ", ".join(unknown))
         W_hy, b_y, value = self._head()
         layers: list[dict[str, Array]] = []  # the last one first
         kinds: dict[str, set[str]] = {"cell": set(), "activation": set()}
@@ -232,17 +233,17 @@ class GraphReader:
                 raise self._refused(f"a row for each of the {len(b_y)} tokens of the output", len(table))
             layers[-1]["W_xh"] = table @ layers[-1]["W_xh"]
         if unused := [node for node in self.graph.node if node.op_type in parts and node not in self.passed]:
-            raise self._refused("one way from the tokens to the logits", f"{unused[0].op_type} beside it")
+            raise self._refused("one path from the tokens to the logits", f"{unused[0].op_type} outside it")
         p = {f"layers.{i}.{name}": array for i, layer in enumerate(reversed(layers)) for name, array in layer.items()}
         return p | {"head.W_hy": W_hy, "head.b_y": b_y}, kinds["cell"].pop(), kinds["activation"].pop()
 
     def _head(self) -> tuple[Array, Array, str]:
         """W_hy, b_y, and the value that is multiplied with W_hy."""
         ends = {output.name: self.maker.get(self._back(output.name, LAYOUT)) for output in self.graph.output}
-        said = [name for name, end in ends.items() if end is not None and end.op_type in ("Add", "MatMul", "Gemm")]
-        if len(said) != 1:
-            raise self._refused("one output that is linear in the states", len(said))
-        value, bias = self._back(said[0], LAYOUT, keep_width=True), None
+        linear = [name for name, end in ends.items() if end is not None and end.op_type in ("Add", "MatMul", "Gemm")]
+        if len(linear) != 1:
+            raise self._refused("one output that is linear in the states", len(linear))
+        value, bias = self._back(linear[0], LAYOUT, keep_width=True), None
         if (add := self._made_by(value, "Add")) is not None:
             constant = [name for name in add.input if name in self.constants]
             rest = [name for name in add.input if name not in self.constants]
@@ -284,7 +285,7 @@ class GraphReader:
         if len(B) != 2 * N:
             raise self._refused(f"biases of shape (1, {2 * N})", f"(1, {len(B)})")
         for start in filter(None, node.input[5 : 5 + parts]):
-            self._check_start(start)
+            self._check_initial_state(start)
         if more := [name for name in node.input[5 + parts :] if name]:
             raise self._refused(f"{operator} without further inputs", ", ".join(more))
         ours = {theirs: ours for ours, theirs in row.onnx_activations.items()}
@@ -296,7 +297,7 @@ class GraphReader:
         return row.from_onnx(W, R, B), ours[found]
 
     def _table(self, value: str) -> Array | None:
-        """The embedding (V, X) of the tokens; None if they are one-hot."""
+        """The embedding matrix (V, X) of the tokens; None if they are one-hot."""
         gather, one_hot = self._made_by(value, "Gather"), self._made_by(value, "OneHot")
         if gather is not None:
             table = self._constant(gather, 0, 2)
@@ -315,17 +316,17 @@ class GraphReader:
             raise self._refused("an input of tokens", node.op_type if node else f"a constant, {value}")
         return table
 
-    def _check_start(self, value: str) -> None:
+    def _check_initial_state(self, value: str) -> None:
         """Refuse an initial state that is neither an input nor zeros."""
         value = self._back(value, STATE)
         node = self.maker.get(value)
-        zeros = node is not None and node.op_type == "ConstantOfShape" and not self._filled(value)
+        zeros = node is not None and node.op_type == "ConstantOfShape" and not self._has_nonzero_fill(value)
         if value in self.constants:
             zeros = not self.constants[value].any()
         if value not in self.inputs and not zeros:
-            raise self._refused("an initial state of zeros, or one that is an input", "one of its own")
+            raise self._refused("an initial state of zeros, or one that is an input", "another state")
 
-    def _filled(self, value: str) -> bool:
+    def _has_nonzero_fill(self, value: str) -> bool:
         filling = self.attributes[value].get("value")
         return filling is not None and any(filling.raw_data) | any(filling.float_data)
 
@@ -335,7 +336,7 @@ class GraphReader:
             if node.op_type == "Gather" and node.input[0] in self.constants:
                 break  # an embedding
             if keep_time and node.op_type == "Transpose" and self.attributes[value].get("perm", [1])[0] != 0:
-                raise self._refused("layers that read the same time", "Transpose of time between them")
+                raise self._refused("layers that keep the time axis", "Transpose of time between them")
             if keep_width and not self._keeps_width(node):
                 raise self._refused("the units along the last axis", f"{node.op_type}, which may move them")
             value = node.input[0]
@@ -344,7 +345,7 @@ class GraphReader:
     def _keeps_width(self, node: Any) -> bool:
         """Whether the node leaves the last axis as it is; a Reshape does if the size stays the same."""
         if node.op_type == "Transpose":
-            perm = self.attributes[node.output[0]].get("perm", [-1])  # without one the axes are reversed
+            perm = self.attributes[node.output[0]].get("perm", [-1])  # the default reverses the axes
             return bool(perm[-1] == len(perm) - 1)
         before, after = (self.widths.get(name) for name in (node.input[0], node.output[0]))
         return node.op_type not in ("Reshape", "Flatten") or (before is not None and before == after)

@@ -1,9 +1,9 @@
-"""A run as an ONNX file, or as two where the model writes sequences: an encoder that gives the initial state, and a
-decoder that takes steps.
+"""A run as an ONNX file, or as two if the model generates sequences: an encoder that computes the initial state, and a
+decoder that computes steps.
 
-Batches are time-major, as everywhere. `lengths` are the rows' own numbers of steps; padding past them has no effect.
-Numbers enter unscaled, in float64; the graph standardizes them as training did. float64 weights become float32: no
-runtime has a recurrent operator in float64. What an operator gets of its cell's parameters is in cells.py.
+Batches are time-major, as everywhere. `lengths` (B,) are the numbers of steps of the rows; padding past them has no
+effect. Numbers enter unscaled, in float64; the graph standardizes them as training did. float64 weights become float32:
+no runtime has a recurrent operator in float64. cells.py maps the parameters of a cell to those of an ONNX operator.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from elman.maths.cells import Cell
 from elman.network import EncoderDecoder, HeadNetwork, Network, Stack
 from elman.training.storage import write_files
 
-Scale = tuple[Array, Array]  # mean and deviation (X,)
+Scale = tuple[Array, Array]  # mean (X,) and standard deviation (X,)
 
 
 def export_onnx(run: str | Path, out: str | Path, *, force: bool = False) -> ExportResult:
     """Export the best model of a run as ONNX (opset 22), for any ONNX runtime.
 
-    A model that writes sequences becomes two files, NAME.encoder.onnx and NAME.decoder.onnx. Inputs are ids, or numbers
-    as they are: standardization is part of the graph. float64 is rounded to float32. Needs the extra `onnx`.
+    A model that generates sequences becomes two files, NAME.encoder.onnx and NAME.decoder.onnx. Inputs are ids, or
+    numbers as they are: standardization is part of the graph. float64 is rounded to float32. Needs the extra `onnx`.
 
     Parameters
     ----------
@@ -74,14 +74,9 @@ def graphs(model: PortableModel) -> dict[str, Graph]:
     if isinstance(network, HeadNetwork) and spec.task != "lm":
         return {"": head_graph(network, p, scale=_scale(spec.inputs), target_scale=_scale(spec.targets))}
     if isinstance(network, EncoderDecoder):
-        start = start_graph(
-            network,
-            p,
-            labels=isinstance(spec.inputs, Labels),
-            scale=_scale(spec.inputs),
-        )
+        encoder = encoder_graph(network, p, labels=isinstance(spec.inputs, Labels), scale=_scale(spec.inputs))
         decoder = text_graph(network, p) if network.attention is None else attention_graph(network, p)
-        return {"encoder": start, "decoder": decoder}
+        return {"encoder": encoder, "decoder": decoder}
     return {"": text_graph(network, p)}
 
 
@@ -102,7 +97,7 @@ def text_graph(network: Network, p: Mapping[str, Array]) -> Graph:
     read = recurrent(graph, stack, p, x, state=state)
     graph.output("logits", linear(graph, p, read.outputs), ("T", "B", network.outputs))
     for part, final in zip(parts, zip(*read.final, strict=True), strict=True):
-        graph.output(f"{part}_n", _joined(graph, final), shape)
+        graph.output(f"{part}_n", _concatenated(graph, final), shape)
     return graph
 
 
@@ -134,17 +129,17 @@ def attention_graph(network: EncoderDecoder, p: Mapping[str, Array]) -> Graph:
         # score[j] = q · values[j] / √K
         product = graph.node("ReduceSum", graph.node("Mul", values, q), graph.ints(2), keepdims=0)  # (T, B)
         score = graph.node("Div", product, graph.scalar(float(np.sqrt(network.encoder.width))))
-    own = _own_steps(graph, values, lengths)  # (T, B)
-    alpha = graph.node("Softmax", graph.node("Where", own, score, graph.scalar(-np.inf)), axis=0)
-    alpha = graph.node("Where", own, alpha, graph.scalar(0))  # also where a row has no steps
+    valid = _valid_steps(graph, values, lengths)  # (T, B)
+    alpha = graph.node("Softmax", graph.node("Where", valid, score, graph.scalar(-np.inf)), axis=0)
+    alpha = graph.node("Where", valid, alpha, graph.scalar(0))  # also where a row has no steps
     wide = graph.node("Unsqueeze", alpha, graph.ints(2))  # (T, B, 1)
     context = graph.node("ReduceSum", graph.node("Mul", wide, values), graph.ints(0), keepdims=0)  # (B, M)
     # h_tilde[t+1] = tanh([h[t+1], context[t]] @ W_c)
-    found = graph.node("Tanh", graph.node("MatMul", _joined(graph, [h, context], axis=1), w["attention.W_c"]))
+    found = graph.node("Tanh", graph.node("MatMul", _concatenated(graph, [h, context], axis=1), w["attention.W_c"]))
     logits = graph.node("Unsqueeze", linear(graph, p, found), graph.ints(0))
     graph.output("logits", logits, (1, "B", network.outputs))
     for part, final in zip(parts, zip(*read.final, strict=True), strict=True):
-        graph.output(f"{part}_n", _joined(graph, final), shape)
+        graph.output(f"{part}_n", _concatenated(graph, final), shape)
     graph.output("h_tilde_n", found, ("B", H))
     graph.output("alpha", alpha, ("T", "B"))
     return graph
@@ -172,7 +167,7 @@ def head_graph(
     return graph
 
 
-def start_graph(
+def encoder_graph(
     network: EncoderDecoder,
     p: Mapping[str, Array],
     *,
@@ -187,7 +182,7 @@ def start_graph(
     else:
         x, lengths = _sequences(graph, encoder, scale)
         read = recurrent(graph, encoder, p, x, lengths=lengths)
-        states = [_joined(graph, final) for final in zip(*read.final, strict=True)]  # (L·D, B, H) each
+        states = [_concatenated(graph, final) for final in zip(*read.final, strict=True)]  # (L·D, B, H) each
         if network.attention is not None:
             graph.output("values", read.outputs, ("T", "B", encoder.width))
         if not network.bridged:
@@ -195,7 +190,7 @@ def start_graph(
                 graph.output(f"{part}0", value, shape)
             return graph
         rows = [graph.node("Transpose", value, perm=[1, 0, 2]) for value in states]  # (B, L·D, H) each
-        c = graph.node("Flatten", _joined(graph, rows, axis=2))  # (B, L·D·P·H)
+        c = graph.node("Flatten", _concatenated(graph, rows, axis=2))  # (B, L·D·P·H)
     # s[0] = c @ W_ch + b_h
     W_ch = graph.weight("bridge.W_ch", p["bridge.W_ch"])
     product = graph.node("Gather", W_ch, c) if labels else graph.node("MatMul", c, W_ch)  # (B, L·P·H)
@@ -211,12 +206,14 @@ def start_graph(
 
 
 def _sequences(graph: Graph, stack: Stack, scale: Scale | None) -> tuple[str, str]:
+    """The inputs x, (T, B) ids or (T, B, X) numbers, and lengths (B,)."""
     steps = ("T", "B")
     x = graph.input("x", np.int64, steps) if stack.tokens else _numbers(graph, (*steps, stack.inputs), scale)
     return x, graph.input("lengths", np.int64, ("B",))
 
 
 def _numbers(graph: Graph, shape: tuple[int | str, ...], scale: Scale | None) -> str:
+    """The input x of numbers, standardized and then rounded to float32."""
     x = graph.input("x", np.float64, shape)
     if scale is not None:
         mean, deviation = (graph.weight64(name, scale[i]) for i, name in enumerate(("x.mean", "x.deviation")))
@@ -224,14 +221,14 @@ def _numbers(graph: Graph, shape: tuple[int | str, ...], scale: Scale | None) ->
     return graph.node("Cast", x, to=graph.onnx.TensorProto.FLOAT)
 
 
-def _joined(graph: Graph, values: Sequence[str], axis: int = 0) -> str:
+def _concatenated(graph: Graph, values: Sequence[str], axis: int = 0) -> str:
     return values[0] if len(values) == 1 else graph.node("Concat", *values, axis=axis)
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------
 
 
-class Read(NamedTuple):
+class StackOutput(NamedTuple):
     """The values that a stack of layers computes."""
 
     outputs: str  # (T, B, D·H), of the last layer; meaningless past a row's length
@@ -247,8 +244,8 @@ def recurrent(
     lengths: str | None = None,  # (B,)
     state: Sequence[str] = (),  # (L·D, B, H) of each state part; zeros or learned unless given
     feed: str | None = None,  # (B, G·H), added to the input product of the first layer
-) -> Read:
-    """All layers of a stack."""
+) -> StackOutput:
+    """Add the nodes of all layers of a stack."""
     row, D, H = format_of(stack.cell), len(stack.directions), stack.hidden
     attributes = {
         "hidden_size": H,
@@ -265,7 +262,7 @@ def recurrent(
             for name in stack.names[layer * D : (layer + 1) * D]
         ]
         if layer == 0 and stack.tokens:
-            x = _rows(graph, stack, p, x, sides, feed)
+            x = _first_input(graph, stack, p, x, sides, feed)
         W, R, B = (np.stack(arrays) for arrays in zip(*map(row.to_onnx, sides), strict=True))
         name = f"{stack.prefix}layers.{layer}"
         last = [f"{name}.{part}_n" for part in stack.cell.state_names]  # (D, B, H)
@@ -282,16 +279,16 @@ def recurrent(
             **attributes,
         )
         if lengths is not None and all(start):
-            # the operator returns 0 for a row without steps; such a row keeps its initial state
+            # a row without steps keeps its initial state, for which the operator returns 0
             none = graph.node("Unsqueeze", graph.node("Equal", lengths, graph.ints(0)), graph.ints(1))  # (B, 1)
             last = [graph.node("Where", none, first, after) for first, after in zip(start, last, strict=True)]
         final.append(last)
         if D == 1:
             x = graph.node("Squeeze", f"{name}.h", graph.ints(1))  # (T, B, H)
         else:
-            turned = graph.node("Transpose", f"{name}.h", perm=[0, 2, 1, 3])  # (T, B, D, H)
-            x = graph.node("Reshape", turned, graph.ints(0, 0, D * H))  # (T, B, D·H)
-    return Read(x, final)
+            transposed = graph.node("Transpose", f"{name}.h", perm=[0, 2, 1, 3])  # (T, B, D, H)
+            x = graph.node("Reshape", transposed, graph.ints(0, 0, D * H))  # (T, B, D·H)
+    return StackOutput(x, final)
 
 
 def linear(graph: Graph, p: Mapping[str, Array], h: str, prefix: str = "head.") -> str:
@@ -300,39 +297,38 @@ def linear(graph: Graph, p: Mapping[str, Array], h: str, prefix: str = "head.") 
     return graph.node("Add", product, graph.weight(f"{prefix}b_y", p[f"{prefix}b_y"]))
 
 
-def pooled(graph: Graph, read: Read, how: str, lengths: str) -> str:
-    """From a sequence to one vector (B, D·H): its last state, or the mean or maximum over the row's own steps."""
+def pooled(graph: Graph, read: StackOutput, how: str, lengths: str) -> str:
+    """From a sequence to one vector (B, D·H): its last state, or the mean or maximum over the steps of the row."""
     if how == "last":
         rows = graph.node("Transpose", read.final[-1][0], perm=[1, 0, 2])  # (B, D, H)
         return graph.node("Flatten", rows)
-    runs = graph.node("Unsqueeze", _own_steps(graph, read.outputs, lengths), graph.ints(2))  # (T, B, 1)
+    valid = graph.node("Unsqueeze", _valid_steps(graph, read.outputs, lengths), graph.ints(2))  # (T, B, 1)
     if how == "mean":
-        own = graph.node("Where", runs, read.outputs, graph.scalar(0))
+        own = graph.node("Where", valid, read.outputs, graph.scalar(0))
         total = graph.node("ReduceSum", own, graph.ints(0), keepdims=0)  # (B, D·H)
         steps = graph.node("Cast", graph.node("Max", lengths, graph.ints(1)), to=graph.onnx.TensorProto.FLOAT)
         return graph.node("Div", total, graph.node("Unsqueeze", steps, graph.ints(1)))
     if how != "max":
         raise ArgumentError("pooling", expected="last, mean or max", got=repr(how))
-    own = graph.node("Where", runs, read.outputs, graph.scalar(-np.inf))
+    own = graph.node("Where", valid, read.outputs, graph.scalar(-np.inf))
     largest = graph.node("ReduceMax", own, graph.ints(0), keepdims=0)  # (B, D·H)
     none = graph.node("Unsqueeze", graph.node("Equal", lengths, graph.ints(0)), graph.ints(1))  # (B, 1)
     return graph.node("Where", none, graph.scalar(0), largest)
 
 
-def _own_steps(graph: Graph, values: str, lengths: str) -> str:
-    """(T, B), true for the steps that belong to a row."""
+def _valid_steps(graph: Graph, values: str, lengths: str) -> str:
+    """A mask (T, B), true for the steps before the length of a row."""
     T = graph.node("Shape", values, start=0, end=1)
     counted = graph.node("Range", _scalar(graph, 0), graph.node("Squeeze", T), _scalar(graph, 1))  # (T,)
     return graph.node("Less", graph.node("Unsqueeze", counted, graph.ints(1)), lengths)
 
 
-def _rows(
+def _first_input(
     graph: Graph, stack: Stack, p: Mapping[str, Array], ids: str, sides: list[dict[str, Array]], feed: str | None = None
 ) -> str:
-    """The input of the first layer: each token's row of the embedding, or of W_xh itself.
+    """The input of the first layer: each token's row of the embedding, or of W_xh.
 
-    The rows of W_xh are the products of one-hot rows with W_xh already; the operator's own input weights are then the
-    identity.
+    A row of W_xh is already the product of a one-hot row with W_xh; the operator's input weights are then the identity.
     """
     name = f"{stack.prefix}embedding.W"
     if stack.embedding:

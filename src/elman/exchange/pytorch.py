@@ -7,8 +7,8 @@ ours. They are written as safetensors files, without a pickle and without torch.
     layers.0.h0     h0 (layers · directions, 1, H)    bridge.W_ch   bridge.weight
     attention.W_q, W_k, w_a, W_c                      attention.query, key, score and combine.weight
 
-W_fh, the weights of what is fed to a decoder with attention, stands behind W_xh in its first weight_ih, whose input is
-[x, h_tilde].
+W_fh, the input-feeding weights of a decoder with attention, follows W_xh in the first weight_ih of the decoder, whose
+input is [x, h_tilde].
 
 The tensors of a layer depend on its cell (cells.py). An encoder-decoder network has the prefixes `encoder.` and
 `decoder.` before these names. A file of torch.save is a pickle: torch itself opens it, with weights_only=True. No other
@@ -44,7 +44,7 @@ from elman.models.fitted import build_network
 from elman.network import Network, Stack
 from elman.training.arrays import read_arrays
 
-OTHERS = {
+OTHERS = {  # our parameters outside the recurrent layers: PyTorch's
     "head.W_hy": "linear.weight",
     "head.b_y": "linear.bias",
     "bridge.W_ch": "bridge.weight",
@@ -54,11 +54,11 @@ OTHERS = {
     "attention.w_a": "attention.score.weight",
     "attention.W_c": "attention.combine.weight",
 }
-FED = "decoder.rnn.weight_ih_l0"  # of a decoder with attention: (G·H, E + H)
+FEEDING = "decoder.rnn.weight_ih_l0"  # with attention (G·H, E + H): W_xh and W_fh
 CELL = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
-OLDEST = (2, 6)  # in older versions weights_only does not prevent code execution (CVE-2025-32434)
+MIN_TORCH = (2, 6)  # in older versions weights_only does not prevent code execution (CVE-2025-32434)
 FLOATS = {"F16", "F32", "F64"}
-MOST_HEADER = 100_000_000  # bytes, the limit of safetensors itself; the header may contain a vocabulary
+MAX_HEADER = 100_000_000  # bytes, the limit of safetensors itself; the header may contain a vocabulary
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def export_torch(run: str | Path, out: str | Path, *, force: bool = False) -> Ex
     """Export the best model of a run as a PyTorch state dict in a safetensors file.
 
     Its modules are `rnn` (nn.RNN, nn.GRU or nn.LSTM), `linear` (nn.Linear) and, where there is one, `embedding`. The
-    numbers keep the run's own dtype. torch is not needed.
+    numbers keep the run's dtype. torch is not needed.
 
     Parameters
     ----------
@@ -113,8 +113,8 @@ def import_torch(
 ) -> Path:
     """Make a run from a PyTorch state dict.
 
-    A file that `export_torch` wrote comes back to the bit, whatever its task. A state dict of another project must be a
-    language model: nn.RNN, nn.GRU or nn.LSTM, nn.Linear, and possibly nn.Embedding.
+    A file that `export_torch` wrote gives the same model, bit for bit, whatever its task. A state dict of another
+    project must be a language model: nn.RNN, nn.GRU or nn.LSTM, nn.Linear, and possibly nn.Embedding.
 
     Parameters
     ----------
@@ -146,8 +146,10 @@ def import_torch(
     >>> again.sample(20, seed=1) == model.sample(20, seed=1)
     True
     """
-    letters = None if vocabulary is None else Path(vocabulary)
-    return save_run(read_torch(Path(file), activation=activation, vocabulary=letters), Path(out), force=force).path
+    vocabulary_file = None if vocabulary is None else Path(vocabulary)
+    return save_run(
+        read_torch(Path(file), activation=activation, vocabulary=vocabulary_file), Path(out), force=force
+    ).path
 
 
 def read_torch(path: Path, *, activation: str | None = None, vocabulary: Path | None = None) -> PortableModel:
@@ -168,20 +170,20 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Array], str | None]:
     """The arrays, and our metadata if there are any."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
-        text = file.read(size) if size <= MOST_HEADER else b""
+        text = file.read(size) if size <= MAX_HEADER else b""
     try:
         header: Any = json.loads(text)
     except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict):
-        raise CheckpointError(f"{path} is no safetensors file", do="A file of torch.save must be named .pt or .pth.")
+        raise CheckpointError(f"{path} is not a safetensors file", do="A file of torch.save must be named .pt or .pth.")
     metadata = header.pop("__metadata__", None)
     kinds = {str(entry.get("dtype")) if isinstance(entry, dict) else "none" for entry in header.values()}
-    if strange := sorted(kinds - FLOATS):
+    if unknown := sorted(kinds - FLOATS):
         expected, do = f"numbers of {', '.join(sorted(FLOATS))}", "Save model.float().state_dict() instead."
-        raise CheckpointError(f"{path}", expected=expected, got=", ".join(strange), do=do)
+        raise CheckpointError(f"{path}", expected=expected, got=", ".join(unknown), do=do)
     facts = metadata.get(KEY) if isinstance(metadata, dict) else None
-    return read_arrays(path, most_header=MOST_HEADER), facts if isinstance(facts, str) else None
+    return read_arrays(path, most_header=MAX_HEADER), facts if isinstance(facts, str) else None
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -199,11 +201,11 @@ def to_torch(network: Network, p: Mapping[str, Array]) -> dict[str, Array]:
 
 def from_torch(path: Path, state: Mapping[str, Array], network: Network) -> dict[str, Array]:
     """The parameters of a network, from a state dict that to_torch has made."""
-    # no array is allocated: a file may claim any size
+    # shapes only, without memory: the metadata of a file may claim any size
     none = {name: np.broadcast_to(np.float32(0), shape) for name, shape in network.shapes.items()}
     expected = {name: array.shape for name, array in _state_dict(network, none).items()}
-    if odd := sorted(set(state) ^ set(expected)):
-        raise CheckpointError(f"{path}", expected=f"{len(expected)} tensors", got=f"a difference in {odd[:6]}")
+    if different := sorted(set(state) ^ set(expected)):
+        raise CheckpointError(f"{path}", expected=f"{len(expected)} tensors", got=f"a difference in {different[:6]}")
     for name, shape in expected.items():
         if state[name].shape != shape:
             raise CheckpointError(f"{path}, {name}", expected=f"shape {shape}", got=state[name].shape)
@@ -211,8 +213,8 @@ def from_torch(path: Path, state: Mapping[str, Array], network: Network) -> dict
     if "attention.w_a" in p:
         p["attention.w_a"] = p["attention.w_a"][:, 0]
     if "attention.W_fh" in network.shapes:
-        W_xh, p["attention.W_fh"] = np.split(state[FED].T, [-network.shapes["attention.W_fh"][0]])
-        state = {**state, FED: W_xh.T}
+        W_xh, p["attention.W_fh"] = np.split(state[FEEDING].T, [-network.shapes["attention.W_fh"][0]])
+        state = {**state, FEEDING: W_xh.T}
     for stack in network.stacks:
         cell, prefix = stack.cell, stack.prefix
         if stack.embedding:
@@ -240,7 +242,7 @@ def _state_dict(network: Network, p: Mapping[str, Array]) -> dict[str, Array]:
                 rows = np.stack([p[f"{name}.{part}0"] for name in stack.names])
                 state[f"{prefix}{part}0"] = rows[:, np.newaxis]  # (L·D, 1, H)
     if "attention.W_fh" in p:
-        state[FED] = np.concatenate([state[FED], p["attention.W_fh"].T], axis=1)
+        state[FEEDING] = np.concatenate([state[FEEDING], p["attention.W_fh"].T], axis=1)
     others = {theirs: p[ours].T for ours, theirs in OTHERS.items() if ours in p}
     return state | {
         name: array[np.newaxis] if name == OTHERS["attention.w_a"] else array for name, array in others.items()
@@ -298,7 +300,7 @@ def from_other_module(path: Path, state: Mapping[str, Array]) -> tuple[dict[str,
             raise _refused(path, "an embedding as wide as the first layer's input", shapes)
         if len(embedding) != len(W_hy):  # checked before the product, which could be of any size
             raise _refused(path, f"an embedding of {len(W_hy)} tokens, as the nn.Linear has", str(len(embedding)))
-        p["layers.0.W_xh"] = embedding @ p["layers.0.W_xh"]  # (V, H)
+        p["layers.0.W_xh"] = embedding @ p["layers.0.W_xh"]  # (V, G·H)
     return p, kinds.pop()
 
 
@@ -307,12 +309,12 @@ def _head(path: Path, rest: Mapping[str, Array], hidden: int) -> tuple[Array | N
     embeddings = [name for name, array in rest.items() if array.ndim == 2 and "emb" in name.lower()]
     heads = [name for name, array in rest.items() if array.ndim == 2 and name not in embeddings]
     if len(heads) != 1 or len(embeddings) > 1 or rest[heads[0]].shape[1] != hidden:
-        expected = f"beside {known_names('nn.')} one nn.Linear that reads {hidden} numbers"
+        expected = f"besides {known_names('nn.')} one nn.Linear of {hidden} inputs"
         raise _refused(path, expected, _few(rest) or "nothing")
     W_hy = rest[heads[0]]
     bias = heads[0].removesuffix("weight") + "bias"
-    if strange := sorted(set(rest) - {*embeddings, *heads, bias}):
-        raise _refused(path, f"nothing beside nn.Embedding, {known_names('nn.')} and nn.Linear", _few(strange))
+    if unknown := sorted(set(rest) - {*embeddings, *heads, bias}):
+        raise _refused(path, f"nothing besides nn.Embedding, {known_names('nn.')} and nn.Linear", _few(unknown))
     b_y = rest.get(bias, np.zeros(len(W_hy), W_hy.dtype))
     if b_y.shape != W_hy.shape[:1]:
         raise _refused(path, f"{bias} of shape {W_hy.shape[:1]}", str(b_y.shape))
@@ -332,7 +334,7 @@ def _refused(path: Path, expected: str, got: str) -> CheckpointError:
 
 
 def read_pt(path: Path) -> dict[str, Array]:
-    """The tensors of a state dict, alone in the file or one level down, for example beside an optimizer."""
+    """The tensors of a state dict, alone in the file or one level down, for example next to an optimizer state."""
     try:
         import torch
     except ImportError:
@@ -340,10 +342,10 @@ def read_pt(path: Path) -> dict[str, Array]:
             f"{path} is a pickle, which only PyTorch opens safely",
             do="Install it: pip install torch. Or save with safetensors.torch.save_file(model.state_dict(), FILE).",
         ) from None
-    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < OLDEST:
+    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < MIN_TORCH:
         raise MissingExtraError(
             f"{path} is a pickle, and PyTorch runs code from such a file",
-            expected=f"PyTorch {'.'.join(map(str, OLDEST))} or newer, whose weights_only is safe",
+            expected=f"PyTorch {'.'.join(map(str, MIN_TORCH))} or newer, whose weights_only is safe",
             got=torch.__version__,
             do="Update it: pip install --upgrade torch. Or save with safetensors.torch.save_file.",
         )

@@ -28,7 +28,7 @@ from elman.kernels.product import (
     tall_rows,
     width_of,
 )
-from elman.kernels.recurrence import CompiledLayer
+from elman.kernels.recurrence import NO_LENGTHS, CompiledLayer
 from elman.kernels.reference import Layer, Workspace
 from elman.kernels.steps import exponentials, top_of
 from elman.kernels.stepwise import (
@@ -433,7 +433,7 @@ class CompiledLayerSteps:
         d[0] = d_h
         layer.kernels.backward(
             layer.option, layer.N, d, self.d_a[t], self.d_s, self.s[t], layer.backward_weights, self.runs[t], False,
-            self.mask, self.scratch, self.edge, True, self.d_bias[t],
+            self.mask, self.scratch, self.edge, True, self.d_bias[t], NO_LENGTHS, layer.nothing2,
         )  # fmt: skip
         return np.asarray(self.d_a[t, 0, :, layer.apart :])
 

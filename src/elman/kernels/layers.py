@@ -70,7 +70,10 @@ class CompiledOutput(ReferenceOutput):
         self.bias[: self.Y] = self.b_y
         width = panel_width(self.dtype.itemsize)
         panels, each = -(-self.Y // width), max(CHUNK // (self.H * width), 1)  # a few for each thread
-        run([partial(_pack, self.W_hy, self.packed, p, min(p + each, panels)) for p in range(0, panels, each)])
+        if panels <= each:
+            _pack(self.W_hy, self.packed, 0, panels)
+        else:
+            run([partial(_pack, self.W_hy, self.packed, p, min(p + each, panels)) for p in range(0, panels, each)])
 
     def forward(self, h: Array, work: Workspace | None = None) -> Array:
         rows = np.ascontiguousarray(h, self.dtype).reshape(-1, self.H)

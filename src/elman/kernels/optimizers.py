@@ -33,21 +33,20 @@ def _in_chunks(function: Callable[..., Any], arrays: Sequence[Array], *numbers: 
 
 @kernel
 def _square(g):
-    # eight sums side by side, because one would wait for itself; in double precision: float() of a float32 stays one
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for i in range(g.size // 8):
-        part = g[8 * i : 8 * i + 8]
-        s0 += np.float64(part[0]) * np.float64(part[0])
-        s1 += np.float64(part[1]) * np.float64(part[1])
-        s2 += np.float64(part[2]) * np.float64(part[2])
-        s3 += np.float64(part[3]) * np.float64(part[3])
-        s4 += np.float64(part[4]) * np.float64(part[4])
-        s5 += np.float64(part[5]) * np.float64(part[5])
-        s6 += np.float64(part[6]) * np.float64(part[6])
-        s7 += np.float64(part[7]) * np.float64(part[7])
-    for i in range(g.size // 8 * 8, g.size):
-        s0 += np.float64(g[i]) * np.float64(g[i])
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    # many sums side by side, because one would wait for itself; in double precision, where no square is lost
+    sums, whole = np.zeros(64), g.size // 64 * 64
+    for start in range(0, whole, 64):
+        part = g[start : start + 64]
+        for j in range(64):
+            sums[j] += np.float64(part[j]) * np.float64(part[j])
+    for i in range(whole, g.size):
+        sums[0] += np.float64(g[i]) * np.float64(g[i])
+    half = 32
+    while half:  # the upper half onto the lower one, until one number is left
+        for j in range(half):
+            sums[j] += sums[half + j]
+        half //= 2
+    return sums[0]
 
 
 @kernel

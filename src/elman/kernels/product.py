@@ -16,6 +16,7 @@ tile1 = make_tile(1, VECTORS)
 narrow_tall, narrow4, narrow1 = (make_tile(rows, 1) for rows in (2 * ROWS, 4, 1))  # of a panel that is half empty
 wide2 = make_tile(2, VECTORS, panels=2)
 wide1, wide1_3, wide1_2 = (make_tile(1, VECTORS, panels) for panels in (4, 3, 2))
+short1, short1_3, short1_2 = (make_tile(1, VECTORS, panels, left_out=1) for panels in (4, 3, 2))  # the last half empty
 
 
 def panel_width(itemsize: int) -> int:
@@ -172,7 +173,16 @@ def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, ed
                 to, to_at = (c, c_at + p * width) if inside else (edge, 0)
                 if not inside:
                     copy(c[c_at + p * width :], edge, last)
-                if panels == 4:
+                if 2 * (panels * width - last) >= width:  # one vector of the last panel is enough
+                    if panels == 4:
+                        short1(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)
+                    elif panels == 3:
+                        short1_3(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)
+                    elif panels == 2:
+                        short1_2(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)
+                    else:
+                        narrow1(a, packed, to, at, w_at, to_at, a_step, width, c_step, 0, 0, depth)
+                elif panels == 4:
                     wide1(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)
                 elif panels == 3:
                     wide1_3(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)

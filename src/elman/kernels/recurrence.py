@@ -125,9 +125,12 @@ class CompiledLayer:
         a = d_h if self.kernels.in_place else np.ascontiguousarray(trace.kept[0])  # overwritten by gradients
         v.d_s[...] = 0 if d_s_last is None else d_s_last
         d_bias = gradients["b_h"] if self.extra is None else v.d_bias
+        ids, d_W_xh = NO_LENGTHS, self.nothing2
+        if x.ndim == 2 and tokens is None:
+            ids, d_W_xh = np.ascontiguousarray(x, np.int64).reshape(-1), gradients["W_xh"]
         self.kernels.backward(
             self.option, N, d_h, a, v.d_s, s, self.backward_weights, _lengths(lengths), reverse, self.mask(h_mask),
-            v.scratch, v.edge, initial, d_bias,
+            v.scratch, v.edge, initial, d_bias, ids, d_W_xh,
         )  # fmt: skip
         if self.extra is not None:
             gradients[self.extra][...], gradients["b_h"][...] = d_bias[: self.apart], d_bias[self.apart :]
@@ -138,11 +141,9 @@ class CompiledLayer:
             self.recurrent_product(v.h_before, d_a_h, gradients["W_hh"])
         else:
             self._recurrent_gradient(s[0], d_a_h, h_mask, reverse, gradients["W_hh"])
-        if x.ndim == 2 and tokens is not None:
+        if tokens is not None:
             tokens.append(TokenGradient(x, d_a))
-        elif x.ndim == 2:
-            token_gradient([TokenGradient(x, d_a)], gradients["W_xh"])
-        else:
+        elif x.ndim == 3:
             np.matmul(x.reshape(T * B, self.X).T, d_a_x, out=gradients["W_xh"])
             if d_x is not None and add_x:
                 d_x += np.matmul(d_a_x, self.p["W_xh"].T).reshape(d_x.shape)

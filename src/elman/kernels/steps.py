@@ -13,6 +13,8 @@ from elman.kernels.compile import inline
 from elman.kernels.product import add_strided_product, copy
 from elman.kernels.vectors import exp, pointwise
 
+AHEAD = 128  # rows of an input product: enough for the tile, and few enough to stay in the cache
+
 
 @inline
 def gather(ids, W, b, out):
@@ -64,18 +66,39 @@ def run_from(lengths, t, start, B):
 
 
 @inline
-def forward_steps(step, option, N, s, a, packed, lengths, reverse, h_mask, scratch, edge):
-    """s[:, 0] is the initial state and a holds a_x = x @ W_xh + b_h; s[:, 1:] become the states.
+def input_products(ids, x, W_xh, bias, packed_x, a, begin, end, edge):
+    """a_x[t] = x[t] @ W_xh + b_h of the steps from begin to end, in the last N columns of a (T, B, A)."""
+    _, B, A = a.shape
+    N, rows = W_xh.shape[1], (end - begin) * B
+    to = a[begin:end].reshape(rows, A)
+    if packed_x.size:
+        X = x.shape[1]
+        fill_rows(bias, to)
+        add_strided_product(x.reshape(-1), begin * B * X, X, rows, packed_x, X, N, to.reshape(-1), A - N, A, edge)
+    else:
+        gather(ids[begin * B : end * B], W_xh, bias, to)
 
-    a is (T, B, A). The recurrent product is added to its first N columns, and a step leaves there what its backward
-    pass needs. A vanilla cell needs nothing: its a is s[0, 1:] itself.
+
+@inline
+def forward_layer(
+    step, option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge
+):  # fmt: skip
+    """A whole layer in one direction. s[:, 0] is the initial state; s[:, 1:] become the states.
+
+    The input product of a few steps is computed just before them, so that a, (T, B, A), is still in the cache. The
+    recurrent product is added to its first N columns, and a step leaves there what its backward pass needs. A vanilla
+    cell needs nothing: its a is s[0, 1:] itself.
     """
     P, T, B, H = s.shape[0], s.shape[1] - 1, s.shape[2], s.shape[3]
-    A = a.shape[2]
+    A, N = a.shape[2], W_xh.shape[1]
+    ahead = max(AHEAD // max(B, 1), 1) if packed_x.size else 1
     size, stride = B * H, (T + 1) * B * H  # of a state, and from one state part to the next
     flat, sums, mask = s.reshape(-1), a.reshape(-1), h_mask.reshape(-1)
     for k in range(T):
         t = T - 1 - k if reverse else k
+        if k % ahead == 0:
+            begin, end = (max(T - k - ahead, 0), T - k) if reverse else (k, min(k + ahead, T))
+            input_products(ids, x, W_xh, bias, packed_x, a, begin, end, edge)
         before = (t if not reverse else (t + 2 if t < T - 1 else 0)) * size
         after = (t + 1) * size
         if lengths.size:  # past its length a row keeps its state
@@ -101,13 +124,18 @@ def forward_steps(step, option, N, s, a, packed, lengths, reverse, h_mask, scrat
 
 
 @inline
-def backward_steps(step, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial):
+def backward_layer(
+    step, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias, ids, d_W_xh
+):  # fmt: skip
     """d (T, B, H) holds the direct gradients on h, a what the forward pass has left; a becomes the gradients on the two
     products, that on the recurrent one in its first N columns. In a vanilla cell a and d are one array.
 
     d_s (P, B, H) holds the gradient on the last state, and becomes that on the initial one (its first part only if
-    `initial`).
+    `initial`). d_bias becomes the sum of a over steps and rows; d_W_xh, unless it is empty, the gradient of the rows
+    that the token ids name. Products over all steps are left to BLAS.
     """
+    d_bias[:] = 0
+    d_W_xh[:] = 0
     T, B, H = d.shape
     A = a.shape[2]
     size, stride = B * H, (T + 1) * B * H
@@ -150,33 +178,9 @@ def backward_steps(step, option, N, d, a, d_s, s, packed, lengths, reverse, h_ma
                 else:
                     add_strided_product(sums, first, A, rows, packed, N, H, target, at, H, edge)
             start, stop = run_from(lengths, t, stop, B)
-
-
-@inline
-def forward_layer(
-    step, option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge
-):  # fmt: skip
-    """A whole layer in one direction: the input product of all steps, then the time loop."""
-    T, B, A = a.shape
-    N, z = W_xh.shape[1], a.reshape(T * B, A)
-    # a_x[t] = x[t] @ W_xh + b_h, of all steps at once, in the last N columns
-    if packed_x.size:
-        fill_rows(bias, z)
-        X = x.shape[1]
-        add_strided_product(x.reshape(-1), 0, X, T * B, packed_x, X, N, z.reshape(-1), A - N, A, edge)
-    else:
-        gather(ids, W_xh, bias, z)
-    forward_steps(step, option, N, s, a, packed, lengths, reverse, h_mask, scratch, edge)
-
-
-@inline
-def backward_layer(
-    step, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias
-):  # fmt: skip
-    """The time loop backward, and the gradients of the biases; the products over all steps are left to BLAS."""
-    backward_steps(step, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial)
-    d_bias[:] = 0
-    column_sums(a.reshape(-1, a.shape[2]), d_bias)
+        column_sums(a[t], d_bias)  # while a[t] is in the cache
+        if d_W_xh.size:
+            scatter_add(ids[t * B : (t + 1) * B], a[t], d_W_xh)
 
 
 _sum, _maximum = (pointwise(lambda x: (x,), name) for name in ("sum", "maximum"))

@@ -25,10 +25,11 @@ def lanes(itemsize: int) -> int:
     return VECTOR_BYTES // itemsize
 
 
-def make_tile(rows: int, vectors: int, panels: int = 1) -> Any:
+def make_tile(rows: int, vectors: int, panels: int = 1, left_out: int = 0) -> Any:
     """An intrinsic that adds a[rows, K] @ w[K, panels · vectors · lanes] to c; all offsets count elements.
 
-    w is packed in panels: row k of a panel lies at w_at + k · w_step, and the next panel w_panel further on.
+    w is packed in panels: row k of a panel lies at w_at + k · w_step, and the next panel w_panel further on. The last
+    panel is used without its last `left_out` vectors.
     """
 
     @intrinsic
@@ -60,7 +61,7 @@ def make_tile(rows: int, vectors: int, panels: int = 1) -> Any:
                 value.align = size
                 return value
 
-            columns = [(panel, j) for panel in range(panels) for j in range(vectors)]
+            columns = [(panel, j) for panel in range(panels) for j in range(vectors)][: panels * vectors - left_out]
 
             def place(at: Any, step: Any, panel: int, j: int) -> Any:
                 return builder.add(builder.add(at, builder.mul(const(panel), step)), const(j * width))

@@ -1,7 +1,7 @@
-"""A lab: write backpropagation through time yourself, and be told what is wrong with it.
+"""A lab: exercises in backpropagation through time, with a checker that names the mistake.
 
-`start` writes files with gaps, `check_file` tests each gap by itself, and `check` does so for a function in a notebook.
-Where a result equals that of a known mistake, the checker names the mistake.
+`start` writes files with gaps, `check_file` checks each gap separately, and `check` checks one function, in a notebook
+for instance. If a result equals that of a known mistake, the checker names the mistake.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def start(folder: str | PathLike[str], *, solutions: bool = False) -> list[Path]
     Parameters
     ----------
     folder : path
-        Where to write rnn.py and lstm.py; created if it is missing. A file that is there is not replaced.
+        Where to write rnn.py and lstm.py; created if it is missing. Existing files are not replaced.
     solutions : bool
         Write them with all gaps filled.
 
@@ -61,7 +61,7 @@ def check_file(path: str | PathLike[str], *, seed: int = 0, seconds: float = 10.
     path : path
         The file, as `start` wrote it and the student changed it.
     seed : int
-        Draws the problems.
+        Seed of the random problems.
     seconds : float
         The time limit for one gap.
 
@@ -86,7 +86,7 @@ def check_file(path: str | PathLike[str], *, seed: int = 0, seconds: float = 10.
         raise DataError(f"{path} is a folder", expected="a file to check", do=do) from None
     except SyntaxError as error:
         raise DataError(f"{path} is not valid Python: line {error.lineno}: {error.msg}") from None
-    except ValueError as error:  # bytes that are no text
+    except ValueError as error:  # bytes that are not text
         raise DataError(f"{path} is not valid Python: {error}") from None
     names = set(code.co_names)
     gaps = [gap for gap in GAPS.values() if gap.name in names]
@@ -106,7 +106,7 @@ def check(function: Callable[..., Any], *, gap: str | None = None, seed: int = 0
     gap : str, optional
         The name of the gap that it fills; by default the name of the function.
     seed : int
-        Draws the problems.
+        Seed of the random problems.
     seconds : float
         The time limit.
 

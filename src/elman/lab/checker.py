@@ -53,9 +53,10 @@ class _WrongShape(ElmanError):
 
 
 def judge(gap: Gap, function: Function, seed: int = 0) -> Verdict:
-    """Try a function on the three problems of a gap.
+    """Check a function on the three problems of a gap.
 
-    The function's module gets the solutions of all other gaps, so that a mistake in one does not show in another.
+    During the check the module of the function has the solutions of all other gaps, so that a mistake in one gap does
+    not affect another.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def judge(gap: Gap, function: Function, seed: int = 0) -> Verdict:
     function : callable
         The student's function.
     seed : int
-        Draws the problems.
+        Seed of the random problems.
 
     Returns
     -------
@@ -144,7 +145,7 @@ def _flat(result: Any, gradients: list[Array]) -> Array:
 
 
 def _blocks(d_a: Array, values: Values) -> list[Array]:
-    """The part of d_a of each gate, so that a mistake in one gate does not hide that the others are right."""
+    """The part of d_a of each gate, so that each gate is checked separately."""
     if d_a.shape != values["d_a"].shape:
         hint = "It is transposed." if d_a.shape == values["d_a"].shape[::-1] else None
         raise _WrongShape("wrong shape of d_a", expected=values["d_a"].shape, got=d_a.shape, do=hint)
@@ -173,9 +174,8 @@ def _verdict(gap: Gap, tried: Sequence[Values], found: Sequence[list[Array]], ri
         changed = [number for number in count if not same(number, right, ours=results)]
         if set(changed) <= set(wrong):  # a mistake that changes a result which is right is not the cause
             equal = [number for number in changed if same(number, results)]
-            zeros = {
-                number for number in equal if not any(some[number].any() for some in results)
-            }  # too few numbers to tell mistakes apart
+            # a result of zeros does not tell mistakes apart
+            zeros = {number for number in equal if not any(some[number].any() for some in results)}
             explained[mistake] = set(equal) if changed == wrong == equal else set(equal) - zeros
     named, left = [], set(wrong)
     while any(left & numbers for numbers in explained.values()):  # the fewest mistakes that explain all come first

@@ -1,4 +1,4 @@
-"""The gaps of the lab: their solutions, the mistakes in them, and the problems on which a solution is tried."""
+"""The gaps of the lab: their solutions, known mistakes, and the problems on which a function is checked."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Gap(NamedTuple):
         return tuple(inspect.signature(load_solutions(self.file)[self.name]).parameters)
 
     def call(self, function: Function, values: Values) -> Any:
-        """Call a function for this gap with the values of a problem, of which it gets copies."""
+        """Call a function for this gap with copies of the values of a problem."""
         arguments = [_copy(values[name]) for name in self.arguments]
         result = function(*arguments)
         return arguments[0] if result is None and self.name == "clip" else result  # it may clip in place
@@ -95,7 +95,7 @@ def solution_text(file: str) -> str:
 
 
 def student_text(file: str) -> str:
-    """The text of a file with its gaps open."""
+    """The text of a file with its gaps."""
     return GAP.sub("    raise NotImplementedError  # your code\n", solution_text(file))
 
 
@@ -163,7 +163,7 @@ def _rnn_problem(rng: np.random.Generator, number: int) -> Values:
     for t in reversed(range(T)):
         d_h[t] = solutions["hidden_gradient"](d_o[t], d_a[t + 1], W_hy, W_hh)
         d_a[t] = solutions["preactivation_gradient"](d_h[t], states[t + 1])
-    t = 1  # of the gaps that see one step
+    t = 1  # the step of the gaps that compute a single step
     step = {"x_t": x[t], "h_t": states[t], "h_next": states[t + 1], "d_o_t": d_o[t], "d_a_next": d_a[t + 1]}
     weights = {"W_xh": W_xh, "W_hh": W_hh, "b_h": b_h, "W_hy": W_hy}
     gradients = [np.asarray(g) for g in solutions["weight_gradients"](x, states, d_a[:T], d_o)]
@@ -214,6 +214,6 @@ _SPECIAL: dict[str, Callable[[Values], dict[str, Values]]] = {
 
 
 def special_cases(gap: Gap, values: Values) -> Sequence[Values]:
-    """Variants of a problem that show what the three problems do not: overflow, a single step, k = 1, zeros."""
+    """Variants of a problem for cases that the three problems do not have: overflow, a single step, k = 1, zeros."""
     cases = _SPECIAL[gap.name](values) if gap.name in _SPECIAL else {}
     return [values | changed | {"case": case} for case, changed in cases.items()]

@@ -1,4 +1,4 @@
-"""Student code in a process of its own, with limits on time and memory."""
+"""Runs student code in a separate process, with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from elman.lab.checker import Verdict, judge
 from elman.lab.gaps import Function, Gap
 
 SECONDS = 10.0  # for one gap
-MEMORY = 2**30  # bytes, beyond what the process has at its start
+MEMORY = 2**30  # bytes, in addition to those that the process has at its start
 PRINTED = 2000  # characters
 
 Find = Callable[[str], Function | None]  # from the name of a gap to the student's function
@@ -29,7 +29,7 @@ Find = Callable[[str], Function | None]  # from the name of a gap to the student
 def verdicts(
     gaps: Sequence[Gap], load: Callable[[], Find], seed: int, seconds: float = SECONDS, memory: int = MEMORY
 ) -> Iterator[Verdict]:
-    """The verdict on each gap, one after the other; where one hangs or crashes, the next gets a new process.
+    """The verdict on each gap, in order; after one that hangs or crashes, the next runs in a new process.
 
     On a system without fork (Windows) everything runs in this process, without limits.
     """
@@ -40,7 +40,7 @@ def verdicts(
     while left:
         reading, writing = os.pipe()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child uses none of them
+            warnings.simplefilter("ignore", DeprecationWarning)  # about threads, which the child does not use
             child = os.fork()
         if child == 0:
             _child(reading, writing, left, load, seed, memory)
@@ -65,12 +65,12 @@ def verdicts(
 
 
 def _line(stream: io.BufferedReader, seconds: float) -> bytes | None:
-    """The next line; empty where the other side is closed, None where it takes too long."""
+    """The next line; empty if the other side is closed, None after the time limit."""
     end, line = time.monotonic() + seconds, b""
     while not line.endswith(b"\n"):
         if not select.select([stream], [], [], max(end - time.monotonic(), 0))[0]:
             return None
-        piece = os.read(stream.fileno(), 1)  # a byte at a time: nothing may wait in a buffer
+        piece = os.read(stream.fileno(), 1)  # one byte, because select does not see what is buffered
         if not piece:
             return b""
         line += piece
@@ -78,7 +78,7 @@ def _line(stream: io.BufferedReader, seconds: float) -> bytes | None:
 
 
 def _child(reading: int, writing: int, gaps: Sequence[Gap], load: Callable[[], Find], seed: int, memory: int) -> None:
-    """The body of the process: never returns."""
+    """The body of the child process: never returns."""
     code = 1
     try:
         os.close(reading)
@@ -124,16 +124,16 @@ def _run(gaps: Sequence[Gap], load: Callable[[], Find], seed: int) -> Iterator[V
 
 
 def _reason(error: BaseException) -> str:
-    """An error with the student's own line, if it is there."""
+    """The message of an error, with the line of the student's code if it is known."""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    message = " ".join([message, *getattr(error, "__notes__", ())])  # the note says in which problem
+    message = " ".join([message, *getattr(error, "__notes__", ())])  # the note names the problem
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "elman" not in frame.filename]
     own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith("<sol")]
     return f"{message} (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else message
 
 
 def load_file(code: CodeType, path: str) -> Callable[[], Find]:
-    """Runs a student's file in the process that is limited, and finds its functions by name."""
+    """A function that runs a student's file, in the child process, and returns a lookup of its functions by name."""
 
     def load() -> Find:
         namespace: dict[str, object] = {"__name__": "student", "__file__": path}

@@ -1,4 +1,4 @@
-"""Analyze networks: gradient flow, spectra, gates, units, attribution, steps. Plain data first, figures of it second.
+"""Analyze networks: gradient flow, spectra, gates, units, attribution, step-by-step equations; as data and as figures.
 
 ``look.report(model, text)`` shows everything at once. Figures need plotly (the extra `look`). Importing is cheap: a
 public name loads its module when it is first used.

@@ -1,4 +1,4 @@
-"""A model and a text, analyzed in every way: plain data, from which the report is made."""
+"""All analyses of a model along a text, as plain data, from which the report is made."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from elman.look.units import Ranking, Reading, rank_units, read_text
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
 
-EXPONENTS = 64  # of each layer, the largest ones
-READ_TOKENS = 100_000  # of a text, in which units are ranked …
-READ_STATES = 25_600_000  # … or fewer, if that would be more states than this
+EXPONENTS = 64  # number of Lyapunov exponents of each layer
+READ_TOKENS = 100_000  # maximum number of tokens on which units are ranked
+READ_STATES = 25_600_000  # maximum number of entries of all their states
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,20 +62,20 @@ class LayerAnalysis:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Analysis:
-    """A model along a text: what `examine` returns, and what a report shows.
+    """All analyses of a model along a text: the result of `examine`, and the content of a report.
 
     Attributes
     ----------
     name : str
-        Of the run.
+        The name of the run.
     facts : dict of str to str
-        What the model is.
+        A description of the model: network, parameters, tokens, BPTT steps.
     tokens : tuple of str, length T+1
-        Of the text: step t reads tokens[t] and predicts tokens[t+1].
+        The analyzed tokens: step t reads tokens[t] and predicts tokens[t+1].
     token : str
-        What one is called: letter, byte or word.
+        The kind of token: letter, byte, word or subword.
     unread : int
-        Tokens of the text after these.
+        The number of tokens of the text after these.
     flow : GradientFlow
         How far back gradients reach.
     verdicts : list of Verdict
@@ -83,13 +83,13 @@ class Analysis:
     layers : list of LayerAnalysis
         Spectra, exponents, saturation and gates of each layer.
     clipping : Clipping
-        What gradient clipping does to this text.
+        The effect of gradient clipping on this text.
     history, clipped : GradientHistory and ClippedSteps, or None
-        Of the training run, if there is one.
+        Gradient norms and clipping in the training run, if there is one.
     reading : Reading
         The whole text, or its beginning, with surprise and states.
     ranking : Ranking or None
-        What units track; None for a text that is too short.
+        How well units track features; None if the text is too short.
     """
 
     name: str
@@ -128,13 +128,13 @@ def examine(
     model : LanguageModel
         A fitted model.
     text : str or ndarray of ids
-        What it reads, from a state of zeros. An unknown word is read as <unk>.
+        The text, read from a state of zeros. An unknown word is read as <unk>.
     words : str, optional
-        The text that ids stand for, where they do not say it: those of unknown words.
+        If `text` is ids: the text that they encode, with the words that are <unk> in the ids.
     steps : int
-        The most steps that are analyzed; units and surprise are those of the whole text.
+        The maximum number of steps that are analyzed; units and surprise are those of the whole text.
     progress : callable, optional
-        Called with what is being done, how much of it is done, and how much there is.
+        Called with the name of the task, the parts that are done, and the number of parts.
 
     Returns
     -------
@@ -169,8 +169,8 @@ def examine(
         progress("ranking units", 0, 1)
     per_token = network.stack.layers * network.stack.cell.parts * network.stack.hidden
     most = min(READ_TOKENS, READ_STATES // per_token)
-    said = text if isinstance(text, str) else words
-    reading = read_text(model, _to_read(text_sampler.vocabulary, ids, said, most))
+    full_text = text if isinstance(text, str) else words
+    reading = read_text(model, _to_read(text_sampler.vocabulary, ids, full_text, most))
     try:
         ranking = rank_units(reading)
     except DataError:
@@ -203,7 +203,7 @@ def examine(
 
 
 def _to_read(vocabulary: Vocabulary, ids: Array, text: str | None, most: int) -> str | Array:
-    """The first ids; or the words that they are the ids of, which say more than <unk>."""
+    """The first `most` ids; or, if the text is known, their words, because ids do not tell unknown words apart."""
     if text is not None and vocabulary.kind == "word":
         words = [word for some in words_of([text]) for word in some]
         if np.array_equal(vocabulary.encode(text, unknown="replace"), ids):

@@ -1,4 +1,4 @@
-"""Attention weights: how much each source token counts for each target token."""
+"""The attention weights of a translator, between each target token and each source token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AttentionMap:
     target : tuple of str, length S
         The target tokens and the end.
     alpha : ndarray, shape (S, T)
-        How much each source token counted before each target token; each row sums to 1.
+        The attention weights of the decoder step that predicts each target token; each row sums to 1.
     """
 
     source: tuple[str, ...]
@@ -36,7 +36,7 @@ class AttentionMap:
 
     def __repr__(self) -> str:
         pairs = zip(self.target, self.alpha.argmax(axis=1), strict=True)
-        best = [f"{said.strip()} ← {self.source[j].strip()}" for said, j in pairs]
+        best = [f"{token.strip()} ← {self.source[j].strip()}" for token, j in pairs]
         return f"<AttentionMap: {', '.join(best)}>"
 
     def figure(self) -> Any:
@@ -48,7 +48,7 @@ class AttentionMap:
         rows, columns = ([visible(token) for token in tokens] for tokens in (self.target, self.source))
         heatmap = go.Heatmap(
             z=self.alpha.astype(np.float32),
-            text=[[f"“{said}” ← “{read}”" for read in columns] for said in rows],
+            text=[[f"“{target}” ← “{source}”" for source in columns] for target in rows],
             coloraxis="coloraxis",
             hovertemplate="%{text}: %{z:.3f}<extra></extra>",
         )
@@ -76,7 +76,7 @@ def attention_map(model: TranslatingPredictor, sequence: Any, target: Any = None
     sequence : str, list of str, or array of numbers
         One source, as in training.
     target : str or list of str, optional
-        What is written; unless given, what the model predicts.
+        The target; the model's prediction unless given.
 
     Returns
     -------
@@ -113,5 +113,5 @@ def attention_map(model: TranslatingPredictor, sequence: Any, target: Any = None
         source = [inputs.symbols.tokens[i] for i in x.values]
     else:
         source = [str(step) for step in range(len(alpha[0]))]
-    said = [model.symbols_.tokens[i] for i in ids]
-    return AttentionMap(tuple(source), (*said, END), alpha)
+    targets = [model.symbols_.tokens[i] for i in ids]
+    return AttentionMap(tuple(source), (*targets, END), alpha)

@@ -1,10 +1,10 @@
-"""Which tokens decide what a classifier, regressor or tagger predicts, by two methods that check each other.
+"""The attribution of a prediction of a classifier, regressor or tagger to the tokens of a sequence, by two methods.
 
-Gradient times input is the first-order estimate of what the prediction would lose if the input of a token were 0: one
-backward pass for all tokens. Leaving a token out measures it: one forward pass for each token. Where the two disagree
-the network is far from linear around this sequence, and the second is the one to trust.
+Gradient times input is the first-order estimate of how much the score of the prediction would fall if the input of a
+token were 0: one backward pass for all tokens. Leaving a token out measures it: one forward pass for each token. If the
+two disagree, the network is far from linear around this sequence, and the second is more reliable.
 
-The prediction is judged by its log-odds, log p / (1 - p), in nats; that of a regressor by its value.
+The score is the log-odds of the prediction, log p / (1 - p), in nats; for a regressor it is the predicted value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from elman.maths.loss import softmax
 from elman.models.predictors import LabelPredictor, Predictor
 from elman.network import HeadNetwork, Parameters, Stack
 
-LONGEST = {"one": 4096, "steps": 256}  # steps of a sequence, with one output and with an output at every step
-ROWS = 128  # sequences that run together
-SHOWN = 3  # tokens in a sentence
+LONGEST = {"one": 4096, "steps": 256}  # maximum length of a sequence, with one output or an output at every step
+ROWS = 128  # sequences in a batch
+SHOWN = 3  # tokens in the summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,14 +37,14 @@ class Attribution:
     tokens : tuple of str, length T
         The tokens, or the numbers of the steps.
     targets : tuple, length S
-        The predicted class (or the one that was asked for): one for the sequence, or a tag for each step.
+        The predicted (or given) class: one for the sequence, or a tag for each step.
     score : ndarray, shape (S,)
         Log-odds of the target in nats; the predicted value of a regressor.
     gradient : ndarray, shape (S, T)
         Gradient times input.
     left_out : ndarray, shape (S, T)
-        What the score loses without the token. A classifier reads the sequence without it; a tagger, which needs all
-        steps, gets zeros in its place.
+        How much lower the score is without the token. A classifier reads the sequence without it; a tagger, which needs
+        all steps, reads zeros instead.
     agreement : float
         Spearman's rank correlation of the two, the mean over all predictions; NaN for a single token.
     """
@@ -61,7 +61,7 @@ class Attribution:
 
     @property
     def words(self) -> str:
-        """The tokens that decided most about the first prediction, in a sentence."""
+        """The tokens that contribute most to the first prediction, in a sentence."""
         order = np.argsort(-np.abs(self.left_out[0]), kind="stable")[:SHOWN]
         listed = ", ".join(f"“{self.tokens[t].strip()}” ({self.left_out[0, t]:+.2f})" for t in order)
         return (
@@ -70,7 +70,7 @@ class Attribution:
 
 
 def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attribution:
-    """Which tokens of a sequence decide what the model predicts.
+    """How much each token of a sequence contributes to the prediction of a model.
 
     Parameters
     ----------
@@ -123,19 +123,19 @@ def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attri
 
 
 class _Reader:
-    """A network of dense inputs in float64."""
+    """Reads dense inputs with a network in float64."""
 
     def __init__(self, network: HeadNetwork, p: Parameters) -> None:
         self.network = network
         self.packed, self.p = exact(network.stack, p)
 
     def outputs(self, x: Array) -> Array:
-        """(B, Y), or (T, B, Y), of (T, B, …)."""
+        """The outputs (B, Y), or (T, B, Y) if there is one for every step, of inputs (T, B, …)."""
         trace = self.network.stack.forward(self.packed, self.p, x)
         return self._head(self.network._pool(trace, None).vector)
 
     def gradient_times_input(self, x: Array, d_o: Array, *, every_step: bool) -> Array:
-        """(S, T): a row of the batch for each prediction, since each has a gradient of its own."""
+        """Gradient times input (S, T); the batch has one row for each prediction, because their gradients differ."""
         S, stack = len(d_o), self.network.stack
         rows = np.repeat(x[:, np.newaxis], S, axis=1)  # (T, S, X)
         trace = stack.forward(self.packed, self.p, rows)
@@ -179,7 +179,7 @@ def _deleted(network: HeadNetwork, p: Parameters, x: Array, picked: Array | None
     """(1, T): the score without each token."""
     T = len(x)
     reader = _Reader(network, p)
-    if T == 1:  # an empty sequence has no state: the initial one is what the output layer gets
+    if T == 1:  # of an empty sequence the output layer gets zeros
         empty = np.zeros((1, network.stack.width))
         return _scores(output_forward(empty, reader.p["head.W_hy"], reader.p["head.b_y"]), picked)[0][np.newaxis]
     found = []
@@ -248,11 +248,11 @@ def _tokens(model: Predictor, sequence: Any, T: int) -> tuple[str, ...]:
     if isinstance(inputs, NumberInputs):
         return tuple(f"step {t}" for t in range(T))
     assert isinstance(inputs, TokenInputs)
-    return tuple(inputs.symbols.cut(sequence))
+    return tuple(inputs.symbols.tokenize(sequence))
 
 
 def _rank_correlation(a: Array, b: Array) -> float:
-    """Spearman's; NaN where one is constant."""
+    """Spearman's rank correlation; NaN if one of the two is constant."""
     if len(a) < 2:
         return float("nan")
     ranks = [_ranks(values) for values in (a, b)]

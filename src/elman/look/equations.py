@@ -35,7 +35,7 @@ D_H_SENT = Line(cell_backward, "d_h_sent")
 D_S0 = Line(cell_backward, "d_h0")
 TOKEN = Line(embedding_forward, "x")
 
-# where the input of a layer is the state of the layer below
+# lines for a layer whose input is the state of the layer below
 STACKED = {
     "x": Line(input_forward, "dense"),
     "d_h": Line(input_backward, "d_x"),
@@ -48,7 +48,7 @@ ACTIVATIONS = {  # f(a), and f' in terms of h
     "identity": ("a[t]", "1"),
 }
 GATES = {"i": "i", "f": "f", "g": "g", "o": "o_gate", "r": "r", "z": "z", "n": "n"}  # o alone would be the logits
-LATER = re.compile(r"d_a\w*\[t\+1\]|\[t\+2\]")  # in a term that the next step sends back
+LATER = re.compile(r"d_a\w*\[t\+1\]|\[t\+2\]")  # in a term that comes from the next step
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Equation:
     lines : tuple of Line
         The code that computes it.
     operands : tuple of str
-        What enters it, named as in the formula.
+        Its operands, named as in the formula.
     number : str
-        Its number in docs/maths.md, All equations, such as "(7)"; empty where it has none.
+        Its number in docs/maths.md, section 18, such as "(7)"; empty if it has none.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Equation:
         return self.formula.partition(" = ")[0]
 
     def at(self, t: int, *, last: bool = False) -> str:
-        """The formula of step t; the last step gets nothing from a next one."""
+        """The formula of step t; in the last step the terms from the next step are 0."""
         left, _, right = self.formula.partition(" = ")
         terms = ["0" if last and LATER.search(term) else term for term in right.split(" + ")]
         return fill(f"{left} = {' + '.join(terms)}", t)
@@ -161,7 +161,7 @@ _OUTPUT = (
         "backward",
         "d_o[t] = (y_hat[t] - y[t]) / T",
         "Prediction minus target; scale is 1 / T because this loss is a mean (in the lab it is a sum). d_o is the "
-        "derivative of L by o, and so for every d_.",
+        "derivative of L with respect to o, and so for every d_.",
         (Line(cross_entropy, "d_o"), Line(cross_entropy, "minus_one"), Line(cross_entropy, "scale")),
         ("y_hat[t]", "y[t]"),
     ),
@@ -179,12 +179,12 @@ _OUTPUT_GRADIENTS = (
         "d_b_y",
         "gradients",
         "d_b_y = Σ_t d_o[t]",
-        "A bias is added once per step, and gets the gradient of each step unchanged.",
+        "A bias is added once per step, so its gradient is the sum of the gradients of all steps.",
         (Line(output_backward, "d_b_y"),),
         ("d_o[t]",),
     ),
 )
-_TWO_USES = "The state has two uses, and each sends a gradient: its own output, and the next step"
+_TWO_USES = "The state is used twice, so it has two gradients, which are added: from its own output and the next step"
 
 
 def _rnn(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
@@ -247,12 +247,12 @@ def _lstm(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
         _gate(LSTMCell, "i", "sigmoid", "The input gate: how much of the candidate g each unit adds to c."),
         _gate(LSTMCell, "f", "sigmoid", "The forget gate: how much of its cell state c each unit keeps."),
         _gate(LSTMCell, "g", "tanh", "The candidate: what could be added to the cell state."),
-        _gate(LSTMCell, "o", "sigmoid", "The output gate: how much of its cell state each unit shows."),
+        _gate(LSTMCell, "o", "sigmoid", "The output gate: how much of its cell state each unit passes to h."),
         Equation(
             "c",
             "forward",
             "c[t+1] = f[t] ⊙ c[t] + i[t] ⊙ g[t]",
-            "The cell state: what the forget gate keeps, plus what the input gate lets in.",
+            "The cell state: what the forget gate keeps, plus what the input gate adds.",
             (Line(LSTMCell.forward, "c"),),
             ("f[t]", "c[t]", "i[t]", "g[t]"),
         ),
@@ -260,7 +260,7 @@ def _lstm(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
             "h",
             "forward",
             "h[t+1] = o_gate[t] ⊙ tanh(c[t+1])",
-            "The state that the output and the next step see.",
+            "The state that the output and the next step read.",
             (Line(LSTMCell.forward, "h"),),
             ("o_gate[t]", "tanh(c[t+1])"),
         ),
@@ -350,7 +350,7 @@ def _gru(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
             "d_q",
             "backward",
             "d_q[t] = r[t] ⊙ d_a_n[t]",
-            "The gradient on the recurrent product of the candidate: the reset gate stands before it.",
+            "The gradient on the recurrent product of the candidate, which the reset gate multiplies.",
             (Line(GRUCell.backward, "d_q"),),
             ("r[t]", "d_a_n[t]"),
         ),
@@ -379,14 +379,14 @@ def _d_gate(cell: type[Cell], gate: str, right: str, *operands: str) -> Equation
         f"d_a_{gate}",
         "backward",
         f"d_a_{gate}[t] = {right}",
-        f"Back through gate {gate}, to its pre-activation: the slope of the gate, times what the gate multiplies.",
+        f"Back through gate {gate} to its pre-activation: the derivative of the gate, times what the gate multiplies.",
         (Line(cell.backward, f"d_a_{gate}"),),
         operands,
     )
 
 
 def _weight_gradients(d_a_x: str, d_a_h: str) -> tuple[Equation, ...]:
-    """Of W_hh, W_xh and b_h, from the gradients on the recurrent and on the input product of all gates."""
+    """The gradients of W_hh, W_xh and b_h, from those on the recurrent and on the input product of all gates."""
     blocks = {
         "d_a": "",
         "d_a_h": " d_a_h holds d_a_r, d_a_z and d_q side by side.",
@@ -413,7 +413,7 @@ def _weight_gradients(d_a_x: str, d_a_h: str) -> tuple[Equation, ...]:
             "d_b_h",
             "gradients",
             f"d_b_h = Σ_t {d_a_x}[t]",
-            "Again once per step.",
+            "The bias is added once per step, so its gradient is the sum over all steps.",
             (Line(cell_backward, "d_b_h"),),
             (f"{d_a_x}[t]",),
         ),
@@ -425,7 +425,7 @@ def _d_h0(d_a_h: str) -> Equation:
         "d_h0",
         "gradients",
         f"d_h[0] = {d_a_h}[0] @ W_hh.T",
-        "What is left of the gradient at the beginning: how L changes with the initial state.",
+        "How L changes with the initial state.",
         (D_H_NEXT, D_H_SENT, D_S0),
         (f"{d_a_h}[0]", "W_hh"),
     )

@@ -16,15 +16,15 @@ from elman.look.units import Ranking, Reading, UnitScore
 from elman.maths.arrays import Array
 
 LABELLED = 48  # tokens; a longer axis shows numbers instead
-DECADES = 8  # of ten that the colors tell apart
-DASHES = ("solid", "dash", "dot", "dashdot")  # curves and dots differ by more than their color
+DECADES = 8  # powers of ten that the color scale covers
+DASHES = ("solid", "dash", "dot", "dashdot")  # so that curves and dots differ not only in color
 SYMBOLS = ("circle", "square", "diamond", "cross", "x")
 MOST_ROWS = 48  # units of a gate in a figure
 MOST_DOTS = 1000  # eigenvalues of Jacobians in a figure
 WIDE = 80  # characters in a row of text
-MOST = 1600  # tokens that a page of text shows
-SHORT = 8  # rows of text beside which a color bar does not fit
-FEW = 240  # tokens that rows of units show
+MOST = 1600  # tokens in a figure of a text
+SHORT = 8  # rows of text; beside fewer a color bar does not fit
+FEW = 240  # tokens in a figure with a row for each unit
 GATE_NAMES = {
     "i": "input",
     "f": "forget",
@@ -34,12 +34,12 @@ GATE_NAMES = {
     "z": "update",
     "n": "candidate",
 }
-CIRCLE = "#8a6d00"  # the unit circle: seen above the dots, on light and on dark
-LOW_HIGH = [[0, "#d9583b"], [0.5, "rgba(128, 134, 150, 0.06)"], [1, "#3563d9"]]  # nothing in between: on light and dark
+CIRCLE = "#8a6d00"  # the unit circle: visible above the dots, on light and on dark
+LOW_HIGH = [[0, "#d9583b"], [0.5, "rgba(128, 134, 150, 0.06)"], [1, "#3563d9"]]  # transparent in the middle
 
 
 def flow_heatmap(norms: Array, tokens: Sequence[str]) -> Any:
-    """The gradient of every loss by every state as a heat map.
+    """The gradient of every loss with respect to every state as a heat map.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def flow_by_lag(left: Mapping[str, Array], *, horizons: Mapping[str, int | None]
     left : mapping of str to ndarray, shape (T+1,)
         Curves by name, from `GradientFlow.by_lag`.
     horizons : mapping of str to int or None, optional
-        The lag of each curve at which less than 1 % is left: it gets a mark.
+        The lag of each curve at which less than 1 % is left; it is marked.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def flow_by_lag(left: Mapping[str, Array], *, horizons: Mapping[str, int | None]
     return figure(
         traces,
         x="steps back",
-        y="what is left of it",
+        y="share that is left",
         levels=[level(GONE, "1 %", log=True)],
         y_type="log",
         y_range=[low, high],
@@ -165,9 +165,9 @@ def flow_by_lag(left: Mapping[str, Array], *, horizons: Mapping[str, int | None]
 
 
 def flow_factors(factors: Mapping[str, Array]) -> Any:
-    """What each step back multiplies the gradient by, and their product.
+    """The factors by which each step back multiplies the gradient, and their product.
 
-    Of a longer text the last half is left out: too few losses reach so far back for a mean.
+    The larger lags of a long text are left out: too few losses have them for a mean.
 
     Parameters
     ----------
@@ -209,12 +209,12 @@ def flow_factors(factors: Mapping[str, Array]) -> Any:
 
 
 def _positive(values: Array) -> Array:
-    """A logarithmic axis has no 0."""
+    """The values with NaN for 0, which a logarithmic axis cannot show."""
     return np.where(np.asarray(values) > 0, values, np.nan)
 
 
 def _log_range(curves: Sequence[Array]) -> list[float]:
-    """The powers of ten from the largest down, no more of them than an eye needs."""
+    """The exponents of ten at the lower and upper end of a logarithmic axis."""
     known = np.concatenate([curve[np.isfinite(curve) & (curve > 0)] for curve in curves] or [np.ones(1)])
     top = max(float(np.log10(known.max())) if known.size else 0.0, 0.0)
     bottom = max(float(np.log10(known.min())) if known.size else 0.0, top - 6 if top < 1 else -3.0)
@@ -238,7 +238,7 @@ def _labels(axis: str, tokens: Sequence[str]) -> dict[str, Any]:
 
 
 def eigenvalue_plane(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: JacobianSpectra | None = None) -> Any:
-    """Eigenvalues in the complex plane with the unit circle: outside of it a direction grows, inside it shrinks.
+    """Eigenvalues in the complex plane with the unit circle: outside of it directions grow, inside they shrink.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def eigenvalue_plane(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: Jacobia
             y=np.imag(values),
             name=name,
             mode="markers",
-            zorder=1 if name in blocks else 0,  # the few above the many
+            zorder=1 if name in blocks else 0,  # weights above Jacobians
             marker={
                 "size": 7 if name in blocks else 4,
                 "opacity": 0.9 if name in blocks else 0.45,
@@ -374,7 +374,7 @@ def lyapunov_spectrum(exponents: Mapping[str, Array]) -> Any:
 
 
 def state_histogram(found: Mapping[str, Saturation]) -> Any:
-    """What values the units, or the gates, take.
+    """A histogram of the values of the units or the gates.
 
     Parameters
     ----------
@@ -486,7 +486,7 @@ def _line(x: Array, y: Array, name: str, dash: str = "solid") -> Any:
 
 
 def unit_along_text(reading: Reading, unit: int, layer: int = 0, *, state: str = "h") -> Any:
-    """A text, each token in the color of a unit's state after it.
+    """A text with each token colored by the state of a unit after it.
 
     Parameters
     ----------
@@ -516,7 +516,7 @@ def unit_along_text(reading: Reading, unit: int, layer: int = 0, *, state: str =
 
 
 def surprise_along_text(reading: Reading) -> Any:
-    """A text, each token the darker the less the model expected it, with the alternatives under the pointer.
+    """A text with each token shaded by its surprise; hovering shows the likeliest tokens.
 
     Parameters
     ----------
@@ -560,7 +560,7 @@ def units_along_text(
     layer : int
         The layer, from 0.
     names : sequence of str, optional
-        What to call the units.
+        Labels of the units.
     state : str
         The state part: "h", or "c" of an LSTM.
 
@@ -647,7 +647,7 @@ def _unit_name(best: UnitScore) -> str:
 
 
 def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colors: dict[str, Any]) -> Any:
-    """The first tokens in rows, like a page; a line of the text begins a row."""
+    """The first tokens of a text in rows; each line of the text begins a row."""
     shown = [visible(token) for token in tokens[:MOST]]
     columns = max(1, WIDE // max(map(len, shown)))
     places, row, column = [], 0, 0
@@ -742,14 +742,14 @@ def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate:
 
 
 def attribution_along_text(found: Attribution, *, prediction: int | None = None, by: str = "left_out") -> Any:
-    """A sequence, each token in the color of its contribution to one prediction.
+    """A sequence with each token colored by its contribution to one prediction.
 
     Parameters
     ----------
     found : Attribution
         From `attribution`.
     prediction : int, optional
-        Which prediction: 0 of a classifier, the step of a tagger. Unless given, all tags of a tagger, a row each.
+        The prediction: 0 for a classifier, the step for a tagger. Unless given, all tags of a tagger, one row each.
     by : {"left_out", "gradient"}
         The method.
 
@@ -781,7 +781,7 @@ def attribution_along_text(found: Attribution, *, prediction: int | None = None,
 
 
 def _all_attributions(found: Attribution, by: str) -> Any:
-    """What each token contributes to the tag of each step."""
+    """The contribution of each token to the tag of each step."""
     values, tokens = getattr(found, by), [visible(token) for token in found.tokens]
     far = float(np.abs(values).max()) or 1.0
     tags = [f"{t}: {tag}" for t, tag in enumerate(found.targets)]

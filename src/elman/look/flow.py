@@ -1,11 +1,12 @@
-"""Gradient flow: ‖∂L[t]/∂s[k]‖ of every loss L[t] by every state s[k] that it depends on.
+"""Gradient flow: ‖∂L[t]/∂s[k]‖ of every loss L[t] with respect to every state s[k] that it depends on.
 
-L[t] = -log y_hat[t] of the target alone, in nats; s[k] is the state after k steps, s[0] the initial one: h[k], and in
-an LSTM h[k] and c[k]. The lag of s[k] from L[t] is t+1-k: lag 0 is the state from which o[t] was computed. All losses
-go back together, lag by lag: one row for each, one backward step of the cell for each lag and layer.
+L[t] is the loss of step t in nats, -log y_hat[t] of its target; s[k] is the state after k steps, s[0] the initial one:
+h[k], and in an LSTM h[k] and c[k]. The lag of s[k] from L[t] is t+1-k: lag 0 is the state from which o[t] is computed.
+All losses are backpropagated together, lag by lag, one row for each loss: one backward step of the cell for each lag
+and layer.
 
-In a stack ∂L[t]/∂s[k] of a layer counts every path through the whole stack: along the layer's own time, and up into the
-layer above and along its time.
+In a stack, ∂L[t]/∂s[k] of a layer includes every path to the loss: along the time of the layer itself, and through the
+layers above it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from elman.maths.loss import cross_entropy
 from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, check_ids
 
-Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
-GONE = 0.01  # of the gradient at lag 0: with less than this the memory horizon is reached
+Progress = Callable[[str, int, int], None]  # name of the task, parts that are done, number of parts
+GONE = 0.01  # fraction of the gradient at lag 0; the memory horizon is the first lag with less
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,12 +41,13 @@ class GradientFlow:
     d_s : ndarray, shape (layers, P, T, T+1)
         ‖∂L[t]/∂s[k]‖ of each state part: of h, and in an LSTM of c.
     d_a : ndarray, shape (layers, T, T+1)
-        ‖∂L[t]/∂a‖ of the pre-activations of the step that made s[k]; NaN for k = 0, which no step made.
+        ‖∂L[t]/∂a‖ of the pre-activations of the step that computed s[k]; NaN for k = 0, the initial state.
     d_h_back : ndarray, shape (layers, T, T+1)
-        ‖∂L[t]/∂a @ W_hh.T‖: what goes from s[k] to h[k-1] through W_hh; NaN for k = 0.
+        ‖∂L[t]/∂a @ W_hh.T‖: the part of the gradient on h[k-1] that comes through W_hh; NaN for k = 0.
     paths : dict of str to ndarray, shape (layers, T, T+1)
-        In a gated cell ‖∂L[t]/∂s[k]‖ on one path alone. "carry": by the gate that multiplies the state, the forget gate
-        of an LSTM along c, or the update gate of a GRU. "recurrent": through h and W_hh. Empty in a vanilla cell.
+        In a gated cell ‖∂L[t]/∂s[k]‖ along one path only. "carry": through the gate that multiplies the state, the
+        forget gate of an LSTM along c, or the update gate of a GRU. "recurrent": through h and W_hh. Empty in a vanilla
+        cell.
     losses : ndarray, shape (T,)
         L[t] in nats.
     cell : Cell
@@ -95,12 +97,12 @@ class GradientFlow:
         layer : int
             The layer; -1 is the last.
         path : str, optional
-            "carry" or "recurrent": on this path alone, in a gated cell.
+            "carry" or "recurrent": along this path only, in a gated cell.
 
         Returns
         -------
         ndarray, shape (T+1,)
-            NaN where these losses have no gradient at all, infinity where it overflows.
+            NaN where these losses have no gradient, infinity where it overflows.
         """
         norms = self.norms[layer] if path is None else self.paths[path][layer]
         first = self.norms[layer].diagonal(1)
@@ -108,7 +110,7 @@ class GradientFlow:
         return _ratio([part.sum() for part in left], [first[-len(part) :].sum() for part in left])
 
     def factors(self, layer: int = -1) -> tuple[Array, Array]:
-        """What the step back from each lag multiplies the mean norm by, on the path through W_hh.
+        """The factors by which one step back multiplies the mean norm at each lag, on the path through W_hh.
 
         Parameters
         ----------
@@ -118,9 +120,9 @@ class GradientFlow:
         Returns
         -------
         activation, recurrent : ndarray, shape (T,)
-            The slopes of the activation (in a gated cell of the gates), and W_hh.
+            The factor of the derivative of the activation (in a gated cell of the gates), and that of W_hh.
         """
-        three = (norms[layer, :, 1:] for norms in (self.norms, self.d_a, self.d_h_back))  # s[0] goes no further
+        three = (norms[layer, :, 1:] for norms in (self.norms, self.d_a, self.d_h_back))  # without the initial state
         d_s, d_a, back = ([norms.diagonal(-lag).sum() for lag in range(self.steps)] for norms in three)  # (T,)
         return _ratio(d_a, d_s), _ratio(back, d_a)
 
@@ -166,15 +168,15 @@ def gradient_flow(
     model : LanguageModel or HeadNetwork
         A fitted model, or a network.
     text : str, ndarray of ids, or Parameters
-        What a model reads, or the parameters of a network.
+        The text for a model, or the parameters of a network.
     x, y : ndarray of ids, shape (T,)
-        What a network reads, and its targets.
+        Inputs and targets of a network.
     steps : int
-        The most steps of a text that are followed.
+        The maximum number of steps of the text.
     state : ndarray, shape (L, P, 1, H), optional
         The initial state; zeros unless given.
     progress : callable, optional
-        Called with what is being done, how much of it is done, and how much there is.
+        Called with the name of the task, the parts that are done, and the number of parts.
 
     Returns
     -------
@@ -200,52 +202,52 @@ def gradient_flow(
 
 def flow_of(text: Trace, y: Array, *, progress: Progress | None = None) -> GradientFlow:
     """The gradient flow of a text that has been read already, with the targets y, (T,)."""
-    # on the pool, where BLAS has one thread: two that share a busy machine take twenty times as long
+    # on the thread pool, where BLAS has one thread: with two threads on a busy machine it can take 20 times as long
     return run([partial(_follow, text, y, progress)])[0]
 
 
-@np.errstate(over="ignore", invalid="ignore")  # an explosion is worth seeing
+@np.errstate(over="ignore", invalid="ignore")  # an exploding gradient is a result, not an error
 def _follow(text: Trace, y: Array, progress: Progress | None) -> GradientFlow:
     T, layers, cell = len(y), len(text.layers), text.layers[0].cell
     d_s = np.full((layers, cell.parts, T, T + 1), np.nan)
     d_a, d_h_back = (np.full((layers, T, T + 1), np.nan) for _ in range(2))
     paths = {name: np.full((layers, T, T + 1), np.nan) for name in (("carry", "recurrent") if cell.gates > 1 else ())}
-    losses, (_, d_o) = text.losses(y), cross_entropy(text.o, y)  # (T,), (T, Y): each row of its own loss alone
-    sent = [np.zeros_like(layer.s[:, 1:]) for layer in text.layers]  # (P, losses, H): what the next step sends back
-    alone: dict[tuple[str, int], Array] = {}  # (P, losses, H) by path and layer
+    losses, (_, d_o) = text.losses(y), cross_entropy(text.o, y)  # (T,), (T, Y): row t is the gradient of L[t]
+    from_next = [np.zeros_like(layer.s[:, 1:]) for layer in text.layers]  # (P, losses, H): from the step after
+    along_path: dict[tuple[str, int], Array] = {}  # (P, losses, H) by path and layer
     for lag in range(T + 1):
         if progress:
             progress("following the gradient", lag, T)
-        first = max(lag - 1, 0)  # the first loss that reaches so far back: at lag > 0 it has come to s[0]
-        all_t, t = np.arange(first, T), np.arange(lag, T)  # all losses that do, and those that go on from here
+        first = max(lag - 1, 0)  # the first loss with a state at this lag: for lag > 0 that state is s[0]
+        all_t, t = np.arange(first, T), np.arange(lag, T)  # all such losses, and those that go further back
         # the direct part of d_h[t+1]: d_o[t] @ W_hy.T
-        from_above: Array | float = d_o @ text.W_hy.T if lag == 0 else 0.0  # (losses that go on, H)
+        from_above: Array | float = d_o @ text.W_hy.T if lag == 0 else 0.0  # (len(t), H)
         for layer in reversed(range(layers)):
-            d, of_layer = sent[layer], text.layers[layer]  # (P, losses, H)
+            d, of_layer = from_next[layer], text.layers[layer]  # (P, losses, H)
             W_hh = of_layer.p["W_hh"]
             d[0, lag - first :] += from_above
             d_s[layer, :, all_t, all_t + 1 - lag] = _norms(d).T
             k = t + 1 - lag
             step = of_layer.back(d[:, lag - first :], k - 1)
-            through_W_hh = step.d_a_h @ W_hh.T  # (losses that go on, H)
-            sent[layer] = step.d_s
-            sent[layer][0] += through_W_hh
+            through_W_hh = step.d_a_h @ W_hh.T  # (len(t), H)
+            from_next[layer] = step.d_s
+            from_next[layer][0] += through_W_hh
             d_a[layer, t, k], d_h_back[layer, t, k] = _norms(step.d_a_h), _norms(through_W_hh)
             for name, norms in paths.items():
-                d_path = d.copy() if lag == 0 else alone[name, layer]
+                d_path = d.copy() if lag == 0 else along_path[name, layer]
                 norms[layer, all_t, all_t + 1 - lag] = np.linalg.norm(_norms(d_path), axis=0)
                 one = of_layer.back(d_path[:, lag - first :], k - 1)
                 if name == "recurrent":
                     one.d_s[:] = 0
                     one.d_s[0] = one.d_a_h @ W_hh.T
-                alone[name, layer] = one.d_s
-            if layer:  # d_x[t] = d_a_x[t] @ W_xh.T: the layer below made this layer's input
+                along_path[name, layer] = one.d_s
+            if layer:  # d_x[t] = d_a_x[t] @ W_xh.T: the input of this layer is the state of the layer below
                 from_above = step.d_a_x @ of_layer.p["W_xh"].T
     return GradientFlow(d_s, d_a, d_h_back, losses, cell, paths)
 
 
 def memory_horizon(flow: GradientFlow, layer: int = -1, *, gone: float = GONE) -> int | None:
-    """The smallest lag at which less than this share of the gradient is left, or None if the text is too short.
+    """The smallest lag at which less than the fraction `gone` of the gradient is left, or None if there is none.
 
     Parameters
     ----------
@@ -254,7 +256,7 @@ def memory_horizon(flow: GradientFlow, layer: int = -1, *, gone: float = GONE) -
     layer : int
         The layer; -1 is the last.
     gone : float
-        The share of the gradient at lag 0.
+        A fraction of the gradient at lag 0.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a gradient flow means, in words: it vanishes, is healthy or explodes; after how many steps; and why."""
+"""A verdict on a gradient flow: whether it vanishes or explodes, after how many steps, and why; also in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from elman.maths.arrays import Array
 
 Kind = Literal["vanishes", "healthy", "explodes", "silent"]
 Cause = Literal["activation", "recurrent", "carry"]
-GROWN = 1 / GONE  # times the gradient at lag 0: more than this is an explosion
+GROWN = 1 / GONE  # times the gradient at lag 0: more than this counts as an explosion
 STEADY = 0.02  # a factor per step within this of 1 has little effect
 
 SLOPES = {"tanh": "1 − h²", "sigmoid": "h(1 − h)", "relu": "h > 0", "identity": "1"}
@@ -36,22 +36,22 @@ class Verdict:
     kind : {"vanishes", "healthy", "explodes", "silent"}
         Silent: there is no gradient.
     lag : int or None
-        Steps back at which it has vanished or exploded.
+        The lag at which it has vanished or exploded.
     horizon : int or None
-        Steps back until 1 % is left; None if that does not happen in the text.
+        The first lag at which less than 1 % is left; None if there is none in the text.
     followed : int
-        Steps back over which it was followed.
+        The number of steps back that the factors are means over.
     factor : float
-        What a step back multiplies the norm of the gradient by, on average.
+        The factor by which a step back multiplies the norm of the gradient, on average.
     activation, recurrent : float
-        In a vanilla cell the two parts of it: the slope of the activation, and W_hh. In a gated cell `recurrent` is the
-        factor of the path through h and W_hh alone, `activation` that of the slopes of the gates on this path.
+        In a vanilla cell the two parts of this factor: the derivative of the activation, and W_hh. In a gated cell
+        `recurrent` is the factor of the path through h and W_hh, `activation` that of the derivatives of its gates.
     carry : float or None
-        In a gated cell the factor of the other path alone: of the forget gate along c, or of the update gate.
+        In a gated cell the factor of the other path: of the forget gate along c, or of the update gate.
     cause : {"activation", "recurrent", "carry"} or None
-        The main one.
+        The main cause of vanishing or explosion.
     step : int or None
-        k of the state s[k] at which the main cause has most effect, over all losses.
+        k of the state s[k] at which the main cause has the largest effect, over all losses.
     words : str
         All of this in words.
     """
@@ -74,9 +74,10 @@ class Verdict:
 
 
 def verdict(flow: GradientFlow, layer: int = -1, *, reach: int | None = None) -> Verdict:
-    """Judge the gradient of one layer.
+    """The verdict on the gradient of one layer.
 
-    Below 1 % of its norm at lag 0 within the reach it vanishes, above 100 times it explodes, otherwise it is healthy.
+    If its norm falls below 1 % of that at lag 0 within `reach` steps, it vanishes; if it rises above 100 times, it
+    explodes; otherwise it is healthy.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def verdict(flow: GradientFlow, layer: int = -1, *, reach: int | None = None) ->
     layer : int
         The layer; -1 is the last.
     reach : int, optional
-        How many steps back a gradient is wanted, in training bptt_steps; unless given, as far as the text goes.
+        The number of steps back over which the gradient is judged, such as bptt_steps; the whole text unless given.
 
     Returns
     -------
@@ -116,8 +117,8 @@ def verdict(flow: GradientFlow, layer: int = -1, *, reach: int | None = None) ->
         cause = _cause(kind, activation, recurrent, carry)
     step = _step(flow, layer, cause, followed, kind) if cause else None
     horizon = memory_horizon(flow, layer)
-    facts = Verdict(layer, kind, lag, horizon, followed, factor, activation, recurrent, carry, cause, step, "")
-    return replace(facts, words=_words(facts, flow, reach))
+    found = Verdict(layer, kind, lag, horizon, followed, factor, activation, recurrent, carry, cause, step, "")
+    return replace(found, words=_words(found, flow, reach))
 
 
 def verdicts(flow: GradientFlow, *, reach: int | None = None) -> list[Verdict]:
@@ -128,7 +129,7 @@ def verdicts(flow: GradientFlow, *, reach: int | None = None) -> list[Verdict]:
     flow : GradientFlow
         From `gradient_flow`.
     reach : int, optional
-        How many steps back a gradient is wanted; unless given, as far as the text goes.
+        The number of steps back over which the gradient is judged; the whole text unless given.
 
     Returns
     -------
@@ -160,7 +161,7 @@ def _crossing(left: Array) -> tuple[Kind, int | None]:
 
 
 def _cause(kind: Kind, activation: float, recurrent: float, carry: float | None) -> Cause:
-    if carry is not None:  # two paths that add up: the stronger one decides
+    if carry is not None:  # the gradients of both paths are added: the larger one dominates
         return "carry" if carry > recurrent else "recurrent"
     smaller: Cause = "activation" if activation < recurrent else "recurrent"
     larger: Cause = "activation" if activation > recurrent else "recurrent"
@@ -175,7 +176,7 @@ def _mean_factor(factors: Array) -> float:
 
 
 def _rate(norms: Array, followed: int) -> float:
-    """The factor per step of one path, from lag 1 on: the step to lag 1 leads from h into the path."""
+    """The factor per step of one path, from lag 1 on: at lag 0 the gradient is on h, not yet on the path."""
     start = 1 if followed > 1 else 0
     after, before = norms.diagonal(1 - followed), norms.diagonal(1 - start)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -193,7 +194,7 @@ def _step(flow: GradientFlow, layer: int, cause: Cause, followed: int, kind: Kin
     else:
         before, after = flow.d_a[layer], flow.d_h_back[layer]
     t, k = np.indices(before.shape)
-    last = max(flow.steps + 1 - followed, 1)  # the last state that as many losses reach as any other
+    last = max(flow.steps + 1 - followed, 1)  # later states have fewer losses after them
     near = (k >= 1) & (k <= min(last, flow.steps)) & (k <= t + 1) & (t + 1 - k < followed)
     sums = [np.where(near, norms, 0.0).sum(axis=0)[1:] for norms in (before, after)]  # (T,) for k = 1..T
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -216,7 +217,7 @@ def _words(v: Verdict, flow: GradientFlow, reach: int) -> str:
     if v.kind == "healthy":
         left = flow.by_lag(v.layer)[: reach + 1]
         if v.horizon is None:
-            last = int(np.flatnonzero(np.isfinite(left))[-1])  # a loss that is exactly 0 tells nothing
+            last = int(np.flatnonzero(np.isfinite(left))[-1])  # NaN where losses are exactly 0
             lasts = f"{_steps(last)} back, as far as this text goes, {_share(left[last])} of it is left"
         else:
             lasts = f"it lasts for the {_steps(reach)} of training; less than 1 % is left {_steps(v.horizon)} back"

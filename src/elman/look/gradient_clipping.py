@@ -1,4 +1,4 @@
-"""What gradient clipping does: to the gradient of one text, and in a run."""
+"""The effect of gradient clipping, on the gradient of one text and in a run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Clipping:
     Attributes
     ----------
     norm : float
-        Before clipping.
+        The gradient norm before clipping.
     norms : dict of str to float
-        Of each parameter.
+        The norm of the gradient of each parameter.
     clip_norm : float
         The maximum gradient norm; 0 disables clipping.
     """
@@ -47,11 +47,11 @@ class ClippedSteps:
     Attributes
     ----------
     steps : int
-        The logged steps.
+        The number of logged steps.
     clipped : int
-        Those that were clipped.
+        The number of those that were clipped.
     scale : float
-        The mean factor of the clipped ones; 1 if there are none.
+        The mean factor of the clipped steps; 1 if there are none.
     """
 
     steps: int
@@ -72,16 +72,16 @@ def clipping(
     *,
     clip_norm: float | None = None,
 ) -> Clipping:
-    """What clipping does to the gradient of the mean loss over a text: ``(model, text)``, or ``(network, p, x, y)``.
+    """The effect of clipping on the gradient of the mean loss of a text: ``(model, text)``, or ``(network, p, x, y)``.
 
     Parameters
     ----------
     model : LanguageModel or Network
         A fitted model, or a network.
     text : str, ndarray of ids, or Parameters
-        What a model reads, from a state of zeros, or the parameters of a network.
+        The text for a model, read from a state of zeros, or the parameters of a network.
     x, y : ndarray of ids, shape (T,)
-        What a network reads, and its targets.
+        Inputs and targets of a network.
     clip_norm : float, optional
         The maximum gradient norm; 0 disables clipping. Unless given, that of the model's training.
 

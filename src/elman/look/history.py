@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from elman.training.metrics import kept_rows
+
 Points: TypeAlias = list[tuple[int, float]]  # step, norm
 
 
@@ -16,9 +18,9 @@ class GradientHistory:
     Attributes
     ----------
     total : list of (int, float)
-        Of all parameters together.
+        The norm of the gradient of all parameters together.
     parameters : dict of str to list of (int, float)
-        Of each parameter; empty where a run did not record them.
+        The norm of the gradient of each parameter; empty if the run did not record them.
     """
 
     total: Points
@@ -45,7 +47,7 @@ def gradient_history(rows: Sequence[dict[str, Any]]) -> GradientHistory:
     """
     total: Points = []
     parameters: dict[str, Points] = {}
-    for row in kept(rows):
+    for row in kept_rows(rows):
         step = row["step"]
         if is_number(row.get("gradient_norm")):
             total.append((step, row["gradient_norm"]))
@@ -56,17 +58,6 @@ def gradient_history(rows: Sequence[dict[str, Any]]) -> GradientHistory:
     return GradientHistory(total, parameters)
 
 
-def kept(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of training steps, without those after a point to which the run was rolled back."""
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        if row.get("event") == "rolled back" and is_number(row.get("to")):
-            found = [earlier for earlier in found if earlier["step"] <= row["to"]]
-        elif "event" not in row and is_number(row.get("step")):
-            found.append(row)
-    return found
-
-
 def is_number(value: object) -> bool:
-    """Whether a value of a file, which may hold anything, is a number of reasonable size."""
+    """Whether a value read from a file is a finite number of reasonable size."""
     return isinstance(value, int | float) and abs(value) < 2**53

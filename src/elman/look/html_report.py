@@ -1,4 +1,4 @@
-"""The report of an analysis: one HTML file that opens offline, light and dark, and shows itself in a notebook."""
+"""The report of an analysis: one HTML file that opens offline, light or dark; a notebook displays it."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ from elman.models import LanguageModel
 from elman.models.predictors import Predictor
 from elman.training.storage import write_file
 
-FOOTER = "<footer>Made by Elman. Everything is in this file: it opens without a network and sends nothing.</footer>"
+FOOTER = "<footer>Made by Elman. This file is self-contained: it opens offline and sends nothing.</footer>"
 EXCERPT = 60  # characters of the text in the title
-GOOD = 0.2  # of the way from chance to perfect: a unit below it tracks nothing
+GOOD = 0.2  # where 0 is chance and 1 is perfect; a unit with a lower score is not shown
 JACOBIANS = {  # of a step, by cell
-    "gru": "∂h[t+1]/∂h[t]  =  diag(z) + (what goes through the gates and W_hh)",
-    "lstm": "∂c[t+1]/∂c[t]  =  diag(f)        the path through h adds what goes through the gates and W_hh",
+    "gru": "∂h[t+1]/∂h[t]  =  diag(z) + (the part through the gates and W_hh)",
+    "lstm": "∂c[t+1]/∂c[t]  =  diag(f)        the path through h adds the part through the gates and W_hh",
 }
 PATHS = {"gru": ("directly, by z", "through W_hh"), "lstm": ("along c, by f", "through h and W_hh")}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
-    """A report on a model and a text; in a notebook it shows itself.
+    """A report on a model and a text; a notebook displays it.
 
     Attributes
     ----------
     analysis : Analysis or Attribution
-        What it shows: of a language model everything, of other models which tokens decided.
+        Its content: an Analysis of a language model, an Attribution of another model.
     name : str
-        Of the model, in the title.
+        The name of the model, in the title.
     """
 
     analysis: Analysis | Attribution
@@ -71,7 +71,7 @@ class Report:
         return f'<iframe srcdoc="{page}" style="width:100%;height:820px;border:0" title="report"></iframe>'
 
     def html(self) -> str:
-        """The whole page, a file that needs nothing else."""
+        """The whole page as HTML, self-contained."""
         seen = self.analysis
         if isinstance(seen, Attribution):
             page = Page(f"{self.name}: report")
@@ -100,18 +100,18 @@ class Report:
 def report(
     model: LanguageModel | Predictor, text: Any, *, steps: int = STEPS, progress: Progress | None = None
 ) -> Report:
-    """Analyze how a model reads a text, as a page: in a notebook it shows itself, ``save(path)`` writes it.
+    """Analyze how a model reads a text, as a page: a notebook displays it, ``save(path)`` writes it.
 
     Parameters
     ----------
     model : LanguageModel, SequenceClassifier, SequenceRegressor or SequenceTagger
         A fitted model.
     text : str, ndarray of ids, or a sequence as in training
-        What it reads.
+        The text or sequence to analyze.
     steps : int
-        The most steps of a language model that are analyzed; units and surprise are those of the whole text.
+        The maximum number of steps for a language model; units and surprise are those of the whole text.
     progress : callable, optional
-        Called with what is being done, how much of it is done, and how much there is.
+        Called with the name of the task, the parts that are done, and the number of parts.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def report(
 
 
 def _attribution(page: Page, seen: Attribution, name: str) -> None:
-    """Which tokens decided."""
+    """The contribution of each token to the prediction."""
     text = " ".join(token.strip() for token in seen.tokens) if max(map(len, seen.tokens)) > 1 else "".join(seen.tokens)
     start = text if len(text) <= EXCERPT else text[:EXCERPT].rsplit(" ", 1)[0] + " …"
     page.add(
@@ -140,11 +140,12 @@ def _attribution(page: Page, seen: Attribution, name: str) -> None:
         '<button class="theme" type="button">Dark</button></header>'
     )
     several = len(seen.targets) > 1
-    page.add(card(f"<h3>Which tokens decided{' the first tag' * several}</h3><p>{escape(seen.words)}.</p>"))
+    title = f"Tokens that contribute most to the {'first tag' if several else 'prediction'}"
+    page.add(card(f"<h3>{title}</h3><p>{escape(seen.words)}.</p>"))
     page.add(
-        "<p>Blue tokens speak for the prediction, orange ones against it. <b>Left out</b>: what the prediction loses "
-        "without the token, in log-odds (nats). <b>Gradient × input</b>: the first-order estimate of the same. Where "
-        "the two disagree, trust the first.</p>"
+        "<p>Blue tokens support the prediction, orange ones count against it. <b>Left out</b>: how much lower the "
+        "log-odds of the prediction are without the token, in nats. <b>Gradient × input</b>: the first-order estimate "
+        "of the same. If the two disagree, the first is more reliable.</p>"
     )
     for by, title in (("left_out", "Left out"), ("gradient", "Gradient × input")):
         fig = attribution_along_text(seen, by=by)
@@ -202,7 +203,7 @@ def _verdicts(page: Page, seen: Analysis) -> None:
 
 
 def place(v: Verdict, tokens: tuple[str, ...]) -> str:
-    """Where in the text the main cause has most effect, in words."""
+    """The place in the text where the main cause has the largest effect, in words."""
     if v.step is None:
         return ""
     before = "".join(tokens[max(v.step - 12, 0) : v.step])
@@ -210,7 +211,7 @@ def place(v: Verdict, tokens: tuple[str, ...]) -> str:
 
 
 def _reach(page: Page, seen: Analysis) -> None:
-    """The text, in which each letter shows how far back its loss reaches."""
+    """The text with a slider: how far back the gradient of the loss of each token reaches."""
     norms = np.nan_to_num(seen.flow.norms[-1], posinf=np.finfo(np.float64).max)
     most = np.maximum(norms.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     rows = (1000 * (norms / most)).round(1)  # divided first: 1000 times the largest number would overflow
@@ -263,7 +264,7 @@ def _flow(page: Page, seen: Analysis) -> None:
     curves = page.figure(
         flow_by_lag(left, horizons={name: v.horizon for name, v in names.items()}),
         "How much is left",
-        "The mean over all losses, relative to lag 0. Less than 1 % hardly teaches anything.",
+        "The mean over all losses, relative to lag 0. With less than 1 % the network learns hardly anything.",
     )
     more = f", {layer_name(flow.layers - 1)}" * (flow.layers > 1)
     if cell.gates == 1:
@@ -278,7 +279,7 @@ def _flow(page: Page, seen: Analysis) -> None:
         factors = page.figure(
             flow_by_lag({"all paths": flow.by_lag(-1), **{n: flow.by_lag(-1, path=p) for n, p in paths.items()}}),
             "The two paths" + more,
-            "The gradient on each path alone; the others mix both.",
+            "The gradient along each path only, and along all paths, which mix both.",
         )
     page.add(pair(curves, factors))
     page.add(_clipping(seen))

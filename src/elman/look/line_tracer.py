@@ -1,4 +1,4 @@
-"""Record what marked lines of the source compute while they run, and where they are."""
+"""Records the values that marked lines of the source compute while they run."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ROOT = Path(__file__).parents[2]  # that of the package
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a function, by its marker; of a table in a module, by the table's name and the marker."""
+    """A marked line of a function, or of a table in a module."""
 
-    home: Any
-    marker: str
-    keeps: str = ""  # the variable that it sets
+    home: Any  # the function, or the module
+    marker: str  # in a module: the name of the table and the marker
+    keeps: str = ""  # the variable that the line sets
 
     @property
     def name(self) -> str:
@@ -39,7 +39,7 @@ class Line:
 
     @cached_property
     def found(self) -> Marked:
-        """Where it is, and its code."""
+        """The position and the code of the line."""
         return find_line(self.path, self.name)
 
     def to_json(self) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class Line:
 
 
 def watch(call: Callable[[], R], lines: Sequence[Line]) -> tuple[R, list[list[Array]]]:
-    """What the call returns, and for each line a copy of its variable from each time that it had run."""
+    """Call a function; returns its result and, for each line, copies of its variable after each time the line ran."""
     wanted = {
         (line.home.__code__, number): i
         for i, line in enumerate(lines)
@@ -60,7 +60,7 @@ def watch(call: Callable[[], R], lines: Sequence[Line]) -> tuple[R, list[list[Ar
     def enter(frame: FrameType, event: str, value: Any) -> Any:
         if frame.f_code not in functions:
             return None
-        running: int | None = None  # a line is announced before it runs, and has run when another one is announced
+        running: int | None = None  # a trace event comes before a line runs; it has run when the next event comes
 
         def step(frame: FrameType, event: str, value: Any) -> Any:
             nonlocal running

@@ -26,9 +26,9 @@ class Page:
         self._body.append(html)
 
     def figure(self, fig: Any, title: str = "", note: str = "", *, wide: bool = False) -> str:
-        """A card with a figure in it, as HTML for add(); a wide one scrolls where the page is narrow."""
+        """The HTML of a card with a figure, for add(); a wide one scrolls if the page is narrow."""
         plain = _plain(fig)
-        plain["layout"].pop("template", None)  # the page's own, light or dark
+        plain["layout"].pop("template", None)  # the script adds the light or the dark one
         height = plain["layout"].get("height", 400)
         name = self.data(plain)
         head = f"<h3>{escape(title)}</h3>" * bool(title) + f'<p class="note">{note}</p>' * bool(note)

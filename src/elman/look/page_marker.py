@@ -1,4 +1,4 @@
-"""The marker of pages that Elman wrote: no other file is ever overwritten."""
+"""The marker of pages that Elman wrote: other files are never overwritten."""
 
 from __future__ import annotations
 

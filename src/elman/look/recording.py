@@ -1,4 +1,4 @@
-"""One short text through the network and back, with every quantity kept as the code of `elman.maths` computed it."""
+"""Records every quantity of a forward and a backward pass over a short text, while `elman.maths` computes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elman.maths.loss import cross_entropy, surprise
 from elman.maths.recurrence import CellTrace
 from elman.network import HeadNetwork, Parameters
 
-# what a cell's backward pass computes at each step, by the name of the quantity
+# the quantities that the backward pass of a cell computes at each step, by name, with their lines
 BACKWARD = {
     "rnn": {"d_a[t]": Line(RNNCell.backward, "d_a", "d_a")},
     "gru": {
@@ -39,7 +39,7 @@ BACKWARD = {
 class Quantity(NamedTuple):
     """An array and a letter for each of its axes.
 
-    T steps, B rows, X input tokens, E embedding, H units, G gates times units, Y outputs; steps come first.
+    T steps, B rows, X input tokens, E entries of an embedding, H units, G gates times units, Y outputs; T comes first.
     """
 
     array: Array
@@ -47,7 +47,7 @@ class Quantity(NamedTuple):
 
     @property
     def by_step(self) -> bool:
-        """Whether there is one for each step."""
+        """Whether the first axis is the step."""
         return self.axes.startswith("T")
 
 
@@ -146,7 +146,7 @@ def _forward(cell: Cell, p: Weights, a_x: Array, a_h: Array, trace: CellTrace, i
 
 
 def _cell_terms(cell: Cell, found: dict[str, Quantity]) -> None:
-    """Terms of the equations that no line computes alone."""
+    """Terms of the equations that no line of the code computes separately."""
     if cell.name == "lstm":
         found["f[t+1] ⊙ d_c[t+2]"] = Quantity(_later(found["f[t] ⊙ d_c[t+1]"].array), "TBH")
         found["(1 - tanh(c[t+1])²)"] = Quantity(1 - found["tanh(c[t+1])"].array ** 2, "TBH")
@@ -155,12 +155,12 @@ def _cell_terms(cell: Cell, found: dict[str, Quantity]) -> None:
 
 
 def _later(values: Array) -> Array:
-    """The values of the next step; nothing follows the last."""
+    """The values of the next step; 0 at the last step."""
     return np.concatenate([values[1:], np.zeros_like(values[:1])])
 
 
 def _one_hot(ids: Array, size: int) -> Array:
-    """Only the rows that are there: the identity matrix of a large vocabulary would fill the memory."""
+    """The one-hot rows of ids, without the identity matrix, which would be large for a large vocabulary."""
     rows = np.zeros((*ids.shape, size))
     np.put_along_axis(rows, ids[..., np.newaxis], 1.0, axis=-1)
     return rows

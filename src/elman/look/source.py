@@ -1,9 +1,9 @@
-"""Lines of the source that other places quote, found by a marker at the end of their comment.
+"""Finds lines of the source that are quoted elsewhere, by a marker at the end of their comment.
 
     a_h = h @ W_hh  # (B, G·H) [a_h]        is the line "cell_forward a_h": function and marker
 
-A reference of this form holds when the line moves or is written differently. Explanations, the documentation and the
-tables of mutants all use it.
+Such a reference stays valid when the line moves or changes. `elman steps`, the documentation and the tables of mutants
+use it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def marked_lines(path: Path) -> dict[str, Marked]:
 
 
 def _pieces(node: ast.AST, prefix: str) -> Iterator[tuple[str, int, int]]:
-    """All that can have a marker: the name of what it belongs to, its first and its last line."""
+    """Everything that can have a marker: the name of its function or table, its first and its last line."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.ClassDef):
             yield from _pieces(child, f"{prefix}.{child.name}" if prefix else child.name)

@@ -1,7 +1,7 @@
-"""Spectra that decide how a gradient changes: of W_hh, of the step Jacobians along a text, and Lyapunov exponents.
+"""Spectra of W_hh and of the step Jacobians along a text, Lyapunov exponents, and saturation.
 
-They belong to one layer of a trace. In a stack the exponents of the whole are those of its layers together: a layer
-acts on those above it and never on those below, so the Jacobian of all states is block triangular.
+Each is that of one layer of a trace. The exponents of a whole stack are those of all its layers: a layer affects those
+above it and not those below, so the Jacobian of all states is block triangular.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from elman.look.traces import LayerTrace
 from elman.maths.activations import ActivationLike, get_activation
 from elman.maths.arrays import Array
 
-FLAT = 0.1  # of the steepest slope: a unit with a smaller slope is saturated
+FLAT = 0.1  # fraction of the derivative at 0; a unit with a smaller derivative is saturated
 TANH_GATES = ("g", "n")  # the candidates; the other gates are sigmoids
 
 
@@ -124,9 +124,9 @@ def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress |
     layer : LayerTrace
         One layer of a trace.
     count : int
-        At most how many.
+        The maximum number of Jacobians.
     progress : callable, optional
-        Called with what is being done, how much of it is done, and how much there is.
+        Called with the name of the task, the parts that are done, and the number of parts.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress |
     for number, t in enumerate(steps):
         if progress:
             progress("spectra of the step Jacobians", number, len(steps))
-        found += run([partial(spectrum, layer.jacobian(t))])  # on the pool, where BLAS has one thread
+        found += run([partial(spectrum, layer.jacobian(t))])  # on the thread pool, where BLAS has one thread
     both = [np.stack([getattr(s, name) for s in found]) for name in ("singular", "eigenvalues")]
     return JacobianSpectra(steps, Spectrum(*both))
 
@@ -156,17 +156,17 @@ def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress |
 def lyapunov_exponents(layer: LayerTrace, *, count: int | None = None, progress: Progress | None = None) -> Array:
     """How fast small changes of the state grow (above 0) or shrink (below 0) along this text, in nats per step.
 
-    Orthonormal directions go through the Jacobian of every step; QR makes them orthonormal again, and the diagonal of R
-    says how much each was stretched (Benettin et al. 1980).
+    Orthonormal directions are multiplied by the Jacobian of every step; a QR decomposition makes them orthonormal
+    again, and the diagonal of R has the factor by which each was stretched (Benettin et al. 1980).
 
     Parameters
     ----------
     layer : LayerTrace
         One layer of a trace.
     count : int, optional
-        How many, from the largest; as many as the state has entries, P·H, unless given.
+        The number of exponents, from the largest; P·H, the size of the state, unless given.
     progress : callable, optional
-        Called with what is being done, how much of it is done, and how much there is.
+        Called with the name of the task, the parts that are done, and the number of parts.
 
     Returns
     -------
@@ -203,16 +203,16 @@ def _stretch(layer: LayerTrace, size: int, count: int, progress: Progress | None
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Saturation:
-    """Where an activation is flat: its slope is below a tenth of that at 0.
+    """Where an activation is saturated: its derivative is below a tenth of that at 0.
 
     Attributes
     ----------
     share : float
-        Of all units and steps.
+        The share of saturated values of all units and steps.
     by_unit : ndarray, shape (H,)
-        Share of the steps.
+        The share of steps at which each unit is saturated.
     by_step : ndarray, shape (T,)
-        Share of the units.
+        The share of units that are saturated at each step.
     edges, counts : ndarray, shape (51,) and (50,)
         The histogram of the values.
     """
@@ -233,9 +233,9 @@ def saturation(h: Array, *, activation: ActivationLike = "tanh") -> Saturation:
     Parameters
     ----------
     h : ndarray, shape (T+1, H)
-        The states; the initial one does not count.
+        The states; the initial one is left out.
     activation : str or pair of callables
-        The activation that made them.
+        The activation of the cell.
 
     Returns
     -------

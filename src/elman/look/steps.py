@@ -5,13 +5,13 @@ The data is ready for JSON:
     input, target    the two texts
     tokens           each token of the input with that of the target: pairs, one for each t
     network          source (where the weights come from), cell, layers, hidden, outputs, activation
-    parameters, ids, vocabulary    if asked for, and the network is small: what a page needs to compute it anew
+    parameters, ids, vocabulary    with parameters=True and a small network: what a page needs to recompute it
     axes             for each axis, B T X E H G Y: its size, and the indices and labels that are shown
     steps            in the order of the equations, each with
-        name, t, layer           a, 1, 0; t is null for what belongs to no step
+        name, t, layer           a, 1, 0; t is null for a quantity of no single step
         symbol, phase            a[1]; forward, loss, backward or gradients
         formula, here, says      a[t] = …; a[1] = …; a sentence
-        number                   (1), its number in docs/maths.md, All equations; empty where it has none
+        number                   (1), its number in docs/maths.md, section 18; empty if it has none
         result, operands         values: name, axes ("BH"), shape (the full one), values (nested lists of what is
                                  shown), key and t (the quantity: "h[t+1]" and 1 are h[2])
         lines                    code, file, line, function: the code that computes it
@@ -34,17 +34,13 @@ from elman.maths.arrays import Array
 from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, Stack, language_network
 
-HIDDEN, SEED, SPREAD = (
-    3,
-    0,
-    0.6,
-)  # of the random network that is used without a model: units, and the scale of its weights
-LONGEST = 32  # tokens
-EDITABLE = 20_000  # parameters of a network that a page computes anew
+HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the random network without a model: units, seed and standard deviation of weights
+LONGEST = 32  # tokens of a text
+EDITABLE = 20_000  # maximum number of parameters of a network that a page recomputes
 
 
 class Value(NamedTuple):
-    """What an equation shows of a quantity.
+    """A quantity in an equation.
 
     Attributes
     ----------
@@ -57,7 +53,7 @@ class Value(NamedTuple):
     key : str
         The name of the quantity with t in it, such as "h[t+1]".
     t : int or None
-        Which step's; None for a quantity that belongs to no step, or for all steps together.
+        The step; None for a quantity of no single step, or of all steps together.
     """
 
     name: str
@@ -79,7 +75,7 @@ class Step(NamedTuple):
 
 
 class _Steps:
-    """Goes through the equations of a recording one by one."""
+    """The equations of a recording, one by one."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording, self.equations = recording, equations(recording.cell)
@@ -128,7 +124,7 @@ class _Steps:
 
     def _value(self, key: str, t: int | None, layer: int) -> Value:
         name = key
-        if "[0]" in key or "[1]" in key:  # of the first step: d_h[0] has an entry of its own, f[0] is that of step 0
+        if "[0]" in key or "[1]" in key:  # d_h[0] is a separate quantity, f[0] is f[t] at step 0
             found = self._find(key, layer)
             if found is None:
                 key, t = key.replace("[0]", "[t]").replace("[1]", "[t+1]"), 0
@@ -156,7 +152,7 @@ _EMBEDDED = "x[t] is the vector of the token, a row of the embedding, which is t
 _FROM_BELOW = "x[t] is the state h[t+1] of the layer below."
 
 
-@np.errstate(over="ignore", invalid="ignore")  # exploding numbers are shown too
+@np.errstate(over="ignore", invalid="ignore")  # numbers that overflow are shown too
 def steps(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> list[Step]:
     """All steps of reading the ids x, (T,), with the targets y, (T,), in the order of the equations."""
     return list(_Steps(record(network, p, x, y)).all())
@@ -176,15 +172,15 @@ def steps_data(
     Parameters
     ----------
     input, target : str
-        What the network reads, and what it should predict at each step: the same number of tokens.
+        The input of the network, and the target of each step: the same number of tokens.
     model : LanguageModel, optional
-        A trained model. Without one the network has three units and weights drawn from a seed.
+        A trained model. Without one the network has three units and random weights from a fixed seed.
     cell : str
         The cell of the network without a model: "rnn", "gru" or "lstm".
     shown : int, optional
-        The most entries of each axis that are listed; all unless given.
+        The maximum number of entries of each axis that are listed; all unless given.
     parameters : bool
-        Add the parameters, the ids and the vocabulary of a small network, from which a page computes everything anew.
+        Add the parameters, the ids and the vocabulary of a small network, from which a page can recompute everything.
 
     Returns
     -------
@@ -210,7 +206,7 @@ def steps_data(
     if len(x) != len(y):
         raise ArgumentError(
             "the two texts",
-            expected="the same number of tokens: each of the second is what follows one of the first",
+            expected="the same number of tokens: each token of the second follows one of the first",
             got=f"{len(x)} and {len(y)}",
         )
     found = steps(network, p, x, y)
@@ -238,7 +234,7 @@ def steps_data(
 
 
 def _is_small(network: HeadNetwork, p: Parameters) -> bool:
-    """Whether a page can compute it: few finite parameters, no embedding or learned state, a named activation."""
+    """Whether a page can recompute it: few finite parameters, no embedding or learned state, a named activation."""
     stack = network.stack
     plain = not stack.embedding and not stack.learned_state and str(stack.cell.activation) in ACTIVATIONS
     return plain and p.buffer.size <= EDITABLE and bool(np.isfinite(p.buffer).all())
@@ -247,8 +243,8 @@ def _is_small(network: HeadNetwork, p: Parameters) -> bool:
 def _ids(name: str, text: str, vocabulary: Vocabulary) -> Array:
     if not text:
         raise DataError(f"the {name} is empty", do='Give two texts, such as "hell" and "ello".')
-    if vocabulary.kind == "char" and (strange := [c for c in dict.fromkeys(text) if c not in vocabulary.tokens]):
-        raise VocabularyError(f"the {name} has characters that the model does not know", got=few(strange))
+    if vocabulary.kind == "char" and (unknown := [c for c in dict.fromkeys(text) if c not in vocabulary.tokens]):
+        raise VocabularyError(f"the {name} has characters that are not in the vocabulary", got=few(unknown))
     ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error")
     if len(ids) > LONGEST:
         raise RangeError(f"the {name}", expected=f"at most {LONGEST} tokens", got=len(ids))

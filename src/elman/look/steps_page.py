@@ -1,6 +1,6 @@
-"""The steps as one page that needs nothing else: the unrolled network, every equation, and weights that can be changed.
+"""A self-contained page of the steps: the unrolled network, every equation, and weights that can be edited.
 
-Scripts that compute are in assets/steps_engine.js; tests compare every number of them with Python's.
+assets/steps_engine.js computes the network in the browser; tests compare all of its numbers with those of Python.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from elman.training.storage import write_file
 
 HERE = Path(__file__).parent
 SCRIPTS = ("steps_engine.js", "steps_drawing.js", "steps_lab.js")
-SHOWN = 8  # units, and tokens
+SHOWN = 8  # number of units, and of tokens, that are listed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StepsPage:
-    """A page to step through a network; in a notebook it shows itself.
+    """A page to step through a network; a notebook displays it.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class StepsPage:
         return f'<iframe srcdoc="{page}" style="width:100%;height:900px;border:0" title="steps"></iframe>'
 
     def html(self) -> str:
-        """The whole page, a file that needs nothing else."""
+        """The whole page as HTML, self-contained."""
         plain = json.dumps(self.data, allow_nan=False).replace("<", "\\u003c")  # no text can end the script around it
         scripts = "\n".join((HERE / "assets" / name).read_text(encoding="utf-8") for name in SCRIPTS)
         page = (HERE / "steps_page.html").read_text(encoding="utf-8")
@@ -66,18 +66,18 @@ def step_through(
     Parameters
     ----------
     input, target : str
-        What the network reads, and what it should predict at each step: the same number of tokens.
+        The input of the network, and the target of each step: the same number of tokens.
     model : LanguageModel, optional
-        A trained model. Without one the network has three units and weights drawn from a seed.
+        A trained model. Without one the network has three units and random weights from a fixed seed.
     cell : str
         The cell of the network without a model: "rnn", "gru" or "lstm".
     shown : int, optional
-        The most entries of each axis that are listed; None for all.
+        The maximum number of entries of each axis that are listed; None for all.
 
     Returns
     -------
     StepsPage
-        In a notebook it shows itself; ``save(path)`` writes it.
+        A notebook displays it; ``save(path)`` writes it.
 
     Examples
     --------

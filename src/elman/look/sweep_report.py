@@ -13,7 +13,7 @@ from elman.look.page import Page, card, tiles
 from elman.models.sweep_study import loss_of
 
 BLUE = "#4a7be0"  # visible on light and on dark
-NAMES = {  # ours, for those of Optuna
+NAMES = {  # labels that replace those of Optuna
     "Best Value": "best so far",
     "Hyperparameter": "",
     "Hyperparameter Importance": "share",
@@ -41,7 +41,7 @@ def sweep_html(name: str, study: Any, finished: Sequence[Any]) -> str:
         if figure is not None:
             page.add(page.figure(figure, title, note, wide=True))
     page.add(card(f"<h3>All trials</h3>{_table(finished)}"))
-    page.add("<footer>Made by Elman and Optuna. Everything is in this file: it opens without a network.</footer>")
+    page.add("<footer>Made by Elman and Optuna. This file is self-contained: it opens offline.</footer>")
     return page.html()
 
 
@@ -63,7 +63,7 @@ def _figures() -> list[tuple[str, str, Callable[..., Any]]]:
 
 
 def _drawn(draw: Callable[..., Any], study: Any) -> Any | None:
-    """None where there is too little to draw: equal losses, for example, have no explanation."""
+    """The figure, or None if Optuna cannot draw it: the importance of options if all losses are equal, for example."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # experimental features, mostly
@@ -81,12 +81,12 @@ def _drawn(draw: Callable[..., Any], study: Any) -> Any | None:
 
 
 def _darker(color: str) -> str:
-    """Darker, so that the worst trial is not white on white."""
+    """A darker color, so that the worst trial is not white on a white background."""
     return f"rgb({', '.join(f'{0.75 * float(part):.0f}' for part in color[4:-1].split(','))})"
 
 
 def _slices(draw: Callable[..., Any], study: Any) -> Any:
-    """Optuna colors the dots by the order of the trials, which the history shows."""
+    """The slice plot in one color instead of Optuna's colors by trial number."""
     return draw(study, target_name="nats per token").update_traces(marker={"color": BLUE, "showscale": False})
 
 

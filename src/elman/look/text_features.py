@@ -140,7 +140,7 @@ def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Arra
 
 
 def _cut(text: str | Array, vocabulary: Vocabulary) -> tuple[str, list[str] | list[bytes]]:
-    """The text, and how values of characters become values of tokens: by words, or by the bytes of each character."""
+    """The text and its pieces: words, subwords as bytes, or the bytes of each character; none for character tokens."""
     if isinstance(vocabulary, BPEVocabulary):
         pieces = [vocabulary.pieces[i] for i in (vocabulary.encode(text) if isinstance(text, str) else text)]
         return b"".join(pieces).decode("utf-8", "surrogateescape"), pieces
@@ -151,7 +151,7 @@ def _cut(text: str | Array, vocabulary: Vocabulary) -> tuple[str, list[str] | li
     if vocabulary.kind == "word":
         words = [vocabulary.tokens[i] if i else UNKNOWN for i in text]
         return "".join(words), words
-    if vocabulary.kind == "byte":  # a byte that is no UTF-8 stays one character
+    if vocabulary.kind == "byte":  # a byte that is not UTF-8 becomes one character
         text = bytes(text.tolist()).decode("utf-8", "surrogateescape")
         return text, [c.encode("utf-8", "surrogateescape") for c in text]
     return vocabulary.decode(text), []

@@ -1,7 +1,6 @@
 """Plotly (extra: look), and the style of all figures: one template for light pages, one for dark ones.
 
-Figures name no colors of their own but take those of the template, so that a page can change the template and nothing
-else when its reader wants it dark.
+Figures use the colors of the template, so that a page can switch between light and dark by changing the template only.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["COLORS", "FONT", "QUIET", "figure", "go", "level", "template", "visi
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
 QUIET = "rgba(128, 134, 150, 0.75)"  # of guide lines, on light and on dark
 
-#            paper      ink        grid                        traces                        from nothing to much
+#            background text       grid                        curves                        color scale
 COLORS = {
     "light": ("#ffffff", "#283044", "rgba(40, 48, 68, 0.10)",
               ["#3563d9", "#d9583b", "#7c4dc4", "#b17a10", "#23896b", "#64708a", "#0f86a5", "#b0427f"],
@@ -34,7 +33,7 @@ COLORS = {
 
 
 class Figure(go.Figure):  # type: ignore[misc]
-    """A figure that stays visible when a notebook is exported: Plotly's script goes into the output, once."""
+    """A figure that is visible in an exported notebook: Plotly's script is part of the first output."""
 
     def _ipython_display_(self) -> None:
         import plotly.io as pio
@@ -49,7 +48,7 @@ class Figure(go.Figure):  # type: ignore[misc]
         display(bundle, raw=True)  # type: ignore[no-untyped-call,unused-ignore]
 
 
-_LOADED: list[bool] = []  # whether this process has shown Plotly's script
+_LOADED: list[bool] = []  # not empty once Plotly's script is in an output
 
 
 def template(name: str) -> Any:
@@ -91,10 +90,10 @@ def figure(
 
 
 def level(y: float, text: str = "", *, log: bool = False) -> dict[str, Any]:
-    """A dotted line across a figure at height y, with words on it: what `figure` takes as levels=."""
+    """A dotted horizontal line at height y with a label, for the argument `levels` of `figure`."""
     line = {"dash": "dot", "color": QUIET}
     shape = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y, "line": line}
-    height = math.log10(y) if log else y  # plotly takes a shape's height as it is, and the words' as an exponent
+    height = math.log10(y) if log else y  # on a log axis plotly wants the exponent for labels, but not for shapes
     place = {"xref": "paper", "x": 1, "xanchor": "right", "y": height, "yanchor": "bottom"}
     return {"shape": shape, "words": {**place, "text": text, "showarrow": False, "font": {"color": QUIET, "size": 12}}}
 

@@ -1,4 +1,4 @@
-"""A text read in float64 with every state kept: every analysis of a network starts from it."""
+"""Reads a text in float64 and keeps every state: the data of all analyses of a network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, Stack, check_ids
 from elman.network.stack import Packed
 
-STEPS = 256  # of a text that are analyzed unless more are asked for
+STEPS = 256  # of a text that are analyzed by default
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +34,7 @@ class LayerTrace:
     s : ndarray, shape (P, T+1, H)
         All states; s[:, 0] is the initial one. The first part is h; an LSTM has a second one, c.
     kept : tuple of ndarray
-        What the cell keeps of each step, (T, H) each: the gates of a GRU or an LSTM come first.
+        Arrays (T, H) of values that the cell keeps for its backward pass; in a GRU or an LSTM the gates come first.
     """
 
     cell: Cell
@@ -47,7 +47,7 @@ class LayerTrace:
 
     @property
     def h(self) -> Array:
-        """The state part that enters W_hh and leaves the layer, (T+1, H)."""
+        """The states h, (T+1, H): the state part that is multiplied by W_hh and is the output of the layer."""
         return np.asarray(self.s[0])
 
     @property
@@ -66,7 +66,7 @@ class LayerTrace:
         return self.gates.get(CARRY_GATES.get(self.cell.name, ""))
 
     def jacobian(self, t: int) -> Array:
-        """The step Jacobian ∂s[t+1]/∂s[t], (P·H, P·H): entry (i, j) is that of entry j of s[t+1] by entry i of s[t].
+        """The step Jacobian ∂s[t+1]/∂s[t], (P·H, P·H): entry (i, j) is ∂s[t+1]_j / ∂s[t]_i.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class LayerTrace:
         return self.cell.jacobian(before, after, tuple(part[t, np.newaxis] for part in self.kept), self.p)
 
     def back(self, d_s: Array, t: Array) -> StepGradients:
-        """One step back for N gradients, without what goes through W_hh.
+        """One backward step for N gradients, without the part that goes through W_hh.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ CARRY_GATES = {"lstm": "f", "gru": "z"}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trace:
-    """A text as a network read it, in float64 whatever precision it was trained in.
+    """The states and logits of a network along a text, in float64.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Trace:
 
 
 def exact(stack: Stack, p: Parameters) -> tuple[Packed, Parameters]:
-    """The layers of a stack as `elman.maths` computes them, in float64, and their parameters."""
+    """The stack with the NumPy code of `elman.maths` and float64 parameters, and these parameters."""
     wide = Parameters(p.shapes, np.dtype(np.float64))
     wide.buffer[:] = p.buffer
     return stack.pack(wide, [ReferenceLayer(stack.cell) for _ in stack.names]), wide
@@ -156,7 +156,7 @@ def inputs_and_targets(model: LanguageModel, text: str | Array, steps: int = STE
             "the text",
             expected="at least two tokens: the second is the first that can be predicted",
             got=len(ids) or "none",
-            do="Give it a sentence or two.",
+            do="Give a sentence or two.",
         )
     return ids[:-1], ids[1:]
 
@@ -165,7 +165,7 @@ def inputs_and_targets(model: LanguageModel, text: str | Array, steps: int = STE
 def trace(model: LanguageModel, text: str | Array, /, *, state: Array | None = None) -> Trace: ...
 @overload
 def trace(network: HeadNetwork, p: Parameters, x: Array, /, *, state: Array | None = None) -> Trace: ...
-@np.errstate(over="ignore", invalid="ignore")  # a state may explode: that is worth seeing
+@np.errstate(over="ignore", invalid="ignore")  # an exploding state is a result, not an error
 def trace(
     model: LanguageModel | HeadNetwork,
     text: str | Array | Parameters,
@@ -181,9 +181,9 @@ def trace(
     model : LanguageModel or HeadNetwork
         A fitted model, or a network.
     text : str, ndarray of ids, or Parameters
-        What a model reads, or the parameters of a network.
+        The text for a model, or the parameters of a network.
     x : ndarray of ids, shape (T,)
-        What a network reads.
+        Inputs of a network.
     state : ndarray, shape (L, P, 1, H), optional
         The initial state; zeros (or the learned one) unless given.
 

@@ -1,9 +1,9 @@
-"""What hidden units do along a text, which of them tracks something readable, and what surprised the model.
+"""Hidden units along a text, how well each tracks readable features, and the surprise of the model.
 
 Units are fitted and chosen on the first part of the text, and scored on the second. A yes-or-no feature is scored by
-the AUC, the probability that the unit is higher (or lower, as the first part says) where the feature is present than
+the AUC, the probability that the unit is higher (or lower, as in the first part) where the feature is present than
 where it is not: 0.5 is chance, 1 is perfect. A number is scored by R² of the line that was fitted to the first part: 0
-is no better than the mean, 1 is perfect, and below 0 the line misleads.
+is no better than the mean, 1 is perfect, below 0 is worse than the mean.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from elman.maths.arrays import Array
 from elman.maths.loss import surprise
 from elman.models import LanguageModel
 
-CHUNK = 4096  # tokens whose probabilities are held at a time
-UNITS_AT_A_TIME = 64  # whose ranks are held at a time
-SEEN = 10  # times that a feature must be present, and absent, in each part of the text
+CHUNK = 4096  # tokens whose probabilities are in memory at a time
+UNITS_AT_A_TIME = 64  # units whose ranks are in memory at a time
+SEEN = 10  # how often a feature must be present, and absent, in each part of the text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reading:
-    """A text as the model read it, from a state of zeros: T tokens, L layers, P state parts, H units.
+    """States and predictions of a model along a text, from a zero state: T tokens, L layers, P state parts, H units.
 
     Attributes
     ----------
     text : str
         The text.
     tokens : tuple of str, length T
-        As the vocabulary names them.
+        The tokens of the text.
     s : ndarray, shape (L, P, T, H)
         The state after each token.
     state_names : tuple of str, length P
@@ -44,9 +44,9 @@ class Reading:
     surprise : ndarray, shape (T,)
         -log probability of each token in nats; NaN for the first.
     alternatives : tuple of tuple of str, (T, k)
-        The tokens that the model found likeliest in its place.
+        The k likeliest tokens at each position; empty for the first.
     probabilities : ndarray, shape (T, k)
-        Theirs; NaN for the first.
+        The probabilities of the alternatives; NaN for the first token.
     features : dict of str to ndarray, shape (T,)
         The readable features of the text by name.
     numbers : frozenset of str
@@ -79,7 +79,7 @@ class Reading:
 
 
 def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5) -> Reading:
-    """Let the model read a text, and keep its states, its surprise and what it expected.
+    """Read a text with a model, and keep the states, the surprise and the likeliest tokens.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
     text : str or ndarray of ids
         An unknown word is read as <unk>; another unknown token is an error.
     alternatives : int
-        How many of the likeliest tokens are kept at each place.
+        How many of the likeliest tokens are kept at each position.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
     if not isinstance(alternatives, int) or alternatives < 1:
         raise RangeError("alternatives", expected="1 or more", got=alternatives)
     if not len(text):
-        raise DataError("the text is empty", do="Give it at least one character.")
+        raise DataError("the text is empty", do="Give at least one character.")
     ids = text_ids(model, text)
     packed = network.pack(p)
     read = network.stack.forward(packed.stacks[0], p, ids[:, np.newaxis])
@@ -147,7 +147,7 @@ class UnitScore(NamedTuple):
     score : float
         AUC or R², on the second part of the text.
     rises : bool
-        Whether the unit is higher where the feature is; otherwise it is lower.
+        Whether the unit is higher where the feature is present or larger; otherwise it is lower.
     state : str
         The state part: "h", or "c" of an LSTM.
     """
@@ -166,21 +166,21 @@ class Ranking:
     Attributes
     ----------
     features : tuple of str, length F
-        The features that the text shows often enough.
+        The features that occur often enough in the text.
     measures : tuple of str, length F
         "AUC" or "R²".
     scores : ndarray, shape (F, L, P, H)
-        On the second part of the text.
+        Scores on the second part of the text.
     chosen_by : ndarray, shape (F, L, P, H)
-        On the first part, by which units are chosen: the best of many on the second part would be so by luck.
+        Scores on the first part, by which units are chosen: the best of many on the second part may be so by chance.
     rises : ndarray of bool, shape (F, L, P, H)
         The direction, from the first part.
     state_names : tuple of str, length P
         "h", and in an LSTM "c".
     left_out : tuple of str
-        Features that the text shows too seldom, or always.
+        Features that occur too seldom in the text, or always.
     fitted, judged : int
-        Tokens of the first and of the second part.
+        The numbers of tokens of the first and of the second part.
     """
 
     features: tuple[str, ...]
@@ -228,7 +228,7 @@ class Ranking:
     def by_feature(self) -> list[tuple[str, str, UnitScore]]:
         """Each feature with its measure and its best unit, the best-tracked feature first.
 
-        To compare them, chance is 0 for both measures: an AUC counts as 2 · AUC - 1, R² as it is.
+        To compare the two measures, an AUC is rescaled to 2 · AUC - 1, so that chance is 0 for both.
 
         Returns
         -------
@@ -240,14 +240,14 @@ class Ranking:
 
 
 def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
-    """Score every unit for every readable feature: fitted on the first part of the text, judged on the rest.
+    """Score every unit for every readable feature: fitted on the first part of the text, scored on the rest.
 
     Parameters
     ----------
     reading : Reading
         From `read_text`; some thousand characters are enough.
     share : float
-        The first part, as a share of the text.
+        The first part as a fraction of the text.
 
     Returns
     -------
@@ -296,17 +296,17 @@ def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
 
 
 def _seen(values: Array) -> int:
-    """How often it is present, or absent, whichever is less: a number is present where it is above its minimum."""
+    """How often a feature is present or absent, whichever is less; a number is present if it is above its minimum."""
     there = int(np.count_nonzero(values > values.min())) if len(values) else 0
     return min(there, len(values) - there)
 
 
 def _line(h: Array, v: Array) -> tuple[Array, Array]:
-    """The least-squares line v ≈ slope · h + shift, for every unit and feature with one product."""
+    """The least-squares line v ≈ slope · h + shift of every unit h (U, T) and feature v (F, T): slope, shift (F, U)."""
     h_mean, v_mean = h.mean(axis=1), v.mean(axis=1)[:, np.newaxis]  # (U,), (F, 1)
-    centred = h - h_mean[:, np.newaxis]
-    spread = (centred * centred).sum(axis=1)  # (U,)
-    slope = (v - v_mean) @ centred.T / np.where(spread > 0, spread, 1)  # (F, U); a unit that never moves: 0
+    centered = h - h_mean[:, np.newaxis]
+    spread = (centered * centered).sum(axis=1)  # (U,)
+    slope = (v - v_mean) @ centered.T / np.where(spread > 0, spread, 1)  # (F, U); 0 for a constant unit
     return slope, v_mean - slope * h_mean
 
 
@@ -321,13 +321,13 @@ def _r_squared(h: Array, v: Array, slope: Array, shift: Array) -> Array:
 
 
 def _auc(h: Array, v: Array) -> Array:
-    """The share of pairs (yes, no) in which the unit is higher at the yes: from the sum of the ranks of the yeses."""
+    """The AUC (F, U): the share of pairs of a yes and a no in which the unit is higher at the yes, from rank sums."""
     yes = v.sum(axis=1)[:, np.newaxis]  # (F, 1)
     return np.asarray((v @ _ranks(h).T - yes * (yes + 1) / 2) / (yes * (h.shape[1] - yes)))
 
 
 def _ranks(h: Array) -> Array:
-    """From 1, in each row; equal activations share theirs. (scipy.stats has it, and takes two seconds to import.)"""
+    """The ranks in each row, from 1; ties have their mean rank. (scipy.stats.rankdata takes two seconds to import.)"""
     order = np.argsort(h, axis=1)
     ordered, index = np.take_along_axis(h, order, axis=1), np.arange(h.shape[1])
     differs = ordered[:, 1:] != ordered[:, :-1]

@@ -1,6 +1,6 @@
-"""The equations, in plain NumPy: forward and backward side by side, arguments checked at this edge.
+"""The equations in plain NumPy, forward and backward side by side.
 
-Inside the package the unchecked functions are taken from the modules themselves.
+The functions of this module check their arguments. Other packages import the unchecked ones from the submodules.
 """
 
 from typing import Any
@@ -16,30 +16,30 @@ from elman.maths.initializers import INITIALIZERS, glorot, identity, normal, ort
 from elman.maths.layers import OutputGradients
 from elman.maths.recurrence import CellGradients, CellTrace
 from elman.maths.truncation import Blocks, cut_blocks
-from elman.maths.validation import cell_parameters, distributions, edge
+from elman.maths.validation import cell_parameters, checked, distributions
 
 _X = "T B X | T B :X"
 _OPTIONS = {"lengths": "B :T", "h_mask": "B H"}
 _BACKWARD = {"d_h_direct": "T B H", "W_xh": "X H", "W_hh": "H H", "x": _X, "h": "T+1 B H", **_OPTIONS}
-_FIELDS: dict[str, Any] = {"b_h": "H", "h0": "B H", "out": RNNGradients}  # what only out= of a backward pass holds
+_FIELDS: dict[str, Any] = {"b_h": "H", "h0": "B H", "out": RNNGradients}  # d_b_h and d_h0 are fields of out
 
-rnn_forward = edge(_rnn.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="B H", **_OPTIONS, out="T+1 B H")
-rnn_backward = edge(_rnn.rnn_backward, **_BACKWARD, **_FIELDS)
-truncated_backward = edge(truncation.truncated_backward, **_BACKWARD, **_FIELDS)
-rtrl = edge(_real_time_learning.rtrl, **_BACKWARD)
+rnn_forward = checked(_rnn.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="B H", **_OPTIONS, out="T+1 B H")
+rnn_backward = checked(_rnn.rnn_backward, **_BACKWARD, **_FIELDS)
+truncated_backward = checked(truncation.truncated_backward, **_BACKWARD, **_FIELDS)
+rtrl = checked(_real_time_learning.rtrl, **_BACKWARD)
 _CELL = {"p": {"W_xh": "X N", "W_hh": "H N", "b_h": "N"}, "x": _X, "s0": "P B H", **_OPTIONS}
 _CELL_BACKWARD = {**_CELL, "p": {"W_xh": "X N", "W_hh": "H N"}, "d_h_direct": "T B H", "d_s_last": "P B H"}
-cell_forward = edge(recurrence.cell_forward, cell_parameters, **_CELL)
-cell_backward = edge(recurrence.cell_backward, cell_parameters, **_CELL_BACKWARD)
-truncated_cell_backward = edge(truncation.truncated_cell_backward, cell_parameters, **_CELL_BACKWARD)
-output_forward = edge(layers.output_forward, W_hy="H Y", b_y="Y", h="… H", out="… Y")
-output_backward = edge(layers.output_backward, W_hy="H Y", d_o="… Y", h="… H", b_y="Y", out=OutputGradients)
-embedding_forward = edge(layers.embedding_forward, W="V X", ids="… :V", out="… X")
-embedding_backward = edge(layers.embedding_backward, W="V X", ids="… :V", d_x="… X", out="V X")
-softmax = edge(loss.softmax, o="… Y", out="… Y")
-softmax_backward = edge(loss.softmax_backward, d_y_hat="… Y", y_hat="… Y")
-cross_entropy = edge(loss.cross_entropy, distributions, o="… Y", y="… Y | … :Y", weights="…", out="… Y")
-mean_squared_error = edge(loss.mean_squared_error, o="… Y", y="… Y", weights="…", out="… Y")
+cell_forward = checked(recurrence.cell_forward, cell_parameters, **_CELL)
+cell_backward = checked(recurrence.cell_backward, cell_parameters, **_CELL_BACKWARD)
+truncated_cell_backward = checked(truncation.truncated_cell_backward, cell_parameters, **_CELL_BACKWARD)
+output_forward = checked(layers.output_forward, W_hy="H Y", b_y="Y", h="… H", out="… Y")
+output_backward = checked(layers.output_backward, W_hy="H Y", d_o="… Y", h="… H", b_y="Y", out=OutputGradients)
+embedding_forward = checked(layers.embedding_forward, W="V X", ids="… :V", out="… X")
+embedding_backward = checked(layers.embedding_backward, W="V X", ids="… :V", d_x="… X", out="V X")
+softmax = checked(loss.softmax, o="… Y", out="… Y")
+softmax_backward = checked(loss.softmax_backward, d_y_hat="… Y", y_hat="… Y")
+cross_entropy = checked(loss.cross_entropy, distributions, o="… Y", y="… Y | … :Y", weights="…", out="… Y")
+mean_squared_error = checked(loss.mean_squared_error, o="… Y", y="… Y", weights="…", out="… Y")
 
 __all__ = [
     "rnn_forward",

@@ -29,7 +29,7 @@ class Activation(NamedTuple):
 ACTIVATIONS = {
     "tanh": Activation(np.tanh, lambda h: 1 - h * h),  # [tanh]
     "relu": Activation(lambda a: np.maximum(a, 0), lambda h: (h > 0).astype(h.dtype)),  # [relu]
-    "sigmoid": Activation(lambda a: (1 + np.tanh(a / 2)) / 2, lambda h: h * (1 - h)),  # e^-a would overflow [sigmoid]
+    "sigmoid": Activation(lambda a: (1 + np.tanh(a / 2)) / 2, lambda h: h * (1 - h)),  # exp(-a) may overflow [sigmoid]
     "identity": Activation(lambda a: a, np.ones_like),  # [identity]
 }
 
@@ -37,7 +37,7 @@ ActivationLike: TypeAlias = str | Activation | tuple[Callable[[Array], Array], C
 
 
 def get_activation(activation: ActivationLike) -> Activation:
-    """Return an activation by name, or your own pair as one.
+    """Return an activation by name, or a pair of functions as an Activation.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The one type that the equations speak of."""
+"""Types of arrays and of their entries."""
 
 from typing import Any, TypeAlias
 

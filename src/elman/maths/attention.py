@@ -1,18 +1,18 @@
-"""Attention: at each step of the decoder, a weighted mean of what the encoder has read.
+"""Attention: at each step of the decoder, a weighted mean of the outputs of the encoder.
 
-A fixed state cannot carry a long sentence. So the decoder looks at all outputs of the encoder again at each step, and
-its state h decides which of them count:
+A state of fixed size cannot hold a long sentence. So the decoder uses all outputs of the encoder at each step, weighted
+by how well they match its state h:
 
-    q         = h @ W_q                                what it looks for
+    q         = h @ W_q                                the query
     score[j]  = q · keys[j] / √K                       dot: scaled dot product (Luong et al. 2015, Vaswani et al. 2017)
     score[j]  = tanh(q + keys[j]) @ w_a                additive (Bahdanau et al. 2015)
-    alpha[j]  = exp(score[j]) / Σ exp(score)           over the row's own source steps j alone
-    context   = Σ alpha[j] · values[j]                 what it finds
-    h_tilde   = tanh([h, context] @ W_c)               what enters the output layer, and the next step (input feeding)
+    alpha[j]  = exp(score[j]) / Σ exp(score)           over the source steps j below the row's length
+    context   = Σ alpha[j] · values[j]                 the weighted mean
+    h_tilde   = tanh([h, context] @ W_c)               enters the output layer, and the next step (input feeding)
 
-values are the encoder's outputs; keys are the same for dot, and values @ W_k for additive. Time comes first: keys and
-values are (T, B, …), one row of each for every source step. Past a row's length alpha is exactly 0: padding changes no
-bit of the result. A row of length 0 has a context of 0.
+values are the encoder's outputs; keys are the same for dot, and values @ W_k for additive. Time comes first: keys are
+(T, B, K) and values (T, B, M), with T source steps. Past a row's length alpha is exactly 0: padding changes no bit of
+the result. A row of length 0 has a context of 0.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from elman.maths.arrays import Array
 
 
 class Attention(NamedTuple):
-    """One step of attention, and what its backward pass needs."""
+    """The result of one step of attention, which its backward pass needs."""
 
-    q: Array  # (B, K), what each row looks for
-    alpha: Array  # (T, B), how much each source step counts
-    context: Array  # (B, M), what is found
+    q: Array  # (B, K), queries
+    alpha: Array  # (T, B), attention weights
+    context: Array  # (B, M), weighted means of the values
 
 
 class AttentionGradients(NamedTuple):
@@ -45,14 +45,14 @@ class AttentionGradients(NamedTuple):
 def attention_forward(
     h: Array, keys: Array, values: Array, W_q: Array, w_a: Array | None = None, *, lengths: Array | None = None
 ) -> Attention:
-    """Look at the source once for each row.
+    """Compute one decoder step of attention for each row.
 
     Parameters
     ----------
     h : (B, H)
         States of the decoder.
     keys, values : (T, B, K), (T, B, M)
-        What the states are compared with, and what is averaged.
+        Vectors that the queries are compared with, and vectors that are averaged.
     W_q : (H, K)
         Weights of the query.
     w_a : (K,), optional
@@ -63,7 +63,7 @@ def attention_forward(
     Returns
     -------
     Attention
-        Query, weights alpha and context.
+        Queries (B, K), weights alpha (T, B) and contexts (B, M).
 
     Examples
     --------
@@ -81,11 +81,11 @@ def attention_forward(
     else:
         # score[j] = tanh(q + keys[j]) @ w_a
         score = np.tanh(q + keys) @ w_a  # (T, B) [additive]
-    own = np.ones(score.shape, bool) if lengths is None else np.arange(T)[:, np.newaxis] < lengths  # (T, B) [own]
+    valid = np.ones(score.shape, bool) if lengths is None else np.arange(T)[:, np.newaxis] < lengths  # (T, B) [valid]
     # alpha[j] = exp(score[j]) / Σ exp(score), the same for score - max(score), which cannot overflow
-    top = np.where(own, score, -np.inf).max(axis=0, initial=-np.inf)  # (B,)
-    e = np.where(own, np.exp(score - np.where(own.any(axis=0), top, 0)), 0)  # (T, B) [exp]
-    alpha = e / np.where(own.any(axis=0), e.sum(axis=0), 1)  # (T, B) [alpha]
+    top = np.where(valid, score, -np.inf).max(axis=0, initial=-np.inf)  # (B,)
+    e = np.where(valid, np.exp(score - np.where(valid.any(axis=0), top, 0)), 0)  # (T, B) [exp]
+    alpha = e / np.where(valid.any(axis=0), e.sum(axis=0), 1)  # (T, B) [alpha]
     # context = Σ alpha[j] · values[j]
     context = (alpha[:, :, np.newaxis] * values).sum(axis=0)  # (B, M) [context]
     return Attention(q, alpha, context)
@@ -110,7 +110,7 @@ def attention_backward(
         d_q = (d_score[:, :, np.newaxis] * keys).sum(axis=0) * scale  # (B, K) [d_q]
         d_w_a = None
     else:
-        e = np.tanh(q + keys)  # (T, B, K), once more: it is cheaper than to keep it for all steps [e]
+        e = np.tanh(q + keys)  # (T, B, K), computed again: keeping it for all decoder steps would cost more [e]
         # d_w_a = Σ d_score[j] · tanh(q + keys[j])
         d_w_a = (d_score[:, :, np.newaxis] * e).sum(axis=(0, 1))  # (K,) [d_w_a]
         # d_keys[j] = d_score[j] · w_a ⊙ (1 - tanh(q + keys[j])²)
@@ -132,12 +132,12 @@ class CombineGradients(NamedTuple):
 
 
 def combine_forward(h: Array, context: Array, W_c: Array) -> Array:
-    """State and context in one vector (B, F), which the output layer gets.
+    """Combine state and context into the vector (B, F) that enters the output layer.
 
     Parameters
     ----------
     h, context : (B, H), (B, M)
-        The decoder's state and what attention found for it.
+        The decoder's state and its context.
     W_c : (H + M, F)
         Weights.
     """

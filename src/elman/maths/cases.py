@@ -1,7 +1,8 @@
-"""Every way through the network, each with its gradient check: what `elman gradcheck` runs.
+"""The gradient checks that `elman gradcheck` runs: every cell with every combination of options.
 
-A truncated gradient is no derivative of the loss. It is the sum of one derivative a block, each with the state at
-the start of its reach held fixed: that loss is written out here, block by block, and differentiated numerically.
+A truncated gradient is not the derivative of the loss. It is the sum of one derivative for each block, with the state
+k2 steps before the end of the block held fixed. The loss of each block is computed here from that fixed state and
+differentiated numerically.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from elman.maths.recurrence import CellGradients, CellTrace, cell_backward, cell
 from elman.maths.truncation import truncated_cell_backward
 
 B, X, H, Y = 3, 2, 3, 3
-SOFTSIGN = Activation(lambda a: a / (1 + abs(a)), lambda h: (1 - abs(h)) ** 2)  # a user's own pair
-CHECKED: dict[str, tuple[str, ActivationLike]] = {  # what is checked: cell and activation
+SOFTSIGN = Activation(lambda a: a / (1 + abs(a)), lambda h: (1 - abs(h)) ** 2)  # an activation of the user's own
+CHECKED: dict[str, tuple[str, ActivationLike]] = {  # cell and activation of each check
     **{f"rnn, {name}": ("rnn", name) for name in ACTIVATIONS},
     "rnn, own pair": ("rnn", SOFTSIGN),
     **{name: (name, "tanh") for name in CELLS if name != "rnn"},
@@ -30,7 +31,7 @@ CHECKED: dict[str, tuple[str, ActivationLike]] = {  # what is checked: cell and 
 
 
 class Functions(NamedTuple):
-    """The functions on trial."""
+    """The functions to check: those of this package, or compiled ones."""
 
     cell_forward: Callable[..., CellTrace] = cell_forward
     cell_backward: Callable[..., CellGradients] = cell_backward
@@ -45,25 +46,28 @@ class Functions(NamedTuple):
 
 
 class Case(NamedTuple):
+    """One combination of options to check."""
+
     cell: str  # a key of CHECKED
     passes: str  # "full", "reverse", or "k1, k2 = …"
-    k: tuple[int, int] | None
+    k: tuple[int, int] | None  # truncation (k1, k2)
     T: int
-    ids: bool
-    ragged: bool
-    masked: bool
+    ids: bool  # x has token ids instead of floats
+    ragged: bool  # rows have different lengths
+    masked: bool  # with recurrent dropout
 
 
 def all_cases() -> Iterator[Case]:
-    reaches = {f"k1, k2 = {k1}, {k2}": (k1, k2) for k1, k2 in ((1, 1), (1, 3), (2, 3))}
-    for cell, name in itertools.product(CHECKED, ("full", "reverse", *reaches)):
+    truncations = {f"k1, k2 = {k1}, {k2}": (k1, k2) for k1, k2 in ((1, 1), (1, 3), (2, 3))}
+    for cell, name in itertools.product(CHECKED, ("full", "reverse", *truncations)):
         for T, ids, ragged, masked in itertools.product((1, 4), *[(False, True)] * 3):
-            if name in reaches and T == 1 < reaches[name][1]:
-                continue  # one step is the whole reach
-            yield Case(cell, name, reaches.get(name), T, bool(ids), bool(ragged), bool(masked))
+            if name in truncations and T == 1 < truncations[name][1]:
+                continue  # with k2 > T = 1 nothing is truncated
+            yield Case(cell, name, truncations.get(name), T, bool(ids), bool(ragged), bool(masked))
 
 
 def check_case(case: Case, functions: Functions | None = None, *, tolerance: float = 1e-6) -> GradientCheck:
+    """Check the gradients of a small network, with every parameter, the initial state and the input."""
     f = Functions() if functions is None else functions
     rng = np.random.default_rng(11)
     T, cell = case.T, make_cell(*CHECKED[case.cell])
@@ -89,17 +93,17 @@ def check_case(case: Case, functions: Functions | None = None, *, tolerance: flo
     trace, _, d_o = forward()
     output = f.output_backward(d_o, trace.s[0, 1:], p["W_hy"])
     backward = f.cell_backward
-    judged: Callable[[], float] = lambda: forward()[1]  # noqa: E731
+    differentiated: Callable[[], float] = lambda: forward()[1]  # noqa: E731
     if case.k is not None:
         k1, k2 = case.k
         backward, options = truncated_cell_backward, {**options, "k1": k1, "k2": k2, "backward": backward}
-        judged = _block_losses(case.k, x, y, weights, lengths, h_mask, cell, p, s0, trace.s.copy())
+        differentiated = _block_losses(case.k, x, y, weights, lengths, h_mask, cell, p, s0, trace.s.copy())
     found = backward(cell, output.d_h, trace, x, p, **options)
     gradients = {**found.d_p, "W_hy": output.d_W_hy, "b_y": output.d_b_y}
     gradients |= {f"{name}0": d for name, d in zip(cell.state_names, found.d_s0, strict=True)}
     if found.d_x is not None:
         p, gradients["x"] = {**p, "x": x}, found.d_x
-    return gradcheck(judged, p, gradients, tolerance=tolerance)
+    return gradcheck(differentiated, p, gradients, tolerance=tolerance)
 
 
 def _block_losses(
@@ -112,18 +116,18 @@ def _block_losses(
     cell: Cell,
     p: dict[str, Array],
     s0: Array,
-    fixed: Array,  # (P, T+1, B, H), the states as they were: what a block starts from
+    fixed: Array,  # (P, T+1, B, H), the states of the forward pass, from which the blocks start
 ) -> Callable[[], float]:
-    """The sum over all blocks and rows of the block's losses, each run from its fixed state."""
+    """The sum of the losses of all blocks and rows, each computed from its fixed state."""
     T = len(y)
-    runs = []  # row, first step within reach, its end, and the block's own steps
+    blocks = []  # row, first and last step (exclusive) of its backward pass, steps of its losses
     for row, first in itertools.product(range(B), range(0, T, k[0])):
-        own = range(first, min(first + k[0], T))
-        end = min(own.stop, T if lengths is None else int(lengths[row]))
-        runs.append((row, max(0, end - k[1]), end, own))
-    rows, starts, ends = (np.array(column) for column in list(zip(*runs, strict=True))[:3])
+        loss_steps = range(first, min(first + k[0], T))
+        end = min(loss_steps.stop, T if lengths is None else int(lengths[row]))
+        blocks.append((row, max(0, end - k[1]), end, loss_steps))
+    rows, starts, ends = (np.array(column) for column in list(zip(*blocks, strict=True))[:3])
     at = np.minimum(starts + np.arange(max(1, *(ends - starts)))[:, np.newaxis], T - 1)
-    n, t = np.array([(n, t) for n, run in enumerate(runs) for t in run[3]]).T
+    n, t = np.array([(n, t) for n, block in enumerate(blocks) for t in block[3]]).T
 
     def losses() -> float:
         start = np.where((starts == 0)[:, np.newaxis], s0[:, rows], fixed[:, starts, rows])
@@ -136,7 +140,7 @@ def _block_losses(
 
 
 def check_losses(functions: Functions | None = None, *, tolerance: float = 1e-6) -> dict[str, GradientCheck]:
-    """What stands beside the cell: the losses, softmax and the embedding, each on its own."""
+    """Check the functions besides the cell: the losses, softmax and the embedding, each separately."""
     f = Functions() if functions is None else functions
     rng = np.random.default_rng(5)
     o, v = rng.standard_normal((2, B, Y))
@@ -158,6 +162,6 @@ def check_losses(functions: Functions | None = None, *, tolerance: float = 1e-6)
         ),
     }  # fmt: skip
     return {
-        name: gradcheck(judged, {"o": array}, {"o": gradient}, tolerance=tolerance)
-        for name, (array, judged, gradient) in trials.items()
+        name: gradcheck(differentiated, {"o": array}, {"o": gradient}, tolerance=tolerance)
+        for name, (array, differentiated, gradient) in trials.items()
     }

@@ -1,7 +1,7 @@
-"""Which entries dropout keeps: a hash of where they stand, so that nothing has to be drawn in an order.
+"""Dropout masks. Whether an entry is kept depends on a hash of its position, not on the order of random draws.
 
-An entry is kept or not by its key (seed, step and layer), time step, row of the whole batch and unit alone. Slices,
-ranks and a resumed run see the same masks.
+The hash takes a key (of seed, training step and layer), the time step, the row in the whole batch and the unit. So the
+slices of a batch, the ranks of an MPI job and a resumed run have the same masks.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from elman.maths.arrays import Array, FloatType
 
 
 def mix(x: Array) -> Array:
-    """A hash of 32 bits (multiplications and shifts that spread every bit over all)."""
+    """A hash of 32 bits: multiplications and shifts, so that every bit of x affects all bits of the result."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x21F0AAAD)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0xD35A2D97)
     return np.asarray(x ^ (x >> np.uint32(15)))
 
 
 def dropout_mask(key: int, share: float, T: int, rows: Array, width: int, dtype: FloatType) -> Array:
-    """A mask (T, rows, width): 0 with probability `share`, otherwise 1 / (1 - share), so that its mean is 1.
+    """A mask (T, B, width): 0 with probability `share`, otherwise 1 / (1 - share), so that its mean is 1.
 
-    key : whole number below 2^64 that stands for the seed, the step and the layer
-    rows : (B,) numbers of the rows within the whole batch
+    key : whole number below 2^64, made of the seed, the training step and the layer
+    rows : (B,) numbers of the rows in the whole batch
     """
     low, high = np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32)
     with np.errstate(over="ignore"):  # arithmetic modulo 2^32

@@ -1,9 +1,9 @@
 """The gradient check: analytic gradients compared with central differences.
 
-    numeric = (L(p + ε·v) - L(p - ε·v)) / 2ε      against      Σ d_p · v
+    numeric = (L(p + ε·v) - L(p - ε·v)) / 2ε      compared with      analytic = Σ d_p · v
 
-For a small array every entry is tried (v is one unit vector after the other), for a large one random directions: a
-wrong entry changes all of them. Run it in float64; in float32 the differences drown in rounding.
+For a small array every entry is checked (v is each unit vector in turn), for a large one random directions: a wrong
+entry changes all of them. The arrays must be float64: in float32 the differences are smaller than the rounding errors.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from elman.errors import DtypeError, GradientError, ShapeError
 from elman.maths.arrays import Array
 
-EVERY_ENTRY_UP_TO = 64  # entries; larger arrays are tried along DIRECTIONS random directions
+EVERY_ENTRY_UP_TO = 64  # entries; larger arrays are checked along DIRECTIONS random directions
 DIRECTIONS = 16
-EPSILON = 1e-5  # rounding (ROUNDING / ε) and curvature (ε²) cost about the same
-ROUNDING = 1e-15  # of a loss of about 1 in float64: a few units in the last place, for it is a sum
+EPSILON = 1e-5  # the errors from rounding (ROUNDING / ε) and from curvature (ε²) are about equal
+ROUNDING = 1e-15  # of a loss of about 1 in float64: a few units in the last place, because it is a sum
 TOLERANCE = 1e-6
 
 
@@ -62,7 +62,7 @@ class GradientCheck(NamedTuple):
     @property
     def error(self) -> float:
         """The largest relative error of all rows."""
-        return float(np.max([row.error for row in self.rows], initial=0.0))  # NaN where one is
+        return float(np.max([row.error for row in self.rows], initial=0.0))  # NaN if one of them is NaN
 
     @property
     def passed(self) -> bool:
@@ -104,22 +104,22 @@ def gradcheck(
     Parameters
     ----------
     loss : function
-        loss() computes the loss from the present values of the arrays.
+        loss() computes the loss from the current values of the arrays.
     arrays : mapping of arrays, float64
-        What is differentiated by: changed in place and restored.
+        The arrays with respect to which the loss is differentiated; changed in place and restored.
     gradients : mapping of arrays
-        The gradients on trial, by the same names and of the same shapes.
+        The gradients to check, by the same names and of the same shapes.
     rng : numpy.random.Generator, optional
-        Draws the directions along which large arrays are tried.
+        Source of the random directions along which large arrays are checked.
     epsilon : float
-        The step of the differences.
+        The step ε of the central differences.
     tolerance : float
         The largest relative error that passes.
 
     Returns
     -------
     GradientCheck
-        A table; `.passed` says whether all is right, `.expect()` raises an error unless it is.
+        A table; `.passed` tells whether all gradients are right, `.expect()` raises GradientError if one is wrong.
 
     Examples
     --------
@@ -137,13 +137,13 @@ def gradcheck(
         if d_array.shape != array.shape:
             raise ShapeError(f"gradient of {name}", expected=f"shape {array.shape}", got=f"shape {d_array.shape}")
         if array.dtype != np.float64:
-            raise DtypeError(name, expected="float64: finer differences need it", got=f"dtype {array.dtype}")
-        # an entry far below the largest one, or below what rounding lets be seen, is not judged by its own size
+            raise DtypeError(name, expected="float64, for precise differences", got=f"dtype {array.dtype}")
+        # the error is relative to at least this: a tiny derivative would be compared with rounding errors
         floor = 1e-3 * float(np.abs(d_array[np.isfinite(d_array)]).max(initial=0)) + rounding / (epsilon * tolerance)
         worst = Row(name, "-", 0.0, 0.0, 0.0)
         for where, v in _directions(array, rng):
             numeric = _slope(loss, array, v, epsilon)
-            analytic = float(d_array[v != 0] @ v[v != 0])  # a NaN elsewhere is not this entry's
+            analytic = float(d_array[v != 0] @ v[v != 0])  # without a NaN in another entry
             error = abs(analytic - numeric) / max(abs(analytic), abs(numeric), floor)
             if not (error <= worst.error or np.isnan(worst.error)):  # the first NaN stays the worst
                 worst = Row(name, where, analytic, numeric, error)

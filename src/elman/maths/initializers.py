@@ -1,4 +1,4 @@
-"""Where training starts. Every draw comes from the generator that is passed in."""
+"""Initial values of the weights. All random numbers come from the generator that is passed in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from elman.maths.arrays import Array, FloatType
 
 Shape = tuple[int, ...]  # two numbers, (rows, columns)
 Generator = np.random.Generator
-MOST_UNIFORM = 2048  # rows or columns of an orthogonal draw that is uniform among the orthogonal matrices
+LARGEST_QR = 2048  # rows or columns of an orthogonal matrix that is drawn by a QR decomposition
 
 
 def orthogonal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
@@ -19,7 +19,7 @@ def orthogonal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatT
     Parameters
     ----------
     rng : numpy.random.Generator
-        Every draw comes from it.
+        Source of the random numbers.
     shape : pair of int
         Rows and columns.
     gain : float
@@ -39,36 +39,37 @@ def orthogonal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatT
     (3, 2)
     """
     rows, columns = shape
-    if max(shape) > MOST_UNIFORM:
-        q = _mixed(rng, max(shape))[:, : min(shape)]
+    if max(shape) > LARGEST_QR:
+        q = _fast_orthogonal(rng, max(shape))[:, : min(shape)]
         return np.ascontiguousarray(gain * (q if rows >= columns else q.T), dtype)
     q, r = np.linalg.qr(rng.standard_normal((max(shape), min(shape))))
-    q *= np.sign(np.diag(r))  # without it Q would not be uniform among the orthogonal matrices [sign]
+    q *= np.sign(np.diag(r))  # makes the distribution of Q uniform over the orthogonal matrices [sign]
     return np.ascontiguousarray(gain * (q if rows >= columns else q.T), dtype)
 
 
-def _mixed(rng: Generator, size: int) -> Array:
-    """An orthogonal matrix made of random signs, a random order and two cosine transforms, each of them orthogonal.
+def _fast_orthogonal(rng: Generator, size: int) -> Array:
+    """A random orthogonal matrix, but not uniformly distributed over all of them.
 
-    It takes size² log size operations. A QR decomposition takes size³: minutes, for thousands of units.
+    It is a product of orthogonal matrices: random signs, a random permutation and two cosine transforms. It takes
+    size² log size operations. A QR decomposition takes size³: minutes, for thousands of units.
     """
     from scipy.fft import dct
 
     q = dct(np.diag(rng.choice([-1.0, 1.0], size)), norm="ortho", overwrite_x=True)
     q = q[:, rng.permutation(size)]
     q *= rng.choice([-1.0, 1.0], size)
-    mixed: Array = dct(q, norm="ortho", overwrite_x=True)
-    mixed *= rng.choice([-1.0, 1.0], size)
-    return mixed
+    product: Array = dct(q, norm="ortho", overwrite_x=True)
+    product *= rng.choice([-1.0, 1.0], size)
+    return product
 
 
 def identity(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Return gain · I, for relu: the IRNN (Le et al. 2015). Nothing is drawn.
+    """Return gain · I, for relu: the IRNN (Le et al. 2015).
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Every draw comes from it.
+        Not used.
     shape : pair of int
         Rows and columns.
     gain : float
@@ -96,7 +97,7 @@ def glorot(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Every draw comes from it.
+        Source of the random numbers.
     shape : pair of int
         Rows and columns.
     gain : float
@@ -120,12 +121,12 @@ def glorot(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType 
 
 
 def uniform(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Draw uniform numbers within ± gain / √H, where H is the number of columns: what PyTorch's RNN starts from.
+    """Draw uniform numbers within ± gain / √H, where H is the number of columns, as PyTorch's RNN does.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Every draw comes from it.
+        Source of the random numbers.
     shape : pair of int
         Rows and columns.
     gain : float
@@ -149,12 +150,12 @@ def uniform(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType
 
 
 def normal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Draw normal numbers of deviation gain: for W_xh of tokens, where one row is the whole input.
+    """Draw normal numbers of standard deviation gain: for the W_xh of tokens, of which each reads only one row.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-        Every draw comes from it.
+        Source of the random numbers.
     shape : pair of int
         Rows and columns.
     gain : float

@@ -1,4 +1,4 @@
-"""Products with weights: what enters the cell, and what leaves it. Each backward stands under its forward."""
+"""The input product, the embedding and the output layer. Each backward function follows its forward function."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
     H, Y = W_hy.shape
     o = np.empty((*h.shape[:-1], Y), W_hy.dtype) if out is None else out  # (…, Y)
     if o.flags.c_contiguous:
-        np.matmul(h.reshape(-1, H), W_hy, out=o.reshape(-1, Y))  # one product instead of one a step [o]
+        np.matmul(h.reshape(-1, H), W_hy, out=o.reshape(-1, Y))  # one product instead of one for each step [o]
     else:
         np.matmul(h, W_hy, out=o)
     o += b_y  # [b_y]
@@ -61,7 +61,7 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
 
 
 def output_backward(d_o: Array, h: Array, W_hy: Array, *, out: OutputGradients | None = None) -> OutputGradients:
-    """Go back through the output layer.
+    """Compute the gradients of the output layer.
 
     Parameters
     ----------
@@ -155,10 +155,10 @@ def embedding_backward(d_x: Array, ids: Array, W: Array, *, out: Array | None = 
     array([1., 2., 0.])
     """
     # d_W = Σ one-hot column @ d_x: the rows of d_x, added up by id
-    from scipy.sparse import csr_array  # holds only the ones, and costs a fifth of a loop over ids
+    from scipy.sparse import csr_array  # holds only the ones, and takes a fifth of the time of a loop over ids
 
     d_W = np.zeros_like(W) if out is None else out  # (V, X)
-    rows = d_x.reshape(-1, W.shape[1]).astype(np.result_type(W, np.float32), copy=False)  # csr knows no float16
+    rows = d_x.reshape(-1, W.shape[1]).astype(np.result_type(W, np.float32), copy=False)  # csr has no float16
     ones, starts = np.ones(len(rows), rows.dtype), np.arange(len(rows) + 1)
     one_hot = csr_array((ones, ids.ravel(), starts), (len(rows), len(W)))  # (T·B, V) [one_hot]
     d_W += (one_hot.T @ rows).astype(W.dtype, copy=False)  # [d_W]
@@ -166,6 +166,7 @@ def embedding_backward(d_x: Array, ids: Array, W: Array, *, out: Array | None = 
 
 
 def input_forward(x: Array, W_xh: Array) -> Array:
+    """The input product (T, B, G·H) of x (T, B, X) or token ids (T, B) with W_xh (X, G·H)."""
     # x[t] @ W_xh, where a token id stands for its one-hot row
     if x.ndim == 2:
         return embedding_forward(x, W_xh)  # (T, B, G·H)
@@ -174,6 +175,7 @@ def input_forward(x: Array, W_xh: Array) -> Array:
 
 
 def input_backward(d_a_x: Array, x: Array, W_xh: Array) -> tuple[Array, Array | None]:
+    """d_W_xh (X, G·H) and d_x (T, B, X), None for token ids, from d_a_x (T, B, G·H)."""
     # d_W_xh = Σ x[t].T @ d_a_x[t]
     if x.ndim == 2:
         return embedding_backward(d_a_x, x, W_xh), None  # (X, G·H)

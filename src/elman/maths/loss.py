@@ -1,7 +1,7 @@
 """Softmax and the losses. Each loss returns its value and its gradient on o.
 
-A loss is a sum over all rows, each times its weight, divided by the normalizer. The normalizer is an argument, never
-guessed: clipping, padding and several processes depend on it.
+A loss is a sum over all rows, each times its weight, divided by the normalizer. The normalizer is an argument because
+its right value depends on clipping, padding and the number of processes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def softmax(o: Array, *, out: Array | None = None) -> Array:
 
 
 def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
-    """Go back through a softmax.
+    """Compute the gradient of a softmax.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def cross_entropy(
 
 
 def surprise(o: Array, y: Array) -> Array:
-    """What each target alone costs, in nats: for looking at a text, one token at a time."""
+    """The loss -log y_hat[y] of each target in nats (…), from logits (…, Y) and ids (…)."""
     # -log y_hat[y] = log Σ exp(o) - o[y], shifted by max(o)
     shifted = o - np.max(o, axis=-1, keepdims=True)  # (…, Y)
     target = np.take_along_axis(shifted, y[..., np.newaxis], axis=-1)[..., 0]  # (…)

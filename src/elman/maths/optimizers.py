@@ -1,6 +1,6 @@
-"""Clipping and the optimizers: each changes p in place, given its gradient g and the state of the optimizer.
+"""Clipping and the optimizers: each changes the parameters p in place, given their gradient g and its own state.
 
-All of them work on one flat buffer that holds every parameter, so that a step is one pass. t counts steps from 1.
+p, g and the state are flat arrays (N,) of all parameters, so that an update is one pass. t counts updates from 1.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from elman.maths.arrays import Array
 
 
 def global_norm(g: Array) -> float:
+    """The Euclidean norm of the gradient of all parameters."""
     # ‖g‖ = √ Σ g²
     return float(np.sqrt(np.dot(g, g)))
 
 
 def clip_by_norm(g: Array, limit: float) -> float:
-    """Scale g in place to the norm `limit` if its norm is larger; returns the norm before. The direction stays."""
+    """Scale g in place to the norm `limit` if its norm is larger, and return the norm before."""
     norm = global_norm(g)
     # g ← g · limit / ‖g‖
     if norm > limit:
@@ -28,19 +29,20 @@ def clip_by_norm(g: Array, limit: float) -> float:
 
 
 def clip_by_value(g: Array, limit: float) -> None:
+    """Clip each entry of g in place to [-limit, limit]."""
     np.clip(g, -limit, limit, out=g)
 
 
 class Rates(NamedTuple):
-    """The rates of one update."""
+    """The hyperparameters of one update."""
 
-    rate: float
-    t: int
-    momentum: float  # momentum's; β1 of Adam
-    decay: float  # RMSProp's; β2 of Adam
-    epsilon: float
-    weight_decay: float
-    scale: float = 1.0  # the gradient is multiplied by it first: below 1 where it is clipped
+    rate: float  # learning rate
+    t: int  # number of the update, from 1
+    momentum: float  # μ of momentum; β1 of Adam
+    decay: float  # ρ of RMSProp; β2 of Adam
+    epsilon: float  # ε
+    weight_decay: float  # λ
+    scale: float = 1.0  # the gradient is multiplied by it first: below 1 if it is clipped
 
 
 def sgd(p: Array, g: Array, r: Rates) -> None:
@@ -80,14 +82,16 @@ def adam(p: Array, g: Array, r: Rates, m: Array, v: Array) -> None:
 
 
 def adamw(p: Array, g: Array, r: Rates, m: Array, v: Array) -> None:
-    # p ← p - rate · λ p, beside Adam's step instead of inside its gradient
+    # p ← p - rate · λ p: decoupled weight decay, not part of the gradient
     p *= 1 - r.rate * r.weight_decay  # [decay]
     adam(p, g, r, m, v)
 
 
 class Optimizer(NamedTuple):
+    """A row of the table of optimizers."""
+
     update: Callable[..., None]
-    memory: tuple[str, ...]  # buffers of the size of p, zero at first
+    memory: tuple[str, ...]  # names of its state arrays, which have the size of p and start at zero
     decoupled: bool = False  # applies weight decay itself
 
 
@@ -102,7 +106,7 @@ OPTIMIZERS = {
 
 
 def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None:
-    """One step of the optimizer with this name; weight decay adds λ p to the gradient unless it is decoupled."""
+    """Update p with the optimizer of this name; weight decay adds λ p to the gradient unless it is decoupled."""
     optimizer = OPTIMIZERS[name]
     if r.scale != 1:
         # g ← g · limit / ‖g‖

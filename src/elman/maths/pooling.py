@@ -1,7 +1,7 @@
-"""From a sequence to one vector: the mean or the largest entry over the steps that a row has.
+"""Mean and max pooling of states over time, from h (T, B, H) to one vector for each row, without its padding.
 
-The last state needs no function of its own: past its length a row's state is carried, so it stands in the last step.
-A row of length 0 has no steps: its vector is 0, and no gradient comes from it.
+The last state needs no function: past its length a row's state is carried, so it is the state of the last step.
+A row of length 0 has no steps: its vector is 0, and so is its gradient.
 """
 
 from __future__ import annotations
@@ -14,34 +14,36 @@ from elman.maths.arrays import Array
 
 
 class Pooled(NamedTuple):
+    """Pooled states, and what the backward pass needs."""
+
     vector: Array  # (B, H)
-    places: Array | None  # (B, H), of the maximum: the step that won
+    places: Array | None  # (B, H), the step of the maximum; None for the mean
 
 
 def mean_forward(h: Array, lengths: Array | None) -> Pooled:
     T = len(h)
     if lengths is None:
         return Pooled(h.mean(axis=0), None)
-    # mean = Σ over the row's own steps / their number
-    runs = np.arange(T)[:, np.newaxis] < lengths  # (T, B)
-    total = np.einsum("tbh,tb->bh", h, runs.astype(h.dtype))  # (B, H)
+    # mean = Σ over the row's valid steps / their number
+    valid = np.arange(T)[:, np.newaxis] < lengths  # (T, B)
+    total = np.einsum("tbh,tb->bh", h, valid.astype(h.dtype))  # (B, H)
     return Pooled(total / np.maximum(lengths, 1)[:, np.newaxis].astype(h.dtype), None)
 
 
 def mean_backward(d_vector: Array, T: int, lengths: Array | None) -> Array:
-    # each of the row's own steps gets an equal share
+    # each valid step receives d_vector / their number
     if lengths is None:
         return np.broadcast_to(d_vector / T, (T, *d_vector.shape)).copy()  # (T, B, H)
-    runs = (np.arange(T)[:, np.newaxis] < lengths).astype(d_vector.dtype)  # (T, B)
+    valid = (np.arange(T)[:, np.newaxis] < lengths).astype(d_vector.dtype)  # (T, B)
     share = d_vector / np.maximum(lengths, 1)[:, np.newaxis].astype(d_vector.dtype)  # (B, H)
-    return np.asarray(runs[:, :, np.newaxis] * share)  # (T, B, H)
+    return np.asarray(valid[:, :, np.newaxis] * share)  # (T, B, H)
 
 
 def max_forward(h: Array, lengths: Array | None) -> Pooled:
     T, B, _ = h.shape
-    # max over the row's own steps; of equal ones the first
-    runs = np.ones((T, B), bool) if lengths is None else np.arange(T)[:, np.newaxis] < lengths  # (T, B)
-    places = np.where(runs[:, :, np.newaxis], h, -np.inf).argmax(axis=0)  # (B, H)
+    # max over the row's valid steps; of equal ones the first
+    valid = np.ones((T, B), bool) if lengths is None else np.arange(T)[:, np.newaxis] < lengths  # (T, B)
+    places = np.where(valid[:, :, np.newaxis], h, -np.inf).argmax(axis=0)  # (B, H)
     vector = np.take_along_axis(h, places[np.newaxis], axis=0)[0]  # (B, H)
     if lengths is not None:
         vector[lengths == 0] = 0
@@ -49,7 +51,7 @@ def max_forward(h: Array, lengths: Array | None) -> Pooled:
 
 
 def max_backward(d_vector: Array, T: int, lengths: Array | None, places: Array) -> Array:
-    # all of it goes to the step that won
+    # the step of the maximum receives all of d_vector
     d_h = np.zeros((T, *d_vector.shape), d_vector.dtype)  # (T, B, H)
     has_steps = 1 if lengths is None else (lengths > 0).astype(d_vector.dtype)[:, np.newaxis]
     np.put_along_axis(d_h, places[np.newaxis], (d_vector * has_steps)[np.newaxis], axis=0)

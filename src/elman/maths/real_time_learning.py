@@ -1,8 +1,9 @@
-"""Real-time recurrent learning (Williams and Zipser 1989): the same gradient, carried forward in time.
+"""Real-time recurrent learning (Williams and Zipser 1989): the same gradient, computed forward in time.
 
-Beside the state it carries the derivative of every state by every weight, so that a loss can be used as soon as it is
-known and the past need not be kept. The price: B·(X+H+1)·H² numbers instead of B·T·H, and B·(X+H+1)·H³ operations a
-step instead of B·H². That is why nobody uses it, and why it makes a good second opinion: nothing in it runs backward.
+Beside the state it carries the derivative of the state with respect to every weight, so that a loss can be used as soon
+as it is known, and no past states are kept. It keeps B·(X+H+1)·H² numbers where backpropagation through time keeps
+B·T·H, and takes about B·(X+H+1)·H³ operations for a step instead of B·(X+2H+1)·H. It serves as an independent check of
+the backward pass.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def rtrl(
         P_next = f_prime[:, np.newaxis, np.newaxis] * (immediate + (P * mask[:, np.newaxis, np.newaxis]) @ W_hh)  # [P]
         # ∂h[t+1]_j/∂h[0]_i = f'_j · Σ_l ∂h[t]_l/∂h[0]_i · mask_l · W_hh_lj
         R_next = f_prime[:, np.newaxis] * ((R * mask[:, np.newaxis]) @ W_hh)  # [R]
-        runs = np.ones(B, bool) if lengths is None else t < lengths  # (B,)
-        P[runs], R[runs] = P_next[runs], R_next[runs]
+        active = np.ones(B, bool) if lengths is None else t < lengths  # (B,)
+        P[active], R[active] = P_next[active], R_next[active]
         d_W += np.einsum("bikj,bj->ik", P, d_h_direct[t])  # [d_W]
         d_h0 += np.einsum("bij,bj->bi", R, d_h_direct[t])
     return RNNGradients(d_W[:X], d_W[X : X + H], d_W[X + H], None, d_h0)

@@ -1,8 +1,10 @@
 """The time loop, forward and backward, for every kind of cell.
 
 Rows are examples, time comes first. The state has one entry more than x: s[:, 0] is the initial state, s[:, t+1] the
-state after the step that read x[t]. In reverse the steps run from the last to the first, so that the state before step
+state after the step that reads x[t]. In reverse the steps run from the last to the first, so that the state before step
 t is s[:, t+2], and s[:, 0] before step T-1. Past its length a row keeps its state, in either direction.
+
+P is the number of state parts (2 in an LSTM, h and c; else 1), G the number of gates.
 """
 
 from __future__ import annotations
@@ -24,9 +26,9 @@ class CellTrace(NamedTuple):
     Attributes
     ----------
     s : array (P, T+1, B, H)
-        All states; s[0] is h.
+        All states, with P parts each: h, and c in an LSTM. s[0] is h.
     kept : tuple of arrays (T, B, …)
-        What else the cell keeps of each step.
+        The other values of each step that the backward pass needs, such as gates.
     """
 
     s: Array  # (P, T+1, B, H)
@@ -77,9 +79,9 @@ def cell_forward(
     x : array (T, B, X), or (T, B) of token ids
         Inputs.
     s0 : array (P, B, H) or None
-        Initial state, all of its P parts; None is zeros.
+        Initial state with P parts: h, and c in an LSTM; None is zeros.
     p : mapping
-        Parameters by name, as `cell.shapes(X, H)` lists them: W_xh, W_hh, b_h and what else the cell has.
+        Parameters by name and shape as in `cell.shapes(X, H)`: W_xh, W_hh, b_h and, in a GRU, b_hn.
     lengths : array (B,) of int, optional
         Steps of each row; past them a row keeps its state. All rows have T steps unless given.
     reverse : bool
@@ -118,8 +120,8 @@ def cell_forward(
         s[:, t + 1], keep = cell.forward(a_x[t], a_h, s[:, before], p)  # [step]
         kept.append(keep)
         if lengths is not None:
-            over = t >= lengths  # (B,) [over]
-            s[:, t + 1, over] = s[:, before, over]  # [carried]
+            ended = t >= lengths  # (B,), the rows without this step [ended]
+            s[:, t + 1, ended] = s[:, before, ended]  # [carried]
     in_order = kept[::-1] if reverse else kept  # [kept]
     return CellTrace(s, tuple(np.stack(part) for part in zip(*in_order, strict=True)))
 
@@ -136,7 +138,7 @@ def cell_backward(
     reverse: bool = False,
     h_mask: Array | None = None,
 ) -> CellGradients:
-    """Go back through a layer of any cell.
+    """Compute the gradients of a layer of any cell: backpropagation through time.
 
     Parameters
     ----------
@@ -145,11 +147,13 @@ def cell_backward(
     d_h_direct : array (T, B, H)
         The direct gradient of the loss on h after each step.
     trace : CellTrace
-        What `cell_forward` has returned.
-    x, p
-        Inputs and parameters of the forward pass.
+        The result of `cell_forward`.
+    x : array (T, B, X), or (T, B) of token ids
+        Inputs of the forward pass.
+    p : mapping
+        Parameters of the forward pass.
     d_s_last : array (P, B, H), optional
-        A gradient on the state after the last step that runs, from what comes after this window.
+        A gradient on the state after the last step that runs, in addition to d_h_direct.
     lengths : array (B,) of int, optional
         Steps of each row; past them a row keeps its state. All rows have T steps unless given.
     reverse : bool
@@ -176,24 +180,24 @@ def cell_backward(
     (T, B, H), s, W_xh, W_hh = d_h_direct.shape, trace.s, p["W_xh"], p["W_hh"]
     d_a_x, d_a_h = np.zeros((2, T, B, W_hh.shape[1]), W_hh.dtype)
     extra = {name: np.zeros(shape, W_hh.dtype) for name, shape in cell.extra_shapes(H).items()}
-    # what the step after sends back: nothing after the last
+    # the gradient on the state after a step that comes from the step after it: 0 at the last step
     d_s_next = np.zeros((cell.parts, B, H), W_hh.dtype) if d_s_last is None else d_s_last.astype(W_hh.dtype)  # [last]
 
     for t, before in reversed(steps(T, reverse)):  # [backward]
         # d_h[t+1] = d_o[t] @ W_hy.T + d_a[t+1] @ W_hh.T
         d_s = d_s_next  # (P, B, H)
         d_s[0] += d_h_direct[t]  # [d_h]
-        runs = slice(None) if lengths is None else t < lengths  # (B,), the rows that take this step [runs]
-        kept = tuple(part[t][runs] for part in trace.kept)  # [kept]
-        step = cell.backward(d_s[:, runs], s[:, before, runs], s[:, t + 1, runs], kept, p)  # [step]
-        d_a_x[t, runs], d_a_h[t, runs] = step.d_a_x, step.d_a_h  # [d_a_x]
+        active = slice(None) if lengths is None else t < lengths  # (B,), the rows that take this step [active]
+        kept = tuple(part[t][active] for part in trace.kept)  # [kept]
+        step = cell.backward(d_s[:, active], s[:, before, active], s[:, t + 1, active], kept, p)  # [step]
+        d_a_x[t, active], d_a_h[t, active] = step.d_a_x, step.d_a_h  # [d_a_x]
         # the part of d_h[t] that goes through W_hh: d_a[t] @ W_hh.T
         d_h_next = step.d_a_h @ W_hh.T  # (B, H) [d_h_next]
         if h_mask is not None:
-            d_h_next *= h_mask[runs]  # [h_mask]
+            d_h_next *= h_mask[active]  # [h_mask]
         d_s_next = d_s.copy()  # past its length a row passes its gradient on unchanged [carried]
-        d_s_next[:, runs] = step.d_s  # [d_s]
-        d_s_next[0, runs] += d_h_next  # [d_h_sent]
+        d_s_next[:, active] = step.d_s  # [d_s]
+        d_s_next[0, active] += d_h_next  # [d_h_sent]
         for name, d in step.d_p.items():
             extra[name] += d  # [extra]
 
@@ -206,6 +210,6 @@ def cell_backward(
     d_b_h = d_a_x.sum(axis=(0, 1))  # (G·H,) [d_b_h]
     # d_W_xh = Σ x[t].T @ d_a_x[t],  d_x[t] = d_a_x[t] @ W_xh.T
     d_W_xh, d_x = input_backward(d_a_x, x, W_xh)  # [d_x]
-    # d_h[0] = d_a[0] @ W_hh.T, and what passes the step by
+    # d_h[0] = d_a[0] @ W_hh.T, plus the part that does not go through W_hh
     d_s0 = d_s_next  # (P, B, H) [d_h0]
     return CellGradients({"W_xh": d_W_xh, "W_hh": d_W_hh, "b_h": d_b_h, **extra}, d_x, d_s0)

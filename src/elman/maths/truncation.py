@@ -1,9 +1,9 @@
 """Truncated backpropagation through time, (k1, k2).
 
-A window of T steps is cut into blocks of k1 steps. The losses of a block send gradients back over at most the last k2
+A window of T steps is cut into blocks of k1 steps. The losses of a block are backpropagated over at most the last k2
 steps up to the block's end (or the row's, if that comes first), and not past the window's start. The gradient of the
-window is the sum over its blocks: each block of each row becomes a row of its own, and one backward pass over k2 steps
-serves them all. With k2 ≥ T this is the full gradient, with k2 = 1 it is what Elman computed in 1990.
+window is the sum over its blocks: each block of each row becomes a separate row, and one backward pass over k2 steps
+computes all of them. With k2 ≥ T this is the full gradient, with k2 = 1 the gradient that Elman used in 1990.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from elman.maths.recurrence import CellGradients, CellTrace, cell_backward
 
 
 class Truncation(NamedTuple):
-    """Truncation (k1, k2): blocks of k1 steps whose losses go back over k2 steps."""
+    """Truncation (k1, k2): blocks of k1 steps whose losses are backpropagated over k2 steps."""
 
     k1: int
     k2: int
 
 
 class Blocks(NamedTuple):
-    """The blocks of a window as N = ⌈T/k1⌉·B rows of k2 steps each: those that the losses of a block go back over.
+    """The blocks of a window as N = ⌈T/k1⌉·B rows of k2 steps each, over which their losses are backpropagated.
 
     Attributes
     ----------
     k1, k2 : int
-        Steps of a block, and the steps over which its losses go back.
+        Steps of a block, and the steps over which its losses are backpropagated.
     rows : array (N,)
         The row of the batch that each block belongs to.
     first : array (N,)
         The first step of each block.
     start : array (N,)
-        The first step that the losses of each block go back to.
+        The first step that the losses of each block are backpropagated to.
     lengths : array (N,)
-        The number of steps that they go back over.
+        The number of steps that they are backpropagated over.
     """
 
     k1: int
@@ -82,7 +82,7 @@ class Blocks(NamedTuple):
         return CellTrace(s, tuple(self.inputs(part) for part in trace.kept))  # [kept]
 
     def direct(self, d_h_direct: Array) -> Array:
-        """The gradients that the losses of each block have on the states directly.
+        """The direct gradients of the losses of each block on the states.
 
         Parameters
         ----------
@@ -141,12 +141,12 @@ def cut_blocks(T: int, B: int, lengths: Array | None, k1: int, k2: int) -> Block
     lengths : array (B,) of int or None
         Steps of each row.
     k1, k2 : int
-        Steps of a block, and the steps over which its losses go back.
+        Steps of a block, and the steps over which its losses are backpropagated.
 
     Returns
     -------
     Blocks
-        Each block of each row as a row of its own.
+        Each block of each row as a separate row.
 
     Examples
     --------
@@ -174,16 +174,16 @@ def truncated_cell_backward(
     h_mask: Array | None = None,
     backward: Callable[..., CellGradients] = cell_backward,  # the pass that runs over the blocks
 ) -> CellGradients:
-    """Go back through a layer of any cell, block by block.
+    """Compute the truncated gradients of a layer of any cell.
 
     Parameters
     ----------
     cell, d_h_direct, trace, x, p, lengths, h_mask
         As in `cell_backward`.
     k1, k2 : int
-        The losses of a block of k1 steps go back over at most k2 steps; k2 ≥ T is the full gradient.
+        The losses of a block of k1 steps are backpropagated over at most k2 steps; k2 ≥ T is the full gradient.
     backward : function
-        The pass that runs over the blocks.
+        The backward pass that is applied to the blocks: `cell_backward`, or a compiled one.
 
     Returns
     -------
@@ -219,14 +219,14 @@ def truncated_backward(
     out: RNNGradients | None = None,
     backward: Callable[..., CellGradients] = cell_backward,
 ) -> RNNGradients:
-    """Go back through a layer of vanilla cells, block by block: truncated backpropagation through time.
+    """Compute the gradients of a layer of vanilla cells by truncated backpropagation through time.
 
     Parameters
     ----------
     d_h_direct, x, h, W_xh, W_hh, activation, lengths, h_mask, out, backward
         As in `rnn_backward`.
     k1, k2 : int
-        The losses of a block of k1 steps go back over at most k2 steps; k2 ≥ T is the full gradient.
+        The losses of a block of k1 steps are backpropagated over at most k2 steps; k2 ≥ T is the full gradient.
 
     Returns
     -------

@@ -1,7 +1,8 @@
 """Checks of the arguments of public functions, so that the functions themselves contain only equations.
 
 A shape is written with the symbols of the formulas, "T B X". A symbol means the same number in all arguments of a
-call, "…" any leading axes, and "T B :X" integer ids below X. A parameter that is missing or None is not checked.
+call, "…" any leading axes, "T B :X" an array (T, B) of integer ids below X, and "|" separates alternatives. An optional
+argument that is None is not checked.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _WHOLE = (int, np.integer)
 _NUMBER = (float, np.floating, *_WHOLE)
 
 
-def edge(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **shapes: Any) -> Callable[P, R]:
-    """A decorator that checks the arguments of a function; "|" separates alternatives of a shape."""
+def checked(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **shapes: Any) -> Callable[P, R]:
+    """The function with a check of its arguments: their shapes and, in `also`, further checks of all arguments."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if "k1" in signature.parameters and kwargs.pop("reverse", False):
             raise ArgumentError("reverse", expected="False: a truncated gradient runs forward in time only", got=True)
         try:
@@ -41,11 +42,11 @@ def edge(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **sh
             check(bound.arguments)
         return function(*bound.args, **bound.kwargs)
 
-    return checked
+    return wrapper
 
 
 class _Call:
-    """The arguments of one call, and the numbers that the symbols stand for in it."""
+    """The arguments of one call, and the sizes that the symbols stand for in it."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.arguments = arguments
@@ -82,7 +83,7 @@ class _Call:
             self._array(part, value[part], shape)
 
     def _gradients(self, out: Any, kind: type[Any], shapes: dict[str, Any]) -> None:
-        """Each part of the gradients that a backward pass adds to; d_x may be missing."""
+        """Check each array of the gradients that a backward pass adds to; d_x may be None."""
         if not isinstance(out, kind):
             raise ArgumentError("out", expected=kind.__name__, got=_described(out))
         for field, part in zip(kind._fields, out, strict=True):
@@ -103,7 +104,7 @@ class _Call:
         return array
 
     def _array(self, name: str, array: Array, shape: str) -> str | None:
-        """Check one array; if it has ids, returns the symbol that they must be below."""
+        """Check one array; if it has ids, return the symbol of their upper bound."""
         kinds = [alternative.split() for alternative in shape.split("|")]
         fitting = [symbols for symbols in kinds if self._rank_fits(symbols, array.ndim)]
         if not fitting:

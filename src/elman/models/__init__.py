@@ -1,4 +1,4 @@
-"""Models that a person uses. A name loads its module when it is first used: a language model needs no scikit-learn."""
+"""The public models. A name loads its module when it is first used: a language model needs no scikit-learn."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -11,8 +11,8 @@ from elman.data.ragged import Ragged
 from elman.maths.arrays import Array
 from elman.network import Batch
 
-MAX_ROWS = 256  # of a batch that is only evaluated
-MAX_STEPS = 1 << 17  # of all rows of it, padding included: one long row must not make 255 others as long
+MAX_ROWS = 256  # of a batch for evaluation or prediction
+MAX_STEPS = 1 << 17  # of all rows of such a batch, padding included: one long row would make 255 others as long
 
 
 def to_batch(examples: Examples, rows: Array, dtype: np.dtype[Any]) -> Batch:
@@ -49,9 +49,9 @@ def rows_by_length(examples: Examples, size: int = MAX_ROWS) -> list[Array]:
     lengths = examples.lengths()
     rows, batches, start = np.argsort(lengths, kind="stable"), [], 0
     while start < len(rows):
-        own = rows[start : start + size]
-        padded = lengths[own] * np.arange(1, len(own) + 1)  # (rows,) the size of a batch that ends with each
+        batch = rows[start : start + size]
+        padded = lengths[batch] * np.arange(1, len(batch) + 1)  # (rows,) steps of a batch that ends with each row
         count = max(1, int(np.searchsorted(padded, MAX_STEPS, side="right")))
-        batches.append(own[:count])
+        batches.append(batch[:count])
         start += count
     return batches

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from elman.data.inputs import few, too_large
+from elman.data.checks import shortened
+from elman.data.inputs import too_large
 from elman.errors import ArgumentError, CheckpointError, RangeError, ShapeError
 from elman.maths.arrays import Array
 
@@ -32,19 +33,21 @@ def as_weights(sample_weight: Any, n: int) -> Array:
 
 
 def class_weights(class_weight: Any, classes: Array, seen: Array) -> Array:
-    """The weights (Y,) of the classes: None, "balanced" by the ids given, or {class: weight} with 1 for the others."""
+    """The weights (Y,) of the classes; `seen` are the ids by whose frequencies "balanced" weights them."""
     weights = np.ones(len(classes))
     if isinstance(class_weight, Mapping):
         labels = classes.tolist()
-        strange, unnamed = set(class_weight) - set(labels), set(labels) - set(class_weight)
-        if strange and unnamed:  # where all are named, the others may come another time
-            raise ArgumentError("class_weight", expected=f"classes of {few(labels)}", got=repr(strange.pop()))
+        unknown, unnamed = set(class_weight) - set(labels), set(labels) - set(class_weight)
+        if unknown and unnamed:  # if all classes are named, the unknown ones may be those of other data
+            raise ArgumentError("class_weight", expected=f"classes of {shortened(labels)}", got=repr(unknown.pop()))
         try:
             given = {label: float(weight) for label, weight in class_weight.items()}
         except (TypeError, ValueError, OverflowError):
-            raise ArgumentError("class_weight", expected="a number for each class", got=few(class_weight)) from None
+            raise ArgumentError(
+                "class_weight", expected="a number for each class", got=shortened(class_weight)
+            ) from None
         if not all(0 <= weight < np.inf for weight in given.values()):
-            raise RangeError("class_weight", expected="finite numbers, 0 or more", got=few(class_weight))
+            raise RangeError("class_weight", expected="finite numbers, 0 or more", got=shortened(class_weight))
         weights[:] = [given.get(label, 1) for label in labels]
     elif isinstance(class_weight, str) and class_weight == "balanced":
         counts = np.bincount(seen, minlength=len(classes))

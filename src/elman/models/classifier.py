@@ -1,4 +1,4 @@
-"""Many-to-one: a sequence goes in, a class (SequenceClassifier) or numbers (SequenceRegressor) come out."""
+"""Many-to-one: a class (SequenceClassifier) or numbers (SequenceRegressor) for each sequence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from elman.models.task_spec import TaskSpec
 
 
 class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
-    """The scikit-learn tags of both."""
+    """The scikit-learn tags of SequenceClassifier and SequenceRegressor."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -62,10 +62,10 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
     """
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Train for one more pass, over these examples.
+        """Train for one more epoch, over these examples.
 
-        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
-        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
+        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
 
         Parameters
         ----------
@@ -74,9 +74,9 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
         y : targets
             As in fit.
         classes : array, optional
-            All classes that will ever come; needed in the first call if y does not have them all.
+            All classes that later calls may contain; needed in the first call if y does not have them all.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredi
 
     X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
     of numbers of shape (n, T) or (n, T, F).
-    y has shape (n,) or (n, Y). Numbers are standardized for training, and predictions are not.
+    y has shape (n,) or (n, Y). It is standardized for training; predictions are on the original scale.
 
     The arguments are the options of this task: `help(SequenceRegressor.__init__)` and docs/options.md explain them.
 
@@ -136,10 +136,10 @@ class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredi
     """
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train for one more pass, over these examples.
+        """Train for one more epoch, over these examples.
 
-        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
-        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
+        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredi
         y : targets
             As in fit.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------
@@ -177,7 +177,7 @@ class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredi
 def _labels(what: str, labels: Any) -> Labels:
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise ArgumentError(what, expected="two classes at least", got=f"{len(classes)} class: {classes.tolist()!r}")
+        raise ArgumentError(what, expected="at least two classes", got=f"{len(classes)} class: {classes.tolist()!r}")
     return Labels(classes)
 
 

@@ -1,4 +1,4 @@
-"""What the models of whole sequences share as scikit-learn estimators.
+"""The base class of the models that are scikit-learn estimators.
 
 A constructor only stores its arguments, which are the options of elman.config with the defaults of the model's task
 (models/signatures.py, made by scripts/generate).
@@ -10,6 +10,7 @@ import inspect
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -20,8 +21,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from elman.config import BUDGET, BY_FORM, OPTIONS, Config, DataForm, is_whole, resolve
+from elman.data.checks import shortened
 from elman.data.examples import Examples
-from elman.data.inputs import data_form, few, form_of, number_sequences
+from elman.data.inputs import data_form, form_of, number_sequences
 from elman.errors import ArgumentError, NotFiniteError
 from elman.maths.arrays import Array
 from elman.models import fine_tuning, runs
@@ -35,17 +37,20 @@ from elman.training.events import Listener
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.trainer import Trainer
 
-FIXED = {name for name, option in OPTIONS.items() if option.fixed}  # what a model is made of: partial_fit keeps it
-PASS = {"schedule": "constant", "warmup_steps": 0, "validation_fraction": 0.0}  # one pass has no plan for the next ones
-OVERRULED = ("epochs", *PASS)  # arguments of which a config may say otherwise
+FIXED = {name for name, option in OPTIONS.items() if option.fixed}  # options that partial_fit cannot change
+PASS = {"schedule": "constant", "warmup_steps": 0, "validation_fraction": 0.0}  # options of partial_fit
+OVERRULED = ("epochs", *PASS)  # arguments whose value may differ from that in the config, after partial_fit
 
 
 class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
+    """A model of all tasks but language modeling, as a scikit-learn estimator."""
+
     random_state: Any
 
-    _memory: tuple[str, dict[str, Array]]  # an optimizer and its own, from one partial_fit to the next
-    _steps: int
-    _passes: int
+    # kept from one partial_fit to the next
+    _memory: tuple[str, dict[str, Array]]  # the name of the optimizer, and its state
+    _steps: int  # updates with this optimizer
+    _passes: int  # calls of partial_fit
 
     @classmethod
     @cache
@@ -54,13 +59,13 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
 
     def _given(self) -> dict[str, Any]:
-        """The options that are set, by name: those that are None follow from the data."""
+        """The options that are not None, by name; the others depend on the data."""
         given = {name: getattr(self, name) for name in self.defaults() if name in OPTIONS}
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return {name: value for name, value in given.items() if value is not None} | {"seed": seed}
 
     def _form(self, X: Any, y: Any, tokens: str) -> DataForm:
-        """What the data look like, as far as defaults depend on it."""
+        """The properties of the data that defaults depend on."""
         return data_form(X, tokens)
 
     # -- learning -----------------------------------------------------------------------------------------------------
@@ -86,7 +91,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         y : targets
             One for each sequence, as the class describes them.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
         start : model or path, optional
             A trained model of the same kind, or its run folder, whose weights training starts from. The network is its
             network, tokens and classes are those of both, and the learning rate is a quarter of its rate unless given.
@@ -108,7 +113,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         with stop_on_interrupt() as stopping:
             where = Path(out) if out else None
             fitted = runs.start(setup, out=where, force=force, listeners=listeners, stopping=stopping)
-        for name in ("_memory", "_steps", "_passes"):  # of partial_fit: this is a new beginning
+        for name in ("_memory", "_steps", "_passes"):  # of earlier calls of partial_fit
             self.__dict__.pop(name, None)
         self._take(fitted)
         if fitted.finished is not None:
@@ -126,18 +131,18 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         start: SequenceEstimator | None = None,
         drop_unused: bool = False,
     ) -> ExampleSetup:
-        """The examples, encoded and split: what fit trains on, with other options than the arguments if some are given.
+        """The encoded and split examples that fit trains on.
 
-        The split is drawn first: vocabularies, scales and class weights come from the training rows alone.
+        The split is drawn first: vocabularies, scales and class weights come from the training rows only.
 
         Parameters
         ----------
         X, y, sample_weight
             As in fit.
         options : dict, optional
-            The options that are chosen, by name; the arguments of the model unless given. Others follow from the data.
+            Options by name, in place of the arguments of the model; the others depend on the data.
         source : dict, optional
-            What config.json says about the origin of the data: name and source.
+            The name and source of the data, for config.json.
         start : model, optional
             The trained model to start from.
         drop_unused : bool
@@ -151,19 +156,20 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         X, y = self._checked(X, y)
         chosen = self._given() if options is None else dict(options)
         if start is not None:
-            if options is None:  # an argument that has its default was not chosen
+            if options is None:  # an argument with its default value does not override that of the trained model
                 for name in (*fine_tuning.KEPT, "learning_rate"):
                     if name in chosen and chosen[name] == self.defaults()[name]:
                         del chosen[name]
             chosen = fine_tuning.options_of(start._is_fitted(), self.task, chosen)
         form = self._form(X, y, str(chosen.get("tokens", "auto")))
         config = resolve(self.task, chosen, form=form)
-        split = RowSplit.draw(len(y), config)
+        groups = self._groups(X)
+        split = RowSplit.draw(len(y), config, groups)
         spec = self._spec(X, y, config, split.train)
         if start is not None:
             merged = fine_tuning.merge_specs(start._is_fitted().spec, spec, drop_unused=drop_unused)
             spec = merged.spec
-        examples = self._examples(spec, config, X, y, sample_weight, split.train)
+        examples = replace(self._examples(spec, config, X, y, sample_weight, split.train), groups=groups)
         record = {**(source or {}), "form": form._asdict()}
         setup = ExampleSetup(spec, config, examples, split, record, self._estimator_params(config))
         if start is None:
@@ -171,6 +177,10 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         path = None if start.run_ is None else start.run_.path
         old = None if path is None else runs.old_data(path)
         return setup.started_from(Origin(start._is_fitted(), merged, old, str(path or "")))
+
+    def _groups(self, X: Any) -> Array | None:
+        """Numbers (n,) of groups of examples that belong into the same part of a split; None: each may go anywhere."""
+        return None
 
     @abstractmethod
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Any]:
@@ -185,9 +195,10 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         """The examples, encoded; class weights are balanced over these rows."""
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        """One more pass, over these examples, from where the last one ended, at the full rate.
+        """Train for one more epoch, over these examples, at a constant learning rate.
 
-        The optimizer's memory is not saved: after a load, as after a fit, it begins with none; n_iter_ counts on.
+        The state of the optimizer is kept between calls, but not saved: after load or fit the optimizer starts again.
+        n_iter_ counts all updates.
         """
         first = not hasattr(self, "fitted_")
         X, y = self._checked(X, y, reset=first)
@@ -208,8 +219,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         task = ExampleSetup(spec, now, examples, split).new_task(fitted)
         trainer = Trainer(task, training, steps=0)
         same = hasattr(self, "_memory") and self._memory[0] == training.optimizer
-        taken = fitted.steps_before if same else fitted.steps  # which the trainer does not count
-        if same:  # another one begins with no memory, at its first step
+        taken = fitted.steps_before if same else fitted.steps  # updates that the trainer does not count
+        if same:  # another optimizer starts without a state, at step 0
             trainer.state.memory, trainer.state.progress.step = self._memory[1], self._steps
             task.batches_before = self._steps * training.accumulate
         task.passes = getattr(self, "_passes", 0)
@@ -220,24 +231,24 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         return self._take(fitted)
 
     def _config_now(self, given: Mapping[str, Any]) -> Config:
-        """Of one more pass: what set_params has changed since the first one counts, unless the model is made of it."""
+        """The config of one more epoch, with the options that set_params has changed; an error if one is fixed."""
         known = self.fitted_.config
         before = known.options()
         for name, value in given.items():
             if value != before[name] and name in FIXED:
-                expected = f"{before[name]!r}, as when learning began"
-                raise ArgumentError(name, expected=expected, got=repr(value), do="fit begins anew.")
+                expected = f"{before[name]!r}, as in the first call"
+                raise ArgumentError(name, expected=expected, got=repr(value), do="To change it, call fit.")
         seed = given["seed"] if is_whole(self.random_state) else before["seed"]
         if set(BUDGET) & set(given):
             known = known.with_options(**dict.fromkeys(BUDGET))
         return known.with_options(**{**given, **PASS, "seed": seed})
 
     def _estimator_params(self, config: Config) -> dict[str, Any]:
-        """What the config does not say of the arguments, as JSON can keep it."""
-        given, said = {name: getattr(self, name) for name in OVERRULED}, config.options()
-        params = {name: np.asarray(value).item() for name, value in given.items() if value != said[name]}
-        if open_ := [name for name in BY_FORM.get(self.task, ()) if getattr(self, name) is None]:
-            params["by_form"] = open_
+        """The arguments that the config does not have, or has with another value, for JSON."""
+        given, options = {name: getattr(self, name) for name in OVERRULED}, config.options()
+        params = {name: np.asarray(value).item() for name, value in given.items() if value != options[name]}
+        if by_form := [name for name in BY_FORM.get(self.task, ()) if getattr(self, name) is None]:
+            params["by_form"] = by_form
         if self.random_state is None or is_whole(self.random_state):
             params["random_state"] = None if self.random_state is None else int(self.random_state)
         if "class_weight" in self.defaults():
@@ -256,7 +267,10 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         return fitted
 
     def _sequences(self, X: Any, *, reset: bool) -> Any:
-        """The sequences as lists; a table of numbers is checked as scikit-learn checks it: one number a step."""
+        """The sequences as lists or as an array (n, T, F).
+
+        scikit-learn validates a table of numbers; each row is a sequence with one number for each step.
+        """
         if reset:
             for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
                 self.__dict__.pop(name, None)
@@ -265,13 +279,13 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         if _is_text(X):
             X = np.asarray(X).tolist()
         if isinstance(X, str | bytes):
-            form_of(X)  # which refuses it
+            form_of(X)  # raises an error
         if isinstance(X, list | tuple):
             if not len(X) or form_of(X) != "numbers":
                 return X
             lengths = {len(row) for row in X if np.ndim(row) == 1}
             if reset and len(lengths) == 1 and all(np.ndim(row) == 1 for row in X):
-                self.n_features_in_ = lengths.pop()  # a table, to which tables are held; lists may have any length
+                self.n_features_in_ = lengths.pop()  # as for a table; later lists may have other lengths
             return number_sequences(X)
         if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype.kind in "biuf":
             if not np.isfinite(X).all():
@@ -344,12 +358,12 @@ def _text_column(X: Any) -> list[Any]:
     names = [str(name) for name in X.columns]
     if len(names) != 1:
         do = f"Pass the column with the texts: X[{names[0]!r}], for instance."
-        raise ArgumentError("X", expected="one column of texts", got=f"columns {few(names)}", do=do)
+        raise ArgumentError("X", expected="one column of texts", got=f"columns {shortened(names)}", do=do)
     return [row[0] for row in np.asarray(X)]
 
 
 def _is_text(X: Any) -> bool:
-    """Strings, or rows of strings, in an array or in a column of a table."""
+    """Whether this is an array, or a column of a table, of strings."""
     if isinstance(X, list | tuple) or not hasattr(X, "__array__") or getattr(X, "ndim", 0) not in (1, 2):
         return False
     array = np.asarray(X)
@@ -361,7 +375,7 @@ def no_targets(what: str) -> ArgumentError:
 
 
 def _same_classes(classes: Any, known: Array) -> None:
-    """Later calls of partial_fit may name them again, but no others."""
+    """Raise an error if a later call of partial_fit names other classes than the first one."""
     if np.unique(classes).tolist() != known.tolist():
-        expected = f"{few(known.tolist())}, as when learning began"
-        raise ArgumentError("classes", expected=expected, got=few(classes), do="fit begins anew.")
+        expected = f"{shortened(known.tolist())}, as in the first call"
+        raise ArgumentError("classes", expected=expected, got=shortened(classes), do="To change them, call fit.")

@@ -1,10 +1,10 @@
-"""How good a model is: defined once, for validation during training, `elman eval` and score alike.
+"""Evaluation of models, the same for validation during training, `elman eval` and score.
 
-A text is read as one lane from a zero state; every token but the first is predicted; losses are averaged over them.
-Several ranks read a text together: each reads its part from a zero state, then again from the state with which the
-rank before it ended, until its state is the one that it had at this place before. Networks forget: after a few hundred
-tokens a state does not depend on the initial one, so usually one chunk is read twice. A network that does not forget is
-read part by part, in as many rounds as there are ranks, which takes as long as reading it alone.
+A text is read as one sequence from a zero state; every token but the first is predicted; losses are averaged over them.
+Several ranks evaluate a text together: each reads its part from a zero state, then again from the final state of the
+rank before it, until its state equals that of the previous pass at the same token. Networks forget: after a few hundred
+tokens a state does not depend on the initial one, so usually one chunk is read twice. If a network does not forget, the
+parts are read one after the other, in as many passes as there are ranks, which takes as long as on one rank.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from elman.training.task import Validation
 
 CHUNK = 1024  # tokens; only speed and memory depend on it
 DECAY = 0.999  # of the mean square of the gradients in dynamic evaluation
-SAME = 256  # times the distance of two neighboring floats: what rounding leaves between two states that have met
+SAME = 256  # times the machine epsilon: states that differ by less count as equal
 
 
 # -- a text -----------------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def mean_loss(network: HeadNetwork, p: Parameters, ids: Array) -> float:
 
 
 def evaluate_text(network: HeadNetwork, p: Parameters, ids: Array, characters: int) -> Evaluation:
-    """All the usual figures; `characters` is the number of characters that the ids stand for."""
+    """The evaluation of a text; `characters` is the number of characters that the ids encode."""
     return _figures(mean_loss(network, p, ids), len(ids), characters)
 
 
@@ -101,46 +101,46 @@ def _figures(nats: float, tokens: int, characters: int) -> Evaluation:
 def evaluate_dynamically(
     network: HeadNetwork, p: Parameters, ids: Array, characters: int, *, rate: float = 1e-4, window: int = 32
 ) -> Evaluation:
-    """The same figures of a copy that learns from what it has read (dynamic evaluation, Krause et al. 2018).
+    """The evaluation of a copy that is trained on what it has read (dynamic evaluation, Krause et al. 2018).
 
-    The loss of a window is taken first, then one step of RMSProp on it: no token is predicted by weights that have seen
-    it.
+    After the loss of a window is computed, one step of RMSProp is taken on it: no token is predicted by weights that
+    were trained on it.
 
     Parameters
     ----------
     network, p
-        The model; its parameters stay as they are.
+        The model; its parameters are not changed.
     ids : array of shape (N,)
         The text.
     characters : int
-        The number of characters that the ids stand for.
+        The number of characters that the ids encode.
     rate : float
         The learning rate.
     window : int
         Tokens between two steps.
     """
     _check_text(ids)
-    own, gradients = p.zeros(), p.zeros()
-    own.buffer[:] = p.buffer
+    adapted, gradients = p.zeros(), p.zeros()
+    adapted.buffer[:] = p.buffer
     squares = np.zeros_like(p.buffer)  # the mean square of the gradients
     state, total = network.stack.zero_state(1, p.buffer.dtype), 0.0
     for t, start in enumerate(range(0, len(ids) - 1, window), 1):
         read = np.asarray(ids[start : start + window + 1], np.int64)[:, np.newaxis]
         batch, T = Batch(read[:-1], read[1:], state=state), len(read) - 1
-        total += T * network.loss_and_gradients(own, batch, gradients, normalizer=T)
+        total += T * network.loss_and_gradients(adapted, batch, gradients, normalizer=T)
         squares = DECAY * squares + (1 - DECAY) * gradients.buffer**2
-        own.buffer -= rate * gradients.buffer / (np.sqrt(squares / (1 - DECAY**t)) + 1e-6)
+        adapted.buffer -= rate * gradients.buffer / (np.sqrt(squares / (1 - DECAY**t)) + 1e-6)
     return _figures(total / (len(ids) - 1), len(ids), characters)
 
 
 def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: World) -> float:
-    """Nats per token, read by all ranks together; the sum is taken in the order of the text."""
+    """Nats per token, evaluated by all ranks together; losses are added in the order of the text."""
     chunks = -(-(len(ids) - 1) // CHUNK)
     part = world.share(chunks)
-    readers = [rank for rank in range(world.rank) if world.share(chunks, rank).stop > world.share(chunks, rank).start]
+    earlier = [rank for rank in range(world.rank) if world.share(chunks, rank).stop > world.share(chunks, rank).start]
     packed, zero = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)  # (L, P, 1, H)
-    begins: dict[int, Array] = {}
-    sums: dict[int, float] = {}
+    begins: dict[int, Array] = {}  # the state before each chunk, in the previous pass
+    sums: dict[int, float] = {}  # the loss of each chunk
     begin, end = zero, zero
     ends: Array | None = None
     for _ in range(world.size + 1):
@@ -157,7 +157,7 @@ def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: Wor
         before, ends = ends, world.gather(end[np.newaxis])  # (ranks, L, P, 1, H)
         if before is not None and _same(ends, before):
             break
-        begin = ends[readers[-1]] if readers else zero
+        begin = ends[earlier[-1]] if earlier else zero
     total = world.gather(np.array([sums[chunk] for chunk in sorted(sums)]))
     return float(sum(total.tolist())) / (len(ids) - 1)
 
@@ -170,7 +170,7 @@ def _same(a: Array, b: Array) -> bool:
 
 
 def evaluate_examples(network: Network, p: Parameters, examples: Examples) -> Validation:
-    """The weighted mean loss; for classes and tags also the accuracy, without weights."""
+    """The weighted mean loss and, for classes and tags, the accuracy without weights."""
     total = units = right = count = 0.0
     packed = network.pack(p)
     for rows in rows_by_length(examples):
@@ -198,10 +198,10 @@ class SequenceScores:
     """How well sequences are predicted."""
 
     examples: int
-    exact_match: float  # share of sequences that are right from beginning to end
+    exact_match: float  # share of sequences that equal their target
     token_accuracy: float  # share of positions with the same token
     edit_distance: float  # insertions, deletions and substitutions per token of the targets
-    words_right: float  # 1 - edits per word of the targets, whatever the tokens are; punctuation counts as words
+    words_right: float  # 1 - edits per word of the targets, for any kind of tokens; punctuation marks count as words
     bleu: float | None  # 0 to 100; None without sacrebleu (pip install "elman[metrics]"), and for lists of tokens
     chrf: float | None
 
@@ -218,7 +218,7 @@ class RegressionScores:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """How likely a generator finds sequences."""
+    """The likelihood of sequences under a generator."""
 
     examples: int
     nats_per_token: float
@@ -235,7 +235,7 @@ def class_scores(targets: Sequence[Any], predicted: Sequence[Any], classes: Arra
 
 
 def sequence_scores(targets: Sequence[Any], predicted: Sequence[Any], symbols: Symbols) -> SequenceScores:
-    pairs = [(symbols.cut(y), symbols.cut(p)) for y, p in zip(targets, predicted, strict=True)]
+    pairs = [(symbols.tokenize(y), symbols.tokenize(p)) for y, p in zip(targets, predicted, strict=True)]
     positions = sum(max(len(y), len(p)) for y, p in pairs)
     same = sum(a == b for y, p in pairs for a, b in zip(y, p, strict=False))
     edits = sum(edit_distance(y, p) for y, p in pairs)
@@ -246,7 +246,7 @@ def sequence_scores(targets: Sequence[Any], predicted: Sequence[Any], symbols: S
 
 
 def words_right(targets: Sequence[Any], predicted: Sequence[Any]) -> float:
-    """1 - edits per word of the targets, of text as people read it.
+    """1 - edits per word of the targets: the share of words that are right.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def _words(text: Any) -> list[str]:
 
 
 def _sacrebleu(targets: Sequence[Any], predicted: Sequence[Any]) -> tuple[float | None, float | None]:
-    """BLEU and chrF of strings, where sacrebleu is installed."""
+    """BLEU and chrF of strings; None if sacrebleu is not installed."""
     if not targets or not isinstance(targets[0], str):
         return None, None
     try:
@@ -304,7 +304,7 @@ def edit_distance(a: Sequence[Any], b: Sequence[Any]) -> int:
 def evaluate_model(
     model: Any, left: list[Any], right: list[Any]
 ) -> ClassScores | SequenceScores | Likelihood | RegressionScores:
-    """A model on examples as a file has them: texts and labels, tokens and tags, sources and targets."""
+    """The scores of a model on the two columns of a file: texts and labels, tokens and tags, sources and targets."""
     task = model.task
     if task == "generate":
         nats = model.nats(right, left)

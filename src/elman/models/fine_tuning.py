@@ -1,8 +1,8 @@
 """Fine-tuning: vocabularies are merged, and the weights of a trained model are copied token by token.
 
-A known token keeps its rows of the embedding (or of W_xh) and its column of W_hy, and a known class its column; those
-of new tokens and classes are initialized as usual. All other parameters are copied: they must have the
-same shape. Numbers keep the scale of the first training.
+A known token keeps its row of the embedding (or of W_xh) and its column of W_hy, and a known class its column; those of
+new tokens and classes have their random initial values. All other parameters are copied: they must have the same shape.
+Numbers are standardized as in the first training.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from elman.models.evaluation import evaluate_examples, mean_loss
 from elman.models.fitted import FittedModel
 from elman.models.task_spec import TaskSpec
 
-RATE = 0.25  # fraction of the first training's learning rate
-KEPT = [name for name, facts in OPTIONS.items() if facts.fixed and facts.group == "network"]
-KEPT += ["tokens", "target_tokens", "lowercase"]
-MOST_OLD = 50_000  # tokens of the old text that are evaluated, before and after
+RATE = 0.25  # default learning rate, as a fraction of that of the first training
+KEPT = [name for name, option in OPTIONS.items() if option.fixed and option.group == "network"]
+KEPT += ["tokens", "target_tokens", "lowercase"]  # options that must be those of the first training
+MOST_OLD = 50_000  # tokens of the old text that are evaluated before and after
 
 
 @dataclass(frozen=True)
 class Merged:
-    """Which inputs and outputs of a trained model the new one keeps."""
+    """The inputs and targets of the new model, and their indices in the old one."""
 
     spec: TaskSpec
-    inputs: Array  # (X,) for each input of the new model its number in the old one, -1 if it is new
-    targets: Array  # (Y,)
+    inputs: Array  # (X,) for each input of the new model its index in the old one, -1 if it is new
+    targets: Array  # (Y,) the same for each target
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Origin:
 
     model: FittedModel
     merged: Merged
-    old: Array | Examples | None = None  # a text, or examples, as the old model reads it
-    name: str = ""  # its run
+    old: Array | Examples | None = None  # a text, or examples, encoded for the old model
+    name: str = ""  # the path of its run
 
     def losses(self, model: FittedModel | None, new: Array | Examples) -> dict[str, float | None]:
         """The loss on the old data and on the new: before training (model None: the old one), or after."""
@@ -93,24 +93,24 @@ def _loss(model: FittedModel, data: Array | Examples | None) -> float | None:
 
 
 def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a training that starts from a model: the network is the model's, the learning rate is lower."""
+    """The options of a training that starts from a model: those of its network, and a lower learning rate."""
     if start.spec.task != task:
         raise ArgumentError("the model to start from", expected=f"a model to {task}", got=f"one to {start.spec.task}")
     known = start.config.options()
     for name in KEPT:
         value = given.get(name)
-        if value is not None and value != known[name] and not (name == "tokens" and value == "auto"):
+        if value is not None and value != known[name] and not (name in ("tokens", "target_tokens") and value == "auto"):
             raise ArgumentError(
                 option(name),
                 expected=f"{known[name]!r}, as in the model that training starts from",
                 got=repr(value),
                 do=f"Leave {option(name)} out, or train from the beginning.",
             )
-    own = {name: known[name] for name in KEPT if task in OPTIONS[name].tasks}
+    kept = {name: known[name] for name in KEPT if task in OPTIONS[name].tasks}
     if isinstance(start.spec.inputs, TokenInputs) and start.spec.inputs.symbols.kind != "list":
-        own["tokens"] = start.spec.inputs.symbols.kind  # the kind that auto has chosen
+        kept["tokens"] = start.spec.inputs.symbols.kind  # the kind that auto has chosen
     rate = {"learning_rate": RATE * start.config.learning_rate}
-    return rate | {name: value for name, value in given.items() if value is not None} | own
+    return rate | {name: value for name, value in given.items() if value is not None} | kept
 
 
 def merge_specs(old: TaskSpec, new: TaskSpec, *, drop_unused: bool = False) -> Merged:
@@ -152,7 +152,7 @@ def merge_vocabularies(old: Vocabulary, new: Vocabulary, *, drop_unused: bool = 
 
 
 def merge_corpus(corpus: Corpus, vocabulary: Vocabulary, reread: Callable[[Vocabulary], Corpus]) -> Corpus:
-    """A text in another vocabulary, which has all its tokens."""
+    """The text encoded with another vocabulary, which has all its tokens."""
     if corpus.vocabulary == vocabulary:
         return corpus
     if corpus.files or corpus.vocabulary.kind == "bpe":
@@ -169,7 +169,7 @@ def _merge(old: Any, new: Any, drop_unused: bool) -> tuple[Any, Array]:
         raise ArgumentError("the data", expected=expected, got=names.get(type(new), "sequences"))
     if isinstance(old, NumberInputs | Numbers):
         if old.width != new.width:
-            expected = f"{old.width} numbers a step, as in the model that training starts from"
+            expected = f"{old.width} numbers per step, as in the model that training starts from"
             raise ShapeError("the data", expected=expected, got=new.width)
         return old, np.arange(old.width)
     if isinstance(old, Labels):
@@ -187,9 +187,9 @@ def _merge_symbols(old: Symbols, new: Symbols, drop_unused: bool) -> Symbols:
         raise ArgumentError("tokens", expected=f"{old.kind}, as in the model that training starts from", got=new.kind)
     if old.kind in ("byte", "bpe"):
         return old
-    own = len(SPECIAL)
-    counts = {} if drop_unused else dict(zip(old.tokens[own:], old.counts[own:].tolist(), strict=True))
-    for token, count in zip(new.tokens[own:], new.counts[own:].tolist(), strict=True):
+    first = len(SPECIAL)  # the special tokens come before the others
+    counts = {} if drop_unused else dict(zip(old.tokens[first:], old.counts[first:].tolist(), strict=True))
+    for token, count in zip(new.tokens[first:], new.counts[first:].tolist(), strict=True):
         counts[token] = counts.get(token, 0) + count
     longest = max(old.longest, new.longest)
     return Symbols(old.kind, list(counts), list(counts.values()), longest, lowercase=old.lowercase)

@@ -1,4 +1,4 @@
-"""A network with its parameters, and what its inputs and outputs mean: what training changes and a run keeps."""
+"""A model: network, parameters, config, and the vocabularies and classes of its inputs and targets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from elman.training.events import Finished
 from elman.training.metrics import UNITS
 from elman.training.task import generator
 
-MAX_PARAMETERS = 1 << 31  # more are a typing error, or a damaged file
+MAX_PARAMETERS = 1 << 31  # more are taken for a typing error or a damaged file
 
 
 @dataclass
@@ -33,12 +33,11 @@ class FittedModel:
     network: Network
     parameters: Parameters
     finished: Finished | None = None
-    steps_before: int = 0  # of earlier trainings
+    steps_before: int = 0  # updates of earlier trainings
     estimator_params: dict[str, Any] = field(default_factory=dict)  # arguments that the config does not have
     history: list[dict[str, Any]] = field(default_factory=list)  # rows of metrics
-    fine_tuning: dict[str, tuple[float | None, float | None]] | None = (
-        None  # loss on old and new data, before and after
-    )
+    # the losses on the "old" and the "new" data, each before and after fine-tuning
+    fine_tuning: dict[str, tuple[float | None, float | None]] | None = None
 
     @property
     def steps(self) -> int:
@@ -67,7 +66,7 @@ class FittedModel:
 
 
 def build_network(spec: TaskSpec, config: Config, activation: ActivationLike | None = None) -> Network:
-    """The network of a task, without numbers."""
+    """The network of a task, without parameters."""
     c, inputs, outputs = config, spec.n_inputs, spec.n_outputs
     sides, width = 1 + c.bidirectional, max(c.hidden, c.embedding)
     first = (inputs + outputs) * width * 2 * sides + c.embedding * c.hidden * (1 + sides)
@@ -96,7 +95,7 @@ def build_network(spec: TaskSpec, config: Config, activation: ActivationLike | N
 
 
 def new_model(spec: TaskSpec, config: Config) -> FittedModel:
-    """A model as it is before the first step."""
+    """A model with its initial parameters."""
     network, c = build_network(spec, config), config
     p = network.initial(
         generator(c.seed, "initial"),

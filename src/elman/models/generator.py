@@ -44,10 +44,10 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
     """
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train for one more pass, over these examples.
+        """Train for one more epoch, over these examples.
 
-        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
-        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
+        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         y : targets
             As in fit.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------
@@ -91,7 +91,7 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         y : targets
             As in fit.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------

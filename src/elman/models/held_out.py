@@ -1,4 +1,4 @@
-"""Evaluation on the part of a run's data that training did not read."""
+"""Evaluation on the held-out part of the data of a run."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def evaluate_held_out(
     path : path
         A run folder made by elman train, or by fit with out=.
     dynamic : bool
-        Of a text: a copy of the model learns while it reads.
+        For a language model: train a copy of the model while it reads the text (dynamic evaluation).
 
     Returns
     -------
     part : str
         "test" or "validation".
     scores
-        Of a text `Evaluation`, of examples the scores of the task: see elman.models.evaluation.
+        `Evaluation` for a language model, else the scores of the task: see elman.models.evaluation.
     """
     run = Run(Path(path))
     setup = runs.open_setup(run)
@@ -83,7 +83,7 @@ def evaluate_held_out(
 def _present(run: Run, part: str | None, parts: dict[str, Any]) -> Any:
     if part is None:
         raise DataError(
-            f"{run.path} has no held-out part: it was trained on all its data",
+            f"{run.path} has no held-out part: it was trained on all of its data",
             do=f"Give a file, or train with {option('validation_fraction')} or {option('test_fraction')}.",
         )
     return parts[part]

@@ -1,4 +1,4 @@
-"""LanguageModel: fit, complete, sample, score. The conventions of scikit-learn, without importing it."""
+"""LanguageModel: it follows the conventions of scikit-learn without importing it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from elman.training.progress_line import ProgressLine
 from elman.training.run import Run
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 
-MAX_PATH = 255  # characters: a longer text is no name of a file
+MAX_PATH = 255  # characters: a longer str cannot be the name of a file
 
 
 class LanguageModel(LanguageModelOptions):
-    """A character, byte or word language model.
+    """A language model of characters, bytes, words or subwords.
 
     The arguments are the options of a language model: `help(LanguageModel.__init__)` and docs/options.md explain them.
 
@@ -49,7 +49,7 @@ class LanguageModel(LanguageModelOptions):
     vocabulary_ : Vocabulary
         The tokens.
     config_ : Config
-        All options, as the model was trained.
+        All options of the training.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class LanguageModel(LanguageModelOptions):
         return {name: getattr(self, name) for name in self._defaults()}
 
     def set_params(self, **options: Any) -> Self:
-        """Change options; they count from the next fit on.
+        """Change options; they apply from the next fit on.
 
         Parameters
         ----------
@@ -163,8 +163,8 @@ class LanguageModel(LanguageModelOptions):
         origin = self.load(start) if isinstance(start, str | Path) else start
         given = self.get_params()
         if origin is not None:
-            usual = self._defaults()
-            given = {name: value for name, value in given.items() if value != usual[name]}
+            defaults = self._defaults()
+            given = {name: value for name, value in given.items() if value != defaults[name]}
             given = fine_tuning.options_of(origin._fitted, "lm", given)
         config = resolve("lm", given)
         with ProgressLine() as line:
@@ -185,8 +185,8 @@ class LanguageModel(LanguageModelOptions):
                 raise
             with stop_on_interrupt() as stopping:
                 where = Path(out) if out else None
-                heard = [line] if listeners is None else listeners
-                fitted = runs.start(setup, out=where, force=force, listeners=heard, stopping=stopping)
+                called = [line] if listeners is None else listeners
+                fitted = runs.start(setup, out=where, force=force, listeners=called, stopping=stopping)
             self._take(fitted)
             if listeners is None:
                 line.end(self.summary_)
@@ -198,7 +198,7 @@ class LanguageModel(LanguageModelOptions):
     def continued(
         self, corpus: Corpus, config: Config, reopen: Callable[..., Corpus], *, drop_unused: bool = False
     ) -> runs.TextSetup:
-        """The training of another text that starts from this model.
+        """The setup of a training on another text that starts from this model.
 
         Parameters
         ----------
@@ -207,7 +207,7 @@ class LanguageModel(LanguageModelOptions):
         config : Config
             All options.
         reopen : callable
-            Opens the text again with `vocabulary`.
+            reopen(vocabulary=...) reads the text again with another vocabulary.
         drop_unused : bool
             Leave out tokens that the text does not have.
 
@@ -247,7 +247,7 @@ class LanguageModel(LanguageModelOptions):
 
     @property
     def history_(self) -> list[dict[str, Any]]:
-        """Rows of metrics, also of a model that was loaded."""
+        """Rows of metrics; a loaded model has those of its run."""
         return self._fitted.history
 
     @property
@@ -269,10 +269,10 @@ class LanguageModel(LanguageModelOptions):
 
     @property
     def config_(self) -> Config:
-        """All options, as the model was trained."""
+        """All options of the training."""
         return self._fitted.config
 
-    # -- writing ------------------------------------------------------------------------------------------------------
+    # -- sampling -----------------------------------------------------------------------------------------------------
 
     def stream(
         self,
@@ -287,7 +287,7 @@ class LanguageModel(LanguageModelOptions):
         index: int = 0,
         unknown: Unknown = "error",
     ) -> Iterator[str]:
-        """Write a text piece by piece, as it is sampled.
+        """Sample a text piece by piece.
 
         Parameters
         ----------
@@ -334,7 +334,7 @@ class LanguageModel(LanguageModelOptions):
         unknown: Unknown = "error",
         beam: int | None = None,
     ) -> str:
-        """Write a text.
+        """Sample a text.
 
         Parameters
         ----------
@@ -384,7 +384,7 @@ class LanguageModel(LanguageModelOptions):
         seed: int = 0,
         unknown: Unknown = "error",
     ) -> list[str]:
-        """Write several texts at once; each is the same as alone.
+        """Sample several texts as one batch; each is the same as alone.
 
         Parameters
         ----------
@@ -458,17 +458,17 @@ class LanguageModel(LanguageModelOptions):
         return {self.vocabulary_.tokens[i]: float(y_hat[i]) for i in np.argsort(-y_hat, kind="stable")}
 
     def copies(self, sample: str) -> CopyReport:
-        """How much of a sample stands verbatim in the training text.
+        """How much of a sample occurs verbatim in the training text.
 
         Parameters
         ----------
         sample : str
-            A text, usually one that this model has written.
+            A text, usually one that this model has generated.
 
         Returns
         -------
         CopyReport
-            The longest copied stretch, and the share of all stretches of 12 characters that are copied.
+            The longest copied substring, and the share of all substrings of 12 characters that are copied.
         """
         vocabulary, corpus = self.text_sampler.vocabulary, getattr(self, "corpus_", None)
         if corpus is None and self.run_ is not None:
@@ -506,7 +506,7 @@ class LanguageModel(LanguageModelOptions):
         unknown : {"error", "skip", "replace"}
             What to do with tokens of the text that are not in the vocabulary; "replace" is for words, as <unk>.
         dynamic : bool
-            A copy of the model learns from each piece of the text after it has predicted it (dynamic evaluation).
+            Train a copy of the model on each piece of the text after predicting it (dynamic evaluation).
 
         Returns
         -------

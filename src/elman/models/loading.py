@@ -1,4 +1,4 @@
-"""Any run, as the model that it is."""
+"""Loads a run of any task."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def load_model(path: str | Path) -> Any:
 
 
 def load_predictor(path: str | Path) -> Any:
-    """The same for whoever only asks it: loaded without scikit-learn, which takes longer than many an answer."""
+    """Load a model that can only predict, without importing scikit-learn, which takes longer than many predictions."""
     return _named(PREDICTORS[_task(path)]).load(path)
 
 
@@ -63,7 +63,7 @@ def _task(path: str | Path) -> str:
     run = Run(Path(path))
     task = run.config.get("task")
     if task not in list(MODELS):
-        raise RunError(f"{run.path}", expected=f"a run to {', '.join(MODELS)}", got=repr(task))
+        raise RunError(f"{run.path}", expected=f"a run with task {', '.join(MODELS)}", got=repr(task))
     return str(task)
 
 

@@ -23,11 +23,11 @@ class CopyReport(NamedTuple):
     Parameters
     ----------
     longest : str
-        The longest copied stretch of at least 12 characters.
+        The longest copied substring of at least 12 characters.
     share : float
-        The share of all stretches of 12 characters that are copied.
+        The share of all substrings of 12 characters that are copied.
     windows : int
-        The number of stretches of 12 characters.
+        The number of substrings of 12 characters.
     """
 
     longest: str
@@ -36,9 +36,9 @@ class CopyReport(NamedTuple):
 
     def __str__(self) -> str:
         if not self.windows:
-            return f"too short to say: copies are counted in stretches of {WINDOW} characters"
-        copied = f"{self.share:.0%} of its {WINDOW}-character stretches stand in the training text"
-        return f"{copied}, the longest is {len(self.longest)}: {self.longest!r}" if self.longest else copied
+            return f"too short to say: copies are counted in substrings of {WINDOW} characters"
+        copied = f"{self.share:.0%} of its {WINDOW}-character substrings occur in the training text"
+        return f"{copied}; the longest has {len(self.longest)}: {self.longest!r}" if self.longest else copied
 
 
 def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:

@@ -31,7 +31,7 @@ from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Stack
 from elman.training.run import Run
 from elman.training.task import generator
 
-LENGTH_PENALTY = 1.0  # of beams in translation: the mean log probability of a token decides
+LENGTH_PENALTY = 1.0  # of beam search in translation: sequences are compared by the mean log probability of a token
 
 
 class Predictor:
@@ -81,7 +81,7 @@ class Predictor:
         return number_sequences(X) if len(X) and form_of(X) == "numbers" else X
 
     def _encoded(self, X: Any) -> Ragged:
-        """The sequences as the network reads them; encoded ones as they are."""
+        """The sequences, encoded; those that are encoded already are not changed."""
         if isinstance(X, Ragged):
             return X
         encoded = self._is_fitted().spec.encode_inputs(self._sequences(X, reset=False))
@@ -105,7 +105,7 @@ class Predictor:
                         f"the prediction for sequence {row}",
                         expected="finite numbers",
                         got="NaN or infinity",
-                        do="Its weights, or the numbers that it reads, are too large.",
+                        do="The weights, or the numbers of the input, are too large.",
                     )
                 found[row] = value
         return found
@@ -131,7 +131,7 @@ class Predictor:
             network.stacks[0] if len(network.stacks) > 1 or isinstance(network, HeadNetwork) else None
         )
         if encoder is None:
-            raise ArgumentError(f"{type(self).__name__} reads no input sequence, so that it has no states to return")
+            raise ArgumentError(f"{type(self).__name__} reads no input sequence, so there are no states to return")
 
         def states(x: Array, lengths: Array) -> Array | list[Array]:
             trace = encoder.forward(packed.stacks[0], fitted.parameters, x, lengths=lengths)
@@ -166,7 +166,7 @@ class SequencePredictor(Predictor):
     """A predictor with one output per sequence."""
 
     def _outputs(self, X: Any) -> Array:
-        """Logits, or scaled numbers, (n, Y)."""
+        """Logits, or standardized numbers, (n, Y)."""
         fitted = self._is_fitted()
         network = fitted.head_network
         packed = network.pack(fitted.parameters)
@@ -175,6 +175,8 @@ class SequencePredictor(Predictor):
 
 
 class ClassPredictor(SequencePredictor, LabelPredictor):
+    """Predicts the class of a sequence."""
+
     task = "classify"
 
     def predict_proba(self, X: Any) -> Array:
@@ -226,6 +228,8 @@ class ClassPredictor(SequencePredictor, LabelPredictor):
 
 
 class NumberPredictor(SequencePredictor):
+    """Predicts numbers from a sequence."""
+
     task = "regress"
 
     def predict(self, X: Any) -> Array:
@@ -249,6 +253,8 @@ class NumberPredictor(SequencePredictor):
 
 
 class TagPredictor(LabelPredictor):
+    """Predicts a tag for every step of a sequence."""
+
     task = "tag"
 
     def predict_proba(self, X: Any) -> list[Array]:
@@ -338,6 +344,8 @@ class DecoderPredictor(Predictor):
 
 
 class GeneratingPredictor(DecoderPredictor):
+    """Generates a sequence for a label or a vector."""
+
     task = "generate"
 
     def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
@@ -348,9 +356,9 @@ class GeneratingPredictor(DecoderPredictor):
         X : array of shape (n,) or (n, F)
             Labels or vectors.
         beam : int
-            The width of the beam; 1 takes the most probable token at each step.
+            The width of the beam; 1 takes the most probable token at each step (greedy).
         limit : int, optional
-            The largest number of tokens of a sequence; twice the longest training target and 10 more unless given.
+            The maximum number of tokens; by default 10 more than twice the longest target in training.
 
         Returns
         -------
@@ -360,7 +368,7 @@ class GeneratingPredictor(DecoderPredictor):
         return [self.symbols_.decode(ids) for ids in self._decode(decoder, self._start(decoder, X), beam, limit)]
 
     def sample(self, X: Any, *, temperature: float = 0.8, seed: int = 0, limit: int | None = None) -> list[Any]:
-        """A sampled sequence for each label or vector; number i depends on the seed and on i alone.
+        """A sampled sequence for each label or vector; sequence i depends only on X[i], the seed and i.
 
         Parameters
         ----------
@@ -371,7 +379,7 @@ class GeneratingPredictor(DecoderPredictor):
         seed : int
             The same seed gives the same sequences.
         limit : int, optional
-            The largest number of tokens of a sequence; twice the longest training target and 10 more unless given.
+            The maximum number of tokens; by default 10 more than twice the longest target in training.
 
         Returns
         -------
@@ -397,7 +405,7 @@ class GeneratingPredictor(DecoderPredictor):
         y : sequences
             Strings or lists of tokens.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------
@@ -415,6 +423,8 @@ class GeneratingPredictor(DecoderPredictor):
 
 
 class TranslatingPredictor(DecoderPredictor):
+    """Predicts a target sequence from a source sequence."""
+
     task = "translate"
 
     def predict(
@@ -427,16 +437,16 @@ class TranslatingPredictor(DecoderPredictor):
         X : list
             Sources, as in fit.
         beam : int
-            1: the most probable token at each step; more: the best sequence that a beam of this width finds.
+            The width of the beam; 1 takes the most probable token at each step (greedy).
         limit : int, optional
-            The maximum number of tokens; by default twice the longest target in training and a few more.
+            The maximum number of tokens; by default 10 more than twice the longest target in training.
         length_penalty : float
             Sequences of a beam are compared by Σ log probability / length^penalty; 0 favors short ones.
 
         Returns
         -------
         list
-            Strings, or lists of tokens where targets in training were lists.
+            Strings, or lists of tokens if the targets in training were lists.
         """
         symbols, penalty = self.symbols_, length_penalty
         found = self.predict_ids(X, beam=beam, limit=limit, length_penalty=penalty)
@@ -452,9 +462,9 @@ class TranslatingPredictor(DecoderPredictor):
         X : list
             Sources, as in fit.
         beam : int
-            1: the most probable token at each step; more: the best sequence that a beam of this width finds.
+            The width of the beam; 1 takes the most probable token at each step (greedy).
         limit : int, optional
-            The maximum number of tokens; by default twice the longest target in training and a few more.
+            The maximum number of tokens; by default 10 more than twice the longest target in training.
         length_penalty : float
             Sequences of a beam are compared by Σ log probability / length^penalty; 0 favors short ones.
 

@@ -1,7 +1,7 @@
-"""Runs of any task: started, resumed, loaded and saved.
+"""Starts, resumes, loads and saves runs of any task.
 
 A setup holds everything that training needs, made from data and a config: TextSetup for a text, ExampleSetup for
-examples. The other functions do not know which of the two they have.
+examples. The other functions work with either of them.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from elman.training.task import generator
 from elman.training.trainer import Trainer
 
 SAMPLE_LENGTH = 200  # tokens
-MAX_VALIDATION_TOKENS = 200_000  # which take some seconds each time
-START = "start.safetensors"  # the weights that a run started from, where they come from another run
-DATA = "data.safetensors"  # the encoded data of a run, where its source cannot be read again or may change
+MAX_VALIDATION_TOKENS = 200_000  # a validation of these takes some seconds
+START = "start.safetensors"  # the initial weights of a run, if they come from another run
+DATA = "data.safetensors"  # the encoded data of a run, if its source cannot be read again or may change
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,19 @@ class TrainingSetup(ABC):
 
     spec: TaskSpec
     config: Config
-    initial: Array | None = field(default=None, kw_only=True)  # the flat parameters to start from; drawn unless given
+    initial: Array | None = field(default=None, kw_only=True)  # flat initial parameters; random unless given
     origin: Origin | None = field(default=None, kw_only=True)  # the model that they come from
 
-    unit = "examples"  # of what validates
+    unit = "examples"  # what validation_size counts
 
     @property
     @abstractmethod
     def validation_size(self) -> int:
-        """How many tokens or examples validate."""
+        """The number of tokens or examples for validation."""
 
     @abstractmethod
     def with_validation_size(self, size: int) -> Self:
-        """The same with at most this many tokens or examples that validate."""
+        """A copy with at most this many tokens or examples for validation."""
 
     @abstractmethod
     def new_task(self, model: FittedModel) -> NetworkTask:
@@ -90,19 +90,19 @@ class TrainingSetup(ABC):
 
     @abstractmethod
     def fingerprint(self) -> dict[str, object]:
-        """What the ranks that train together compare, besides options and versions."""
+        """A description of the data by which ranks check that they all have the same."""
 
     @abstractmethod
     def record(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What config.json says of the data, and the files with the data itself."""
+        """The entry of config.json about the data, and the files with the data itself."""
 
-    def facts(self) -> dict[str, int]:
-        """What config.json says of the training besides options, steps and data."""
+    def extra_record(self) -> dict[str, int]:
+        """Entries of config.json besides options, steps and data."""
         return {}
 
     @abstractmethod
     def held_out(self) -> Array | Examples:
-        """What validates."""
+        """The validation data."""
 
     def new_model(self) -> FittedModel:
         model = new_model(self.spec, self.config)
@@ -111,13 +111,13 @@ class TrainingSetup(ABC):
         return model
 
     def started_from(self, origin: Origin) -> Self:
-        """The same, starting from the weights of a trained model."""
+        """A copy that starts from the weights of a trained model."""
         model = new_model(self.spec, self.config)
         copy_weights(origin.model, model, origin.merged)
         return replace(self, initial=model.parameters.buffer, origin=origin)
 
-    def shared_facts(self) -> dict[str, object]:
-        """What must be the same on all ranks that train together."""
+    def shared_values(self) -> dict[str, object]:
+        """Values that must be the same on all ranks."""
         options = {f"--{name.replace('_', '-')}": value for name, value in self.config.options().items()}
         return {**versions(), **options, **self.fingerprint()}
 
@@ -132,14 +132,14 @@ class TextSetup(TrainingSetup):
     config: Config
     corpus: Corpus
     split: Split
-    batch: int  # lanes: fewer than asked for where the text is short
+    batch: int  # rows of a batch: fewer than batch_size if the text is short
     max_validation: int
 
     unit = "tokens"
 
     @property
     def validation(self) -> Array:
-        """The beginning of a large held-out part; elman eval evaluates all of a text."""
+        """The first max_validation tokens of the validation part; elman eval uses all of it."""
         return self.split.validation[: self.max_validation]
 
     @property
@@ -172,7 +172,7 @@ class TextSetup(TrainingSetup):
     def fingerprint(self) -> dict[str, object]:
         return {"the text (sha256)": self.corpus.sha256, "the vocabulary's size": len(self.corpus.vocabulary)}
 
-    def facts(self) -> dict[str, int]:
+    def extra_record(self) -> dict[str, int]:
         return {"batch_size": self.batch}
 
     def record(self) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -181,7 +181,7 @@ class TextSetup(TrainingSetup):
 
 
 def text_setup(corpus: Corpus, config: Config) -> TextSetup:
-    """A text, split and checked."""
+    """Split a text and check its size."""
     split = corpus.split(config.validation_fraction, config.test_fraction)
     if len(split.train) <= config.window:
         raise DataError(
@@ -198,7 +198,7 @@ def text_setup(corpus: Corpus, config: Config) -> TextSetup:
 
 
 def text_form(corpus: Corpus) -> DataForm:
-    """What the defaults of a language model depend on."""
+    """The properties of a text that the defaults of a language model depend on."""
     return DataForm(corpus.vocabulary.kind, 1, float(len(corpus.ids)))
 
 
@@ -220,7 +220,7 @@ def open_text(source: str | Path, config: Config, **options: Any) -> Corpus:
 
 
 def corpus_record(corpus: Corpus) -> dict[str, Any]:
-    """What config.json says of a text."""
+    """The entry of config.json about a text."""
     record = {
         "name": corpus.name,
         "source": corpus.source,
@@ -232,12 +232,12 @@ def corpus_record(corpus: Corpus) -> dict[str, Any]:
 
 
 def read_corpus(run: Run) -> Corpus:
-    """The text that a run was trained on, if it has not changed."""
+    """The text that a run was trained on; RunError if it has changed."""
     recorded, vocabulary, config = run.config.get("data"), read_spec(run, "lm").vocabulary, read_config(run)
     if not isinstance(recorded, dict) or not all(
         isinstance(recorded.get(k), str) for k in ("name", "source", "sha256")
     ):
-        raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not say what text it was trained on")
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: it does not name the text of the training")
     if (run.path / DATA).exists():
         ids = _read_data(run).get("ids")
         if ids is None or ids.ndim != 1 or ids.dtype != vocabulary.dtype or (ids >= len(vocabulary)).any():
@@ -246,18 +246,18 @@ def read_corpus(run: Run) -> Corpus:
         characters = recorded_characters if isinstance(recorded_characters, int) else len(ids)
         return Corpus(ids, vocabulary, recorded["name"], recorded["source"], recorded["sha256"], characters, 0, ())
     if recorded["source"] in ("", "-"):
-        raise RunError(f"{run.path} does not hold the text that it was trained on")
+        raise RunError(f"{run.path} does not contain the text that it was trained on")
     files = recorded.get("files", [recorded["source"]])
     if not isinstance(files, list) or not files or not all(isinstance(file, str) for file in files):
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: files of the text", expected="a list of paths")
     for file in files:
-        if not os.path.exists(file):  # nor is it taken for a pattern
-            raise DataError(f"there is no file {file!r}", do=f"Bring the text of {run.path} back.")
+        if not os.path.exists(file):  # checked here, because open_corpus would read the name as a pattern
+            raise DataError(f"there is no file {file!r}", do=f"Restore the text of {run.path}.")
         if not os.path.isfile(file):  # a pipe or a device would be copied until the disk is full
             raise RunError(f"The text of {run.path} is {file!r}", expected="a regular file", do="Start a new run.")
     changed = RunError(
         f"The text of {run.path} has changed since the run began ({recorded['source']})",
-        do="Bring the old text back, or start a new run.",
+        do="Restore the old text, or start a new run.",
     )
     data = config
     try:
@@ -268,7 +268,7 @@ def read_corpus(run: Run) -> Corpus:
             keep_boilerplate=data.keep_boilerplate,
             vocabulary_size=data.vocabulary_size,
             min_count=data.min_count,
-            vocabulary=None if run.config.get("start") is None else vocabulary,  # merged: the text has only a part
+            vocabulary=None if run.config.get("start") is None else vocabulary,  # merged: with tokens of the old text
         )
     except (EncodingError, VocabularyError):
         raise changed from None
@@ -284,20 +284,25 @@ def read_corpus(run: Run) -> Corpus:
 
 @dataclass(frozen=True)
 class RowSplit:
-    """The numbers of the examples of each part; training never reads the test part."""
+    """The row numbers of the examples of each part; training never reads the test part."""
 
     train: Array
     validation: Array
     test: Array = field(default_factory=lambda: np.arange(0))
 
     @classmethod
-    def draw(cls, n: int, config: Config) -> RowSplit:
-        """Drawn once, before anything is learned: vocabularies and scales come from the training rows alone."""
-        held = held_out(n, config.validation_fraction, generator(config.seed, "validation"))
+    def draw(cls, n: int, config: Config, groups: Array | None = None) -> RowSplit:
+        """A random split. It comes first: vocabularies and scales are learned from the training rows only.
+
+        All rows of a group are in the same part: groups (n,) has the number of the group of each row, from 0.
+        """
+        count = n if groups is None else int(groups.max(initial=-1)) + 1
+        held = held_out(count, config.validation_fraction, generator(config.seed, "validation"))
         rest, validation = np.flatnonzero(~held), np.flatnonzero(held)
-        share = min(1.0, config.test_fraction * n / max(1, len(rest)))
+        share = min(1.0, config.test_fraction * count / max(1, len(rest)))
         tested = held_out(len(rest), share, generator(config.seed, "test"))
-        return cls(rest[~tested], validation, rest[tested])
+        parts = rest[~tested], validation, rest[tested]
+        return cls(*(part if groups is None else np.flatnonzero(np.isin(groups, part)) for part in parts))
 
     @classmethod
     def all_train(cls, n: int) -> RowSplit:
@@ -335,17 +340,16 @@ class ExampleSetup(TrainingSetup):
         if not network.units(lengths_and_weights(train)):
             raise DataError(
                 "the part to train on",
-                expected="at least one example that counts",
+                expected="at least one example with a loss",
                 got=f"{len(train)} of {len(self.examples)}",
                 do="Give more examples, or smaller validation and test fractions.",
             )
         rates = None
         if config.unk_dropout and isinstance(spec.inputs, TokenInputs):
             rates = spec.inputs.symbols.unknown_probability(config.unk_dropout)
-        # without knowledge each class is equally likely, or the mean of all numbers is predicted, which is 0 here
-        baseline = math.log(max(spec.n_outputs, 2))
+        baseline = math.log(max(spec.n_outputs, 2))  # the loss of a uniform prediction
         if isinstance(train.y, np.ndarray) and spec.task == "regress":
-            # the initial outputs have no bound: of the worst example, and with a margin
+            # ten times the largest loss of the mean, which is 0 after standardizing: initial outputs have no bound
             baseline = 10 * max(1.0, float((train.y**2).max(initial=0)))
         sample = None
         if (
@@ -367,7 +371,7 @@ class ExampleSetup(TrainingSetup):
         return {"the examples (sha256)": hashlib.sha256(to_bytes(self.examples.arrays())).hexdigest()}
 
     def record(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        return _with_data(self.source, self.examples.arrays())  # encoded: its file may change
+        return _with_data(self.source, self.examples.arrays())  # stored, because the file may change
 
 
 def read_examples(run: Run) -> Examples:
@@ -387,10 +391,10 @@ def start(
     listeners: Sequence[Listener] = (),
     stopping: Callable[[], bool] = lambda: False,
 ) -> FittedModel:
-    """Train from the beginning; with `out` in a run folder that can be resumed."""
-    config, here, facts = setup.config, world(), setup.facts()
+    """Train from the beginning; with `out`, in a run folder that can be resumed."""
+    config, here, extra = setup.config, world(), setup.extra_record()
     if here.size > 1:
-        here.agree(setup.shared_facts())
+        here.agree(setup.shared_values())
     check_cost(setup.cost(), config.seconds)
     model = setup.new_model()
     before = setup.origin.losses(None, setup.held_out()) if setup.origin else {}
@@ -402,18 +406,18 @@ def start(
         share = allowed_share(task.validation_seconds(), config.seconds)
         setup = setup.with_validation_size(int(share * whole))
         task = setup.new_task(model)
-        facts["validation_size"] = setup.validation_size
+        extra["validation_size"] = setup.validation_size
         warn_if_shortened(setup.validation_size, whole, setup.unit)
     steps = step_budget(setup, task)
-    # made before the folder: what does not fit into memory replaces no run
-    heard: list[Listener] = [History(model.history), *listeners]
-    trainer = Trainer(task, task.paced, steps=steps, listeners=heard, stopping=stopping)
+    # before the folder is created: a training that does not fit into memory must not replace an existing run
+    all_listeners: list[Listener] = [History(model.history), *listeners]
+    trainer = Trainer(task, task.paced, steps=steps, listeners=all_listeners, stopping=stopping)
     if out is None or here.rank:
         model.finished = trainer.train()
     else:
         data, files = setup.record()
         files["vocabulary.json"] = as_json(setup.spec.to_json())
-        written = _config_json(model, data) | facts | {"steps": steps}
+        written = _config_json(model, data) | extra | {"steps": steps}
         if setup.initial is not None:
             files[START] = to_bytes(model.parameters)
             written["start"] = {"run": setup.origin.name if setup.origin else "", "losses": before}
@@ -438,20 +442,20 @@ def resume(
     given = {name: value for name, value in (budget_options or {}).items() if value is not None}
     if here.size > 1:
         asked = {f"--{name} of this command": value for name, value in given.items()}
-        here.agree(setup.shared_facts() | {"the number of steps": steps} | asked)
+        here.agree(setup.shared_values() | {"the number of steps": steps} | asked)
     check_cost(setup.cost(), given.get("seconds"))
     model = setup.new_model()
     with run.lock() if here.rank == 0 else nullcontext():
         if given:
             model.config = setup.config.with_options(**(dict.fromkeys(BUDGET) | given))
-            model.estimator_params.pop("epochs", None)  # of the budget that this one replaces
+            model.estimator_params.pop("epochs", None)  # part of the old budget
             setup = replace(setup, config=model.config)
             checkpoint = here.broadcast(run.newest() if here.rank == 0 else None)
             taken = checkpoint.step if checkpoint else 0
             more = step_budget(setup, setup.new_task(model))
-            before, steps = steps, taken * ("seconds" in given) + more  # a time is added to what was taken
-            if here.rank == 0 and taken < steps != before:  # else nothing is left to do, or nothing changes
-                # the rest of config.json says how the run began, and stays
+            before, steps = steps, taken * ("seconds" in given) + more  # seconds are added to the steps already taken
+            if here.rank == 0 and taken < steps != before:  # else the run is finished, or nothing changes
+                # the rest of config.json describes how the run began and is not changed
                 changed = {"steps": steps, "config": to_json(model.config), "estimator": model.estimator_params}
                 write_file(path / "config.json", as_json({**run.config, **changed}))
         task = setup.new_task(model)
@@ -465,11 +469,12 @@ def reopen(run: Run) -> tuple[TrainingSetup, int]:
     """The data and config of a run, checked against what it was started with, and its number of steps."""
     steps, size = run.config.get("steps"), run.config.get("validation_size")
     if steps is None and run.newest() is None:
-        raise RunError(f"{run.path} is a saved model, without checkpoints", do="Only a run of elman train can go on.")
+        do = "Only a run of elman train, or of fit with out=, can be resumed."
+        raise RunError(f"{run.path} is a saved model, without checkpoints", do=do)
     setup = open_setup(run)
-    facts = {name: run.config.get(name) for name in setup.facts()}
-    if not isinstance(steps, int) or steps < 1 or facts != setup.facts():
-        raise CheckpointError(f"{run.path / 'config.json'} is damaged: steps {steps!r}, {facts}")
+    extra = {name: run.config.get(name) for name in setup.extra_record()}
+    if not isinstance(steps, int) or steps < 1 or extra != setup.extra_record():
+        raise CheckpointError(f"{run.path / 'config.json'} is damaged: steps {steps!r}, {extra}")
     if size is not None and not (isinstance(size, int) and size > 0):
         raise CheckpointError(f"{run.path / 'config.json'} is damaged: validation_size {size!r}")
     return setup if size is None else setup.with_validation_size(size), steps
@@ -482,7 +487,7 @@ def open_setup(run: Run) -> TrainingSetup:
         return open_text_setup(run)
     initial = _read_start(run, spec, config)
     examples, record = read_examples(run), run.config.get("data")
-    split, source = RowSplit.draw(len(examples), config), record if isinstance(record, dict) else {}
+    split, source = RowSplit.draw(len(examples), config, examples.groups), record if isinstance(record, dict) else {}
     return ExampleSetup(spec, config, examples, split, source, _estimator_params(run), initial=initial)
 
 
@@ -502,7 +507,7 @@ def _read_start(run: Run, spec: TaskSpec, config: Config) -> Array | None:
 
 
 def old_data(path: Path) -> Array | Examples | None:
-    """Data of a run that can show what a training that starts from it forgets; None if they cannot be read."""
+    """Validation data of a run, to measure what fine-tuning forgets; None if they cannot be read."""
     try:
         setup = open_setup(Run(path))
     except ElmanError:
@@ -524,7 +529,7 @@ def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
 
 
 def seconds_per_step(setup: TrainingSetup, measured: float = 1.5) -> float:
-    """Measured on a copy that is thrown away, with a share of the validations."""
+    """The measured time of a step, with its share of the time of validations."""
     task, c = setup.new_task(setup.new_model()), setup.config
     part, parts = task.small_step()
     step = step_seconds(task, c, part, parts * c.accumulate, measured)
@@ -540,13 +545,13 @@ def _estimate(spec: TaskSpec, config: Config, **sizes: float) -> Cost:
 
 
 def load(path: Path, task: str | None = None) -> tuple[Run, FittedModel]:
-    """The best model of a run; RunError if it is of another task than this one."""
+    """The best model of a run; RunError if it has another task than the given one."""
     run = Run(path)
     spec, config = read_spec(run, task), read_config(run)
     network = build_network(spec, config)
     dtype = np.dtype(config.dtype)
     arrays = run.read_model({name: (shape, dtype) for name, shape in network.shapes.items()})
-    parameters = Parameters(network.shapes, dtype)  # after the file was seen to hold as much
+    parameters = Parameters(network.shapes, dtype)  # allocated only after the size of the file was checked
     for name, array in arrays.items():
         parameters[name][...] = array
     history, params = kept_rows(run.metrics()), _estimator_params(run)
@@ -556,7 +561,7 @@ def load(path: Path, task: str | None = None) -> tuple[Run, FittedModel]:
 
 
 def save(model: FittedModel, path: Path, data: Mapping[str, Any] | None = None, *, force: bool = False) -> Run:
-    """A run folder without checkpoints: enough to load, use and export. Nothing is pickled."""
+    """Write a run folder without checkpoints: enough to load, use and export the model. Nothing is pickled."""
     files = {
         "vocabulary.json": as_json(model.spec.to_json()),
         "model.safetensors": to_bytes(model.parameters),
@@ -566,10 +571,10 @@ def save(model: FittedModel, path: Path, data: Mapping[str, Any] | None = None, 
 
 
 def read_spec(run: Run, task: str | None = None) -> TaskSpec:
-    """What a run reads and predicts; RunError if it is of another task than this one."""
+    """The inputs and targets of a run; RunError if it has another task than the given one."""
     known = run.config.get("task")
     if known not in list(ALL_TASKS) or task not in (None, known):
-        do = "elman predict uses it." if task == "lm" and known in list(ALL_TASKS) else None
+        do = "Use elman predict." if task == "lm" and known in list(ALL_TASKS) else None
         expected = _in_words(task) if task else f"a run with one of the tasks {', '.join(ALL_TASKS)}"
         raise RunError(f"{run.path}", expected=expected, got=_in_words(known), do=do)
     return TaskSpec.from_json(str(known), read_json(run.path / "vocabulary.json"))
@@ -589,7 +594,7 @@ def _estimator_params(run: Run) -> dict[str, Any]:
 
 
 def _config_json(model: FittedModel, data: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What config.json says of any model."""
+    """The entries of config.json that every model has."""
     return {
         "task": model.spec.task,
         "config": to_json(model.config),
@@ -600,7 +605,7 @@ def _config_json(model: FittedModel, data: Mapping[str, Any] | None) -> dict[str
 
 
 def _with_data(record: Mapping[str, Any], arrays: dict[str, Array]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """A record of data, and a file with its arrays, if there are any."""
+    """The record of the data with the hash of its arrays, and the file of the arrays, if there are any."""
     if not arrays:
         return dict(record), {}
     content = to_bytes(arrays)
@@ -610,5 +615,5 @@ def _with_data(record: Mapping[str, Any], arrays: dict[str, Array]) -> tuple[dic
 def _read_data(run: Run) -> dict[str, Array]:
     arrays, recorded = read_arrays(run.path / DATA), run.config.get("data")
     if not isinstance(recorded, Mapping) or recorded.get("stored_sha256") != sha256_of(run.path / DATA):
-        raise CheckpointError(f"{run.path / DATA} is not as it was written")
+        raise CheckpointError(f"{run.path / DATA} was changed after it was written")
     return arrays

@@ -1,6 +1,7 @@
-"""Writing with a network, token by token: sampled, greedy or by beam search; O(1) work per token, the state is carried.
+"""Generates tokens with a network: sampling, greedy decoding and beam search. The state is carried, so that each token
+takes the same time.
 
-A seeded sample is the same alone and in a batch: a row depends on nothing but itself.
+A seeded sample is the same alone and in a batch: a row of a batch does not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Network, Pa
 from elman.training.task import generator
 
 TEXT_BLOCK, SEQUENCE_BLOCK = 32, 16  # tokens that are sampled in one call of compiled code
-MAX_BEAM = 1024  # a wider beam takes forever and finds nothing likelier
-MAX_LENGTH_RATIO = 2  # to the longest sequence in training: where a sequence without an end is cut
+MAX_BEAM = 1024  # a wider beam takes too long
+MAX_LENGTH_RATIO = 2  # maximum length of a generated sequence, relative to the longest one in training
 SHOWN_LABELS, SHOWN_TEMPERATURE = 3, 0.8  # of samples during training
-UNKNOWN = np.array([UNKNOWN_ID])  # which is never written
+UNKNOWN = np.array([UNKNOWN_ID])  # never generated
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Sampling:
     top_p: float | None = None
 
     def check(self) -> Sampling:
-        """The same, if its values make sense; RangeError otherwise."""
+        """Return itself if its values are valid; RangeError otherwise."""
         if not (is_real(self.temperature) and math.isfinite(self.temperature) and self.temperature >= 0):
             raise RangeError("temperature", expected="a number, 0 or more", got=self.temperature)
         if self.top_k is not None and not (is_whole(self.top_k) and self.top_k >= 1):
@@ -66,7 +67,7 @@ class Sampling:
 
 
 def as_arrays(how: Sequence[Sampling], Y: int) -> dict[str, Array]:
-    """As compiled code takes them: one number a sequence, (B,) each; all Y tokens where there is no limit."""
+    """The options of B sequences as arrays (B,), for compiled code; without a limit top_k is Y and top_p is 1."""
     return {
         "temperature": np.array([one.temperature for one in how], np.float64),
         "top_k": np.array([Y if one.top_k is None else min(one.top_k, Y) for one in how], np.int64),
@@ -75,7 +76,7 @@ def as_arrays(how: Sequence[Sampling], Y: int) -> dict[str, Array]:
 
 
 def distribution(o: Array, how: Sampling, banned: Array | None = None) -> Array:
-    """Probabilities of the next token, after temperature, top-k and top-p."""
+    """The probabilities (Y,) of the next token, after temperature, top-k and top-p, from its logits (Y,)."""
     o = o.astype(np.float64)  # (Y,)
     if banned is not None and len(banned):
         o[banned] = -np.inf
@@ -90,21 +91,21 @@ def distribution(o: Array, how: Sampling, banned: Array | None = None) -> Array:
     order = np.argsort(-o, kind="stable")  # the likeliest first
     keep = len(order) if how.top_k is None else min(how.top_k, len(order))
     if how.top_p is not None:
-        # as few as reach top_p: the one that crosses it is kept
+        # the smallest number of tokens whose probabilities add up to top_p or more
         keep = min(keep, int(np.searchsorted(np.cumsum(y_hat[order]), how.top_p * (1 - 1e-12))) + 1)
     y_hat[order[keep:]] = 0
     return np.asarray(y_hat / y_hat.sum())
 
 
 def pick(y_hat: Array, u: float) -> int:
-    """The token at u, from 0 to 1, on the line on which each token's stretch is its probability."""
+    """The token for a uniform number u from 0 to 1: inverse transform sampling."""
     cumulative = np.cumsum(y_hat)
     token = int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
-    return min(token, int(np.flatnonzero(y_hat)[-1]))  # rounding must not reach past the last one possible
+    return min(token, int(np.flatnonzero(y_hat)[-1]))  # rounding must not select a token of probability 0
 
 
 def check_request(length: int, stop: str | None, seed: int) -> None:
-    """What drawing and beam search are asked for alike."""
+    """Check the arguments that sampling and beam search have in common."""
     if not is_whole(length) or not 0 <= length <= LARGEST:
         raise RangeError("length", expected="a whole number of tokens from 0 to 2^53", got=length)
     if stop == "":
@@ -119,18 +120,18 @@ def check_beam(width: int) -> None:
 
 
 class Decoder:
-    """A network with its weights packed, ready to write."""
+    """A network with its weights packed, ready to generate."""
 
     def __init__(self, network: Network, parameters: Parameters, banned: Array | None = None) -> None:
         self.network, self.packed = network, network.pack(parameters)
-        self.banned = np.empty(0, np.intp) if banned is None else banned  # ids that are never written
+        self.banned = np.empty(0, np.intp) if banned is None else banned  # ids that are never generated
         self.sampler = make_sampler(network.stacks[-1], parameters)
 
     def step(self, ids: Array, state: DecoderState) -> tuple[Array, DecoderState]:
-        """Logits (B, Y) of the token after ids (B,), and the state then; a row depends on nothing but itself."""
+        """Logits (B, Y) of the token after ids (B,), and the new state; a row does not depend on the other rows."""
         if self.sampler is not None or len(ids) == 1:
             return self.network.next_logits(self.packed, ids, state)
-        # BLAS computes a row in other bits beside others
+        # one by one, because in BLAS the last bits of a row may depend on the other rows
         alone = [
             self.network.next_logits(self.packed, ids[i : i + 1], state.take(slice(i, i + 1))) for i in range(len(ids))
         ]
@@ -139,12 +140,12 @@ class Decoder:
 
     def write(
         self,
-        o: Array,  # (B, Y), the logits before the first token; become those after the last
+        o: Array,  # (B, Y), the logits of the first token; overwritten with those of the token after the last
         state: DecoderState,
-        uniforms: Array,  # (n, B), from 0 to 1
-        how: Sequence[Sampling],  # one a row
+        uniforms: Array,  # (n, B), random numbers from 0 to 1
+        how: Sequence[Sampling],  # (B,)
     ) -> tuple[Array, DecoderState]:
-        """n tokens for each row, (n, B), and the state after them."""
+        """Generate n tokens for each row, (n, B); returns them and the state after them."""
         if self.sampler is not None and not state.memory:
             each = as_arrays(how, self.network.outputs)
             after = state.state.copy()
@@ -164,18 +165,18 @@ class Decoder:
 
     def until(
         self,
-        edge: int,  # the token that begins and ends
+        edge: int,  # the token before the first and after the last one of a sequence
         state: DecoderState,
         *,
         limit: int,
-        how: Sampling | None = None,  # the likeliest token each time, unless given
-        generators: Sequence[np.random.Generator] | None = None,  # one a row
+        how: Sampling | None = None,  # greedy unless given
+        generators: Sequence[np.random.Generator] | None = None,  # one for each row
     ) -> list[list[int]]:
-        """The tokens of each row up to the edge, `limit` at most; a row depends on nothing but itself."""
+        """Generate each row until its `edge` token, `limit` tokens at most; a row does not depend on the others."""
         B = state.state.shape[2]
         how = how or Sampling(temperature=0.0)
         found: list[list[int]] = [[] for _ in range(B)]
-        rows = np.arange(B)  # that are not at their end
+        rows = np.arange(B)  # that have not ended
         if B and limit:
             o, state = self.step(np.full(B, edge), state)
         for start in range(0, limit, SEQUENCE_BLOCK):
@@ -187,26 +188,26 @@ class Decoder:
                 uniforms = np.stack([generators[int(row)].random(n) for row in rows], axis=1)
             tokens, state = self.write(o, state, uniforms, [how] * len(rows))
             ended = (tokens == edge).any(axis=0)  # (rows,)
-            for row, own, ends in zip(rows, tokens.T.tolist(), ended, strict=True):
-                found[row] += own[: own.index(edge)] if ends else own
+            for row, more, ends in zip(rows, tokens.T.tolist(), ended, strict=True):
+                found[row] += more[: more.index(edge)] if ends else more
             rows, o, state = rows[~ended], o[~ended], state.take(np.flatnonzero(~ended))
         return found
 
 
 class Hypothesis(NamedTuple):
-    """A sequence that beam search has found."""
+    """A sequence of a beam search."""
 
-    score: float  # Σ log probability; of a whole sequence divided by its length to the power of length_penalty
+    score: float  # Σ log probability; if the sequence has ended, divided by its length to the power of length_penalty
     tokens: list[int]
 
 
 class _Search:
-    """The candidates of one row."""
+    """The beam search of one row."""
 
     def __init__(self, width: int, edge: int | None, ends: Callable[[list[int]], bool], length_penalty: float) -> None:
         self.width, self.edge, self.ends, self.length_penalty = width, edge, ends, length_penalty
         self.beams, self.ended = [Hypothesis(0.0, [])], []  # type: tuple[list[Hypothesis], list[Hypothesis]]
-        self.parents: list[int] = []  # the beam that each of them continues
+        self.parents: list[int] = []  # for each beam the number of the earlier beam that it continues
         self.running = True
 
     def advance(self, log_y_hat: Array) -> None:
@@ -231,7 +232,7 @@ class _Search:
                 self.beams.append(Hypothesis(score, tokens))
         if not self.beams:
             self.running = False
-        elif self.length_penalty:  # `width` whole sequences are better than what the best beam is so far
+        elif self.length_penalty:  # ends when `width` ended sequences are better than the best beam
             better = sum(one.score >= self._normalized(self.beams[0].score, length) for one in self.ended)
             self.running = better < self.width
         elif best >= self.beams[0].score:
@@ -252,7 +253,7 @@ class _Search:
 
 
 def _largest(values: Array, count: int) -> Array:
-    """The places of the largest values, the largest first; of equal ones the first."""
+    """The indices of the `count` largest values, the largest first; equal values in their order."""
     if count < len(values):
         places = np.flatnonzero(values >= np.partition(values, -count)[-count])
     else:
@@ -268,15 +269,15 @@ def beam_search(
     width: int,
     limit: int,
     edge: int | None = None,  # a sequence ends with this token, which is not part of it
-    ends: Callable[[list[int]], bool] = lambda tokens: False,  # whether tokens are a whole sequence
+    ends: Callable[[list[int]], bool] = lambda tokens: False,  # whether a sequence ends with its last token
     length_penalty: float = 0.0,
 ) -> list[list[Hypothesis]]:
-    """For each row the sequences that `width` candidates a step find, the best first.
+    """The sequences of each row that a beam search with `width` beams finds, the best first.
 
-    A candidate that has come to its end is set aside. Without a length penalty the search ends when no candidate that
-    goes on can overtake the best one set aside, because a longer sequence is never likelier than its beginning. That
-    favors short sequences; with a penalty whole sequences are compared by Σ log probability / length^penalty, and the
-    search ends when `width` of them are better than every candidate that goes on. All rows advance together.
+    Without a length penalty the search of a row ends when the best ended sequence is at least as likely as every beam,
+    because a sequence is never likelier than its beginning. That favors short sequences. With a penalty, ended
+    sequences are compared by Σ log probability / length^penalty, and the search ends when `width` of them are better
+    than every beam. All rows advance together.
     """
     searches = [_Search(width, edge, ends, length_penalty) for _ in range(len(o))]
     running, rows = searches, list[int]()
@@ -286,7 +287,7 @@ def beam_search(
             o, state = decoder.step(np.array(ids), state.take(np.array(rows)))
         logits = o.astype(np.float64)
         logits[:, decoder.banned] = -np.inf
-        with np.errstate(divide="ignore"):  # log 0 is -inf, which is right
+        with np.errstate(divide="ignore"):  # log 0 is -inf
             log_y_hat = np.log(softmax(logits))  # (rows, Y)
         rows, at = [], 0
         for search in running:
@@ -305,21 +306,21 @@ def beam_search(
 
 
 class TextSampler:
-    """A language model's network, parameters and vocabulary, ready to write."""
+    """Generates text with the network, parameters and vocabulary of a language model."""
 
     def __init__(self, network: HeadNetwork, parameters: Parameters, vocabulary: Vocabulary) -> None:
         self.network, self.parameters, self.vocabulary = network, parameters, vocabulary
-        # a word model never writes <unk>
+        # a word model never generates <unk>
         self.banned = np.array([0] if vocabulary.kind == "word" and len(vocabulary) > 1 else [], np.intp)
 
     def decoder(self) -> Decoder:
-        """The parameters as they are now, ready to write."""
+        """A decoder with the current parameters."""
         return Decoder(self.network, self.parameters, self.banned)
 
     def read(
         self, ids: Iterable[int] | Array, state: DecoderState | None = None, *, decoder: Decoder | None = None
     ) -> tuple[Array, DecoderState]:
-        """The logits (Y,) after the last of the ids, and the state."""
+        """Read ids; returns the logits (Y,) of the next token, and the state."""
         x = np.asarray(ids, np.int64)
         if not len(x):
             raise ArgumentError("prompt", expected="at least one token", got="none")
@@ -329,9 +330,10 @@ class TextSampler:
         return o[-1, 0], DecoderState(after)
 
     def prompt(self, text: str, rng: np.random.Generator, unknown: str = "error") -> tuple[list[int], list[int]]:
-        """The ids to read first, and those of them that count as written.
+        """The ids to read first, and those of them that belong to the generated text.
 
-        Without a prompt a new line is read, which nobody sees; where the vocabulary has none, a token is drawn.
+        Without a prompt a new line is read, which is not part of the text; if the vocabulary has no new line, the first
+        token of the text is drawn.
         """
         if not isinstance(text, str):
             raise DtypeError("prompt", expected="a str", got=type(text).__name__)
@@ -347,7 +349,7 @@ class TextSampler:
         return drawn, drawn
 
     def tokens(self, prompt: list[int], how: Sampling, rng: np.random.Generator) -> Iterator[int]:
-        """Token after token, without end."""
+        """An endless stream of sampled tokens."""
         decoder = self.decoder()
         o, state = self.read(prompt, decoder=decoder)
         logits = o[np.newaxis].copy()  # (1, Y)
@@ -366,12 +368,12 @@ class TextSampler:
         stop: str | None = None,
         unknown: str = "error",
     ) -> Iterator[str]:
-        """Pieces of text as they are written, the prompt not among them; sample `index` of those with this seed."""
+        """The sampled text in pieces, without the prompt; seed and `index` determine it."""
         check_request(length, stop, seed)
         how = (how or Sampling()).check()
         rng = np.random.default_rng([seed, index])
-        ids, begun = self.prompt(prompt, rng, unknown)
-        return _until(stop, self.pieces(islice(chain(begun, self.tokens(ids, how, rng)), length)))
+        ids, drawn = self.prompt(prompt, rng, unknown)
+        return _until(stop, self.pieces(islice(chain(drawn, self.tokens(ids, how, rng)), length)))
 
     def write_many(
         self,
@@ -384,7 +386,7 @@ class TextSampler:
         stop: str | None = None,
         unknown: str = "error",
     ) -> list[str]:
-        """The samples with index 0 to count - 1, each as it would be alone, written side by side."""
+        """The samples with index 0 to count - 1, generated as one batch; each is the same as alone."""
         if not is_whole(count) or count < 1:
             raise RangeError("count", expected="a whole number, 1 or more", got=count)
         check_request(length, stop, seed)
@@ -396,32 +398,32 @@ class TextSampler:
         state = DecoderState(np.concatenate([state.state for _, state in read], axis=2))  # (L, P, count, H)
         uniforms = np.stack([rng.random(length) for rng in generators], axis=1)  # (length, count)
         tokens, _ = decoder.write(logits, state, uniforms, [how] * count)  # (length, count)
-        texts = (islice(chain(begun, tokens[:, i].tolist()), length) for i, (_, begun) in enumerate(starts))
+        texts = (islice(chain(drawn, tokens[:, i].tolist()), length) for i, (_, drawn) in enumerate(starts))
         return [prompt + "".join(_until(stop, self.pieces(ids))) for ids in texts]
 
     def pieces(self, ids: Iterable[int]) -> Iterator[str]:
-        """The text of ids, one by one; a byte model's unfinished character waits, and is left out at the end."""
+        """The text of each id. A character of several bytes comes with its last byte; an incomplete one is left out."""
         return map(self.vocabulary.decoder().feed, ids)
 
     def write(self, prompt: str = "", **options: object) -> str:
-        """The same, whole: the prompt and what follows it."""
+        """The prompt and the sampled text, as one string; the options are those of `stream`."""
         return prompt + "".join(self.stream(prompt, **options))  # type: ignore[arg-type]
 
     def likeliest(
         self, prompt: str, *, width: int, length: int, stop: str | None = None, unknown: str = "error", seed: int = 0
     ) -> str:
-        """The prompt and the likeliest continuation that a beam of this width finds, up to the stop text."""
+        """The prompt and the likeliest continuation that a beam search finds, up to the stop text."""
         check_beam(width)
         check_request(length, stop, seed)
-        ids, begun = self.prompt(prompt, np.random.default_rng([seed, 0]), unknown)
-        begun, decoder = begun[:length], self.decoder()
+        ids, drawn = self.prompt(prompt, np.random.default_rng([seed, 0]), unknown)
+        drawn, decoder = drawn[:length], self.decoder()
         o, state = self.read(ids, decoder=decoder)
 
         def text_of(tokens: list[int]) -> str:
-            return "".join(self.pieces([*begun, *tokens]))
+            return "".join(self.pieces([*drawn, *tokens]))
 
         found = beam_search(
-            decoder, o[np.newaxis], state, width=width, limit=length - len(begun),
+            decoder, o[np.newaxis], state, width=width, limit=length - len(drawn),
             ends=lambda tokens: stop is not None and stop in text_of(tokens),
         )  # fmt: skip
         text = text_of(found[0][0].tokens if found[0] else [])
@@ -429,7 +431,7 @@ class TextSampler:
 
 
 def _until(stop: str | None, pieces: Iterator[str]) -> Iterator[str]:
-    """The pieces up to the stop text; as much as could be its beginning is held back until it is known."""
+    """The pieces up to the stop text; an end that may be its beginning is held back until the next piece."""
     if stop is None:
         yield from pieces
         return
@@ -450,14 +452,14 @@ def _until(stop: str | None, pieces: Iterator[str]) -> Iterator[str]:
 
 
 def max_length(symbols: Symbols) -> int:
-    """The number of tokens after which a sequence ends at the latest."""
+    """The maximum number of tokens of a generated sequence."""
     return MAX_LENGTH_RATIO * symbols.longest + 10
 
 
 def sample_labels(
     network: EncoderDecoder, p: Parameters, labels: Labels, symbols: Symbols, seed: int, step: int
 ) -> str:
-    """What a generator in training writes for a few labels, one per line."""
+    """A sample for each of a few labels, one per line, to show during the training of a generator."""
     ids = generator(seed, "labels", step).permutation(labels.width)[:SHOWN_LABELS]
     generators, decoder = [generator(seed, "sample", step + int(i)) for i in ids], Decoder(network, p, UNKNOWN)
     start = network.begin(decoder.packed, ids)

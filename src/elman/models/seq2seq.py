@@ -1,4 +1,4 @@
-"""Many-to-many, unaligned: a sequence goes in, and when it has been read another one comes out."""
+"""Many-to-many, unaligned: an encoder reads a sequence, then a decoder generates another one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from elman.config import Config
+from elman.config import Config, DataForm
 from elman.data.examples import Examples
-from elman.data.inputs import learn_inputs
+from elman.data.inputs import data_form, learn_inputs
 from elman.maths.arrays import Array
 from elman.models.class_weights import as_weights
 from elman.models.estimator import SequenceEstimator, no_targets
@@ -23,8 +23,9 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
 
     X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
     of numbers of shape (n, T) or (n, T, F).
-    y has one target for each source: strings or lists of tokens. The final states of the encoder start the decoder,
-    which looks at all outputs of the encoder at each step (attention="dot" or "additive").
+    y has one target for each source: strings or lists of tokens. The initial state of the decoder comes from the final
+    states of the encoder (with bidirectional=True through a linear layer). The decoder has attention over all outputs
+    of the encoder, unless attention="none".
 
     The arguments are the options of this task: `help(Seq2Seq.__init__)` and docs/options.md explain them.
 
@@ -47,10 +48,10 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
     """
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train for one more pass, over these examples.
+        """Train for one more epoch, over these examples.
 
-        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
-        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
+        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
 
         Parameters
         ----------
@@ -59,7 +60,7 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
         y : targets
             As in fit.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------
@@ -73,6 +74,18 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
         X = self._sequences(X, reset=reset)
         same_number(X, y)
         return X, y
+
+    def _form(self, X: Any, y: Any, tokens: str) -> DataForm:
+        form = data_form(X, tokens)
+        if form.kind not in ("word", "bpe"):
+            return form
+        return form._replace(words=len({word for x in X if isinstance(x, str) for word in x.split()}))
+
+    def _groups(self, X: Any) -> Array:
+        """Equal sources are one group: a target of a source that was seen in training shows nothing."""
+        seen: dict[object, int] = {}
+        keys = (x if isinstance(x, str) else x.tobytes() if isinstance(x, np.ndarray) else tuple(x) for x in X)
+        return np.array([seen.setdefault(key, len(seen)) for key in keys], np.int64)
 
     def _spec(self, X: Any, y: Any, config: Config, rows: Array, classes: Any = None) -> TaskSpec:
         return TaskSpec(self.task, learn_inputs(X, config, rows), learn_token_targets(y, config, rows))
@@ -90,14 +103,14 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
         y : targets
             As in fit.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------
         float
         """
-        written = self.predict(X)
-        same_number(written, y)
-        right = [told == list(wanted) if isinstance(told, list) else told == wanted
-                 for told, wanted in zip(written, y, strict=True)]  # fmt: skip
+        predicted = self.predict(X)
+        same_number(predicted, y)
+        right = [found == list(target) if isinstance(found, list) else found == target
+                 for found, target in zip(predicted, y, strict=True)]  # fmt: skip
         return float(np.average(right, weights=as_weights(sample_weight, len(right))))

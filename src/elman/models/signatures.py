@@ -66,22 +66,23 @@ class LanguageModelOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="char"
-            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
+            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
         encoding : str, default="utf-8"
             Encoding of the file.
         keep_boilerplate : bool, default=False
-            Keep the header and footer of Project Gutenberg.
+            Keep the header and footer that Project Gutenberg adds to a book.
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=2
             Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
         validation_fraction : float, default=0.1
-            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
-            random. At least 0 and below 1.
+            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
+            least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
+            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
         hidden : int or None, default=None
-            Units of each recurrent layer and direction. Above 0. None: what fits the data (docs/options.md).
+            Number of units of each recurrent layer and direction. Above 0. None: depends on the data
+            (docs/options.md).
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
         cell : {"rnn", "gru", "lstm"}, default="rnn"
@@ -91,28 +92,28 @@ class LanguageModelOptions:
         embedding : int, default=0
             Size of token embeddings; 0: one-hot tokens. At least 0.
         dropout : float or None, default=None
-            Dropout on the output of each layer. At least 0 and below 1. None: what fits the data
+            Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
-            Scale of W_hh at the start. Above 0.
+            Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.3
-            Standard deviation of W_xh at the start, for tokens. Above 0.
+            Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Bias of the forget gate at the start. For cell lstm.
+            Initial bias of the forget gate. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
             Passes over the training data. Above 0. None: 15, unless steps or seconds is given.
         steps : int or None, default=None
-            Updates of the parameters. Above 0.
+            Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Time for training; a short measurement turns it into steps. Above 0.
+            Training time; a short measurement converts it into a number of steps. Above 0.
         batch_size : int or None, default=None
-            Sequences, or streams of the text, in one batch. Above 0. None: what fits the data
+            Sequences, or streams of the text, in one batch. Above 0. None: depends on the data
             (docs/options.md).
         window : int, default=64
             Time steps between two updates (T). Above 0.
@@ -120,7 +121,7 @@ class LanguageModelOptions:
             Steps whose losses are backpropagated together (k1; default: the smaller of window and bptt_steps).
             Above 0.
         bptt_steps : int or None, default=None
-            Steps that a gradient goes back at most (k2; default: the window). Above 0.
+            Maximum number of steps that a loss is backpropagated over (k2; default: the window). Above 0.
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
         clip_norm : float, default=1.0
@@ -130,36 +131,37 @@ class LanguageModelOptions:
         patience : int, default=0
             Stop after this many validations without improvement; 0: never. At least 0.
         retries : int, default=5
-            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
         seed : int, default=0
             Seed of all random numbers. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
         learning_rate : float or None, default=None
-            Highest learning rate, reached after the warm-up. Above 0. None: what fits the data
+            Maximum learning rate, reached after the warm-up. Above 0. None: depends on the data
             (docs/options.md).
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=100
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
         decay_every : int, default=1000
             Step: steps between two reductions. Above 0.
         plateau_patience : int, default=3
             Plateau: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
+            below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the root of the second moment. Above 0.
+            Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
             L2 penalty; with adamw decoupled weight decay. At least 0.
         validate_every : int, default=250
-            Steps between two validations; with examples at most an epoch. Above 0.
+            Steps between two validations; at most an epoch if the data are examples. Above 0.
         save_every : int, default=250
             Steps between two checkpoints. Above 0.
         log_every : int, default=10
@@ -278,65 +280,68 @@ class ClassifierOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
+            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
         lowercase : bool or None, default=None
-            Read words in lower case. None: what fits the data (docs/options.md).
+            Read words in lower case. None: depends on the data (docs/options.md).
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
             Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
         unk_dropout : float or None, default=None
             Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
-            None: what fits the data (docs/options.md).
+            None: depends on the data (docs/options.md).
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
-            random. At least 0 and below 1.
+            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
+            least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
+            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
         hidden : int or None, default=None
-            Units of each recurrent layer and direction. Above 0. None: what fits the data (docs/options.md).
+            Number of units of each recurrent layer and direction. Above 0. None: depends on the data
+            (docs/options.md).
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
         cell : {"rnn", "gru", "lstm"} or None, default=None
-            Kind of recurrent cell. None: what fits the data (docs/options.md).
+            Kind of recurrent cell. None: depends on the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the cell. For cell rnn.
         bidirectional : bool or None, default=None
-            Read in both directions. None: what fits the data (docs/options.md).
+            Read in both directions. None: depends on the data (docs/options.md).
         pooling : {"last", "mean", "max"} or None, default=None
-            How the states become one vector. None: what fits the data (docs/options.md).
+            Pooling of the states over time: the last one, their mean or maximum. None: depends on the data
+            (docs/options.md).
         embedding : int or None, default=None
-            Size of token embeddings; 0: one-hot tokens. At least 0. None: what fits the data (docs/options.md).
+            Size of token embeddings; 0: one-hot tokens. At least 0. None: depends on the data
+            (docs/options.md).
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         dropout : float or None, default=None
-            Dropout on the output of each layer. At least 0 and below 1. None: what fits the data
+            Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         input_dropout : float or None, default=None
-            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1. None: what fits
-            the data (docs/options.md).
+            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
+            depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
-            Scale of W_hh at the start. Above 0.
+            Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of W_xh at the start, for tokens. Above 0.
+            Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Bias of the forget gate at the start. For cell lstm.
+            Initial bias of the forget gate. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
             Passes over the training data. Above 0. None: 12, unless steps or seconds is given.
         steps : int or None, default=None
-            Updates of the parameters. Above 0.
+            Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Time for training; a short measurement turns it into steps. Above 0.
+            Training time; a short measurement converts it into a number of steps. Above 0.
         batch_size : int or None, default=None
-            Sequences, or streams of the text, in one batch. Above 0. None: what fits the data
+            Sequences, or streams of the text, in one batch. Above 0. None: depends on the data
             (docs/options.md).
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
@@ -345,38 +350,39 @@ class ClassifierOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
-            (docs/options.md).
+            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
+            data (docs/options.md).
         retries : int, default=5
-            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"} or None, default=None
-            Optimizer. None: what fits the data (docs/options.md).
+            Optimizer. None: depends on the data (docs/options.md).
         learning_rate : float or None, default=None
-            Highest learning rate, reached after the warm-up. Above 0. None: what fits the data
+            Maximum learning rate, reached after the warm-up. Above 0. None: depends on the data
             (docs/options.md).
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
         decay_every : int, default=1000
             Step: steps between two reductions. Above 0.
         plateau_patience : int, default=3
             Plateau: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
+            below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the root of the second moment. Above 0.
+            Added to the square root of the second moment. Above 0.
         weight_decay : float or None, default=None
-            L2 penalty; with adamw decoupled weight decay. At least 0. None: what fits the data
+            L2 penalty; with adamw decoupled weight decay. At least 0. None: depends on the data
             (docs/options.md).
         validate_every : int, default=250
-            Steps between two validations; with examples at most an epoch. Above 0.
+            Steps between two validations; at most an epoch if the data are examples. Above 0.
         class_weight : dict or "balanced", optional
             Weight of each class; "balanced" weights classes by the inverse of their frequency.
         random_state : int, RandomState instance or None, default=None
@@ -489,65 +495,68 @@ class RegressorOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
+            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
         lowercase : bool or None, default=None
-            Read words in lower case. None: what fits the data (docs/options.md).
+            Read words in lower case. None: depends on the data (docs/options.md).
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
             Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
         unk_dropout : float or None, default=None
             Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
-            None: what fits the data (docs/options.md).
+            None: depends on the data (docs/options.md).
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
-            random. At least 0 and below 1.
+            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
+            least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
+            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
         hidden : int or None, default=None
-            Units of each recurrent layer and direction. Above 0. None: what fits the data (docs/options.md).
+            Number of units of each recurrent layer and direction. Above 0. None: depends on the data
+            (docs/options.md).
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
         cell : {"rnn", "gru", "lstm"} or None, default=None
-            Kind of recurrent cell. None: what fits the data (docs/options.md).
+            Kind of recurrent cell. None: depends on the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the cell. For cell rnn.
         bidirectional : bool or None, default=None
-            Read in both directions. None: what fits the data (docs/options.md).
+            Read in both directions. None: depends on the data (docs/options.md).
         pooling : {"last", "mean", "max"} or None, default=None
-            How the states become one vector. None: what fits the data (docs/options.md).
+            Pooling of the states over time: the last one, their mean or maximum. None: depends on the data
+            (docs/options.md).
         embedding : int or None, default=None
-            Size of token embeddings; 0: one-hot tokens. At least 0. None: what fits the data (docs/options.md).
+            Size of token embeddings; 0: one-hot tokens. At least 0. None: depends on the data
+            (docs/options.md).
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         dropout : float or None, default=None
-            Dropout on the output of each layer. At least 0 and below 1. None: what fits the data
+            Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         input_dropout : float or None, default=None
-            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1. None: what fits
-            the data (docs/options.md).
+            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
+            depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
-            Scale of W_hh at the start. Above 0.
+            Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of W_xh at the start, for tokens. Above 0.
+            Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Bias of the forget gate at the start. For cell lstm.
+            Initial bias of the forget gate. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
             Passes over the training data. Above 0. None: 15, unless steps or seconds is given.
         steps : int or None, default=None
-            Updates of the parameters. Above 0.
+            Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Time for training; a short measurement turns it into steps. Above 0.
+            Training time; a short measurement converts it into a number of steps. Above 0.
         batch_size : int or None, default=None
-            Sequences, or streams of the text, in one batch. Above 0. None: what fits the data
+            Sequences, or streams of the text, in one batch. Above 0. None: depends on the data
             (docs/options.md).
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
@@ -556,38 +565,39 @@ class RegressorOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
-            (docs/options.md).
+            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
+            data (docs/options.md).
         retries : int, default=5
-            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"} or None, default=None
-            Optimizer. None: what fits the data (docs/options.md).
+            Optimizer. None: depends on the data (docs/options.md).
         learning_rate : float or None, default=None
-            Highest learning rate, reached after the warm-up. Above 0. None: what fits the data
+            Maximum learning rate, reached after the warm-up. Above 0. None: depends on the data
             (docs/options.md).
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
         decay_every : int, default=1000
             Step: steps between two reductions. Above 0.
         plateau_patience : int, default=3
             Plateau: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
+            below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the root of the second moment. Above 0.
+            Added to the square root of the second moment. Above 0.
         weight_decay : float or None, default=None
-            L2 penalty; with adamw decoupled weight decay. At least 0. None: what fits the data
+            L2 penalty; with adamw decoupled weight decay. At least 0. None: depends on the data
             (docs/options.md).
         validate_every : int, default=250
-            Steps between two validations; with examples at most an epoch. Above 0.
+            Steps between two validations; at most an epoch if the data are examples. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
@@ -696,7 +706,7 @@ class TaggerOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
+            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
@@ -706,16 +716,16 @@ class TaggerOptions:
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
-            random. At least 0 and below 1.
+            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
+            least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
+            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
         hidden : int, default=128
-            Units of each recurrent layer and direction. Above 0.
+            Number of units of each recurrent layer and direction. Above 0.
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
         cell : {"rnn", "gru", "lstm"} or None, default=None
-            Kind of recurrent cell. None: what fits the data (docs/options.md).
+            Kind of recurrent cell. None: depends on the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the cell. For cell rnn.
         bidirectional : bool, default=True
@@ -727,25 +737,25 @@ class TaggerOptions:
         dropout : float, default=0.5
             Dropout on the output of each layer. At least 0 and below 1.
         input_dropout : float, default=0.2
-            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1.
         recurrent_dropout : float, default=0.2
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
-            Scale of W_hh at the start. Above 0.
+            Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of W_xh at the start, for tokens. Above 0.
+            Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Bias of the forget gate at the start. For cell lstm.
+            Initial bias of the forget gate. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
             Passes over the training data. Above 0. None: 25, unless steps or seconds is given.
         steps : int or None, default=None
-            Updates of the parameters. Above 0.
+            Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Time for training; a short measurement turns it into steps. Above 0.
+            Training time; a short measurement converts it into a number of steps. Above 0.
         batch_size : int, default=32
             Sequences, or streams of the text, in one batch. Above 0.
         accumulate : int, default=1
@@ -755,36 +765,37 @@ class TaggerOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
-            (docs/options.md).
+            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
+            data (docs/options.md).
         retries : int, default=5
-            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
         learning_rate : float, default=0.005
-            Highest learning rate, reached after the warm-up. Above 0.
+            Maximum learning rate, reached after the warm-up. Above 0.
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
         decay_every : int, default=1000
             Step: steps between two reductions. Above 0.
         plateau_patience : int, default=3
             Plateau: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
+            below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the root of the second moment. Above 0.
+            Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
             L2 penalty; with adamw decoupled weight decay. At least 0.
         validate_every : int, default=250
-            Steps between two validations; with examples at most an epoch. Above 0.
+            Steps between two validations; at most an epoch if the data are examples. Above 0.
         class_weight : dict or "balanced", optional
             Weight of each class; "balanced" weights classes by the inverse of their frequency.
         random_state : int, RandomState instance or None, default=None
@@ -898,12 +909,12 @@ class GeneratorOptions:
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
-            random. At least 0 and below 1.
+            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
+            least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
+            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
         hidden : int, default=128
-            Units of each recurrent layer and direction. Above 0.
+            Number of units of each recurrent layer and direction. Above 0.
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
         cell : {"rnn", "gru", "lstm"}, default="rnn"
@@ -915,25 +926,25 @@ class GeneratorOptions:
         dropout : float, default=0.0
             Dropout on the output of each layer. At least 0 and below 1.
         input_dropout : float, default=0.0
-            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1.
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
-            Scale of W_hh at the start. Above 0.
+            Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of W_xh at the start, for tokens. Above 0.
+            Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Bias of the forget gate at the start. For cell lstm.
+            Initial bias of the forget gate. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
             Passes over the training data. Above 0. None: 15, unless steps or seconds is given.
         steps : int or None, default=None
-            Updates of the parameters. Above 0.
+            Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Time for training; a short measurement turns it into steps. Above 0.
+            Training time; a short measurement converts it into a number of steps. Above 0.
         batch_size : int, default=32
             Sequences, or streams of the text, in one batch. Above 0.
         accumulate : int, default=1
@@ -943,36 +954,37 @@ class GeneratorOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
-            (docs/options.md).
+            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
+            data (docs/options.md).
         retries : int, default=5
-            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
         learning_rate : float, default=0.002
-            Highest learning rate, reached after the warm-up. Above 0.
+            Maximum learning rate, reached after the warm-up. Above 0.
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
         decay_every : int, default=1000
             Step: steps between two reductions. Above 0.
         plateau_patience : int, default=3
             Plateau: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
+            below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the root of the second moment. Above 0.
+            Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
             L2 penalty; with adamw decoupled weight decay. At least 0.
         validate_every : int, default=250
-            Steps between two validations; with examples at most an epoch. Above 0.
+            Steps between two validations; at most an epoch if the data are examples. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
@@ -1026,7 +1038,7 @@ class Seq2SeqOptions:
         *,
         tokens: Tokens = "auto",
         target_tokens: Tokens = "auto",
-        vocabulary_size: int = 20000,
+        vocabulary_size: int | None = None,
         min_count: int = 1,
         unk_dropout: float = 0.25,
         standardize: bool = True,
@@ -1040,8 +1052,8 @@ class Seq2SeqOptions:
         embedding: int = 128,
         learned_state: bool = False,
         attention: Attention = "dot",
-        dropout: float = 0.2,
-        input_dropout: float = 0.0,
+        dropout: float | None = None,
+        input_dropout: float | None = None,
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
         recurrent_init_scale: float = 1.0,
@@ -1077,11 +1089,12 @@ class Seq2SeqOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if most strings have several, else characters.
+            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
         target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token of the target is.
-        vocabulary_size : int, default=20000
-            Maximum number of different tokens; a language model keeps all characters. Above 0.
+        vocabulary_size : int or None, default=None
+            Maximum number of different tokens; a language model keeps all characters. Above 0. None: depends on
+            the data (docs/options.md).
         min_count : int, default=1
             Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
         unk_dropout : float, default=0.25
@@ -1089,12 +1102,12 @@ class Seq2SeqOptions:
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out to measure the loss during training: the end of a text, or examples drawn at
-            random. At least 0 and below 1.
+            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
+            least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction that training never reads; elman eval RUN measures it. At least 0 and below 1.
+            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
         hidden : int, default=256
-            Units of each recurrent layer and direction. Above 0.
+            Number of units of each recurrent layer and direction. Above 0.
         layers : int, default=1
             Number of recurrent layers. Above 0 and at most 1000.
         cell : {"rnn", "gru", "lstm"}, default="gru"
@@ -1108,29 +1121,31 @@ class Seq2SeqOptions:
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         attention : {"none", "dot", "additive"}, default="dot"
-            How the decoder looks at the source at each step.
-        dropout : float, default=0.2
-            Dropout on the output of each layer. At least 0 and below 1.
-        input_dropout : float, default=0.0
-            Dropout on the inputs; a one-hot token is read as unknown. At least 0 and below 1.
+            Attention of the decoder over the source: none, scaled dot product (Luong) or additive (Bahdanau).
+        dropout : float or None, default=None
+            Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
+            (docs/options.md).
+        input_dropout : float or None, default=None
+            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
+            depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
-            Scale of W_hh at the start. Above 0.
+            Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of W_xh at the start, for tokens. Above 0.
+            Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Bias of the forget gate at the start. For cell lstm.
+            Initial bias of the forget gate. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
             Passes over the training data. Above 0. None: 10, unless steps or seconds is given.
         steps : int or None, default=None
-            Updates of the parameters. Above 0.
+            Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Time for training; a short measurement turns it into steps. Above 0.
+            Training time; a short measurement converts it into a number of steps. Above 0.
         batch_size : int, default=64
             Sequences, or streams of the text, in one batch. Above 0.
         accumulate : int, default=1
@@ -1140,36 +1155,37 @@ class Seq2SeqOptions:
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: what fits the data
-            (docs/options.md).
+            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
+            data (docs/options.md).
         retries : int, default=5
-            Times that a diverged training may restart from a snapshot at a lower rate. At least 0.
+            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
         learning_rate : float, default=0.003
-            Highest learning rate, reached after the warm-up. Above 0.
+            Maximum learning rate, reached after the warm-up. Above 0.
         schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
             How the learning rate falls after the warm-up.
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the last learning rate as a fraction of the highest. At least 0 and at most 1.
+            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor of each reduction of the learning rate. At least 0 and at most 1.
+            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
         decay_every : int, default=1000
             Step: steps between two reductions. Above 0.
         plateau_patience : int, default=3
             Plateau: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment (adam, adamw), or the momentum of momentum. At least 0 and below 1.
+            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
+            below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the root of the second moment. Above 0.
+            Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
             L2 penalty; with adamw decoupled weight decay. At least 0.
         validate_every : int, default=250
-            Steps between two validations; with examples at most an epoch. Above 0.
+            Steps between two validations; at most an epoch if the data are examples. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """

@@ -1,8 +1,8 @@
-"""A sweep: many short trainings of one language model, each with other choices, and the best of them kept.
+"""A sweep: hyperparameter search for a language model. It trains many trials with different options and keeps the best.
 
-It is a folder. Several processes may work on it at once, and one that was stopped or killed goes on where it was:
+A sweep is a folder. Several processes may work on it at once, and a stopped or killed one can be resumed:
 
-sweep.json      the text, the choices that are the same for all trials, and the search space
+sweep.json      the text, the options that are the same for all trials, and the search space
 journal.log     Optuna's record of all trials
 trial-N         the run of the best trial; those of the others are deleted
 """
@@ -38,25 +38,29 @@ SETTINGS = "sweep.json"
 
 @dataclass(frozen=True)
 class TrialStarted:
+    """A trial begins."""
+
     number: int
-    config: Config  # all of it: what elman train would need to do the same
+    config: Config
 
 
 @dataclass(frozen=True)
 class TrialEnded:
+    """A trial has ended."""
+
     number: int
     why: str  # "done", "pruned", "diverged", "impossible"
-    loss: float | None  # the best validation loss, if it was trained to its end
-    best: bool  # of all so far
+    loss: float | None  # the best validation loss, if all steps were taken
+    best: bool  # whether it is the best trial so far
     seconds: float
-    note: str = ""
+    note: str = ""  # the error message of a trial that diverged or is impossible
 
 
 SweepListener: TypeAlias = Callable[[Event | TrialStarted | TrialEnded], None]
 
 
 class Sweep:
-    """The sweep in a folder, which is made if it is not there and must fit if it is."""
+    """The sweep in a folder, which is created if it does not exist; an existing one must have the same settings."""
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class Sweep:
             raise ArgumentError(
                 "validation_fraction: a sweep compares validation losses", expected="a number above 0", got=0
             )
-        optuna()  # if it is missing, before anything is made
+        optuna()  # raises an error if it is missing, before anything is created
         self.folder, self.corpus, self.config = folder, corpus, config
         settings = {
             "format": FORMAT,
@@ -90,13 +94,13 @@ class Sweep:
     def run(
         self, trials: int, listener: SweepListener = lambda event: None, stopping: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Run trials up to this number; False if it was stopped before."""
+        """Run trials until there are `trials` in all; returns False if it was stopped before."""
         while not stopping():
             with self.study.ask(trials) as trial:
                 if trial is None:
                     return True
-                self._tidy()  # what a killed process left
-                if not self._try(trial, listener, stopping):
+                self._delete_other_runs()  # of a killed process
+                if not self._run_trial(trial, listener, stopping):
                     return False
         return False
 
@@ -106,8 +110,8 @@ class Sweep:
 
     # -- one trial ----------------------------------------------------------------------------------------------------
 
-    def _try(self, trial: Any, listener: SweepListener, stopping: Callable[[], bool]) -> bool:
-        """False if it was stopped. However it ends, nothing half-made is left."""
+    def _run_trial(self, trial: Any, listener: SweepListener, stopping: Callable[[], bool]) -> bool:
+        """Run a trial; returns False if it was stopped. An incomplete run folder is always deleted."""
         began, out = time.perf_counter(), self._run_folder(trial.number)
         loss, why, note, words = None, "done", "", list[str]()
         try:
@@ -126,8 +130,8 @@ class Sweep:
             why, note = "diverged" if isinstance(error, DivergenceError) else "impossible", str(error)
         except BaseException as error:
             shutil.rmtree(out, ignore_errors=True)
-            with contextlib.suppress(OSError):  # of a disk that is full
-                self.study.give_up(trial)
+            with contextlib.suppress(OSError):  # the disk may be full
+                self.study.fail(trial)
             if isinstance(error, _Interrupted):
                 return False
             raise
@@ -135,12 +139,12 @@ class Sweep:
         if loss is None:
             shutil.rmtree(out, ignore_errors=True)
         best = self.study.tell(trial, loss, why=why, note=note, seconds=seconds, flags=shlex.join(words))
-        self._tidy()
+        self._delete_other_runs()
         listener(TrialEnded(trial.number, why, loss, best, seconds, note))
         return True
 
     def _prepared(self, params: dict[str, Any]) -> runs.TextSetup:
-        """With the budget in steps, so that it can be repeated anywhere, and validations at equal shares of it."""
+        """The setup of a trial: its budget in steps, so that it is reproducible, and VALIDATIONS validations."""
         prepared = runs.text_setup(self.corpus, self.config.with_options(**params))
         steps = runs.step_budget(prepared, prepared.new_task(prepared.new_model()))
         options: dict[str, Any] = {"steps": steps, "epochs": None, "seconds": None}
@@ -155,8 +159,8 @@ class Sweep:
     def _run_folder(self, number: int) -> Path:
         return self.folder / f"trial-{number}"
 
-    def _tidy(self) -> None:
-        """The run of the best trial stays, and those that are being made."""
+    def _delete_other_runs(self) -> None:
+        """Delete all runs except that of the best trial and those of running trials."""
         with self.study.asking:
             best = self.study.best()
             kept = {trial.number for trial in self.study.running()} | ({best.number} if best else set())
@@ -167,10 +171,10 @@ class Sweep:
 
 
 def flags(config: Config) -> list[str]:
-    """What elman train needs to be given for this config."""
-    usual, words = Config().options(), list[str]()
+    """The flags of elman train for this config."""
+    defaults, words = Config().options(), list[str]()
     for name, value in config.options().items():
-        if value != usual[name]:
+        if value != defaults[name]:
             words.append(f"--{name.replace('_', '-')}")
             words += [] if value is True else [str(value)]
     return words
@@ -200,31 +204,31 @@ class _Pruner:
 
 
 def _claim(folder: Path, settings: dict[str, Any]) -> None:
-    """Make the folder with its settings, at once; one that is there must have the same."""
+    """Create the folder with its settings atomically; an existing one must have the same settings."""
     if not (folder / SETTINGS).exists():
         refuse_existing(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = temporary_name(folder)
+        temporary = temporary_name(folder)
         try:
-            beside.mkdir()
-            write_file(beside / SETTINGS, as_json(settings))
+            temporary.mkdir()
+            write_file(temporary / SETTINGS, as_json(settings))
             with contextlib.suppress(OSError):  # another process was first
-                os.rename(beside, folder)
+                os.rename(temporary, folder)
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
         if not (folder / SETTINGS).exists():
-            raise StorageError(f"{folder} could not be made")
+            raise StorageError(f"{folder} could not be created")
     known = read_json(folder / SETTINGS)
     if other := _differences(known, settings):
         raise RunError(
-            f"{folder} is a sweep with other choices",
+            f"{folder} is a sweep with other settings",
             got=", ".join(other),
-            do=f"Choose another folder, or continue with the same choices; {option('trials')} may differ.",
+            do=f"Choose another folder, or continue with the same settings; {option('trials')} may differ.",
         )
 
 
 def _differences(known: object, now: object, where: str = "") -> list[str]:
-    """What differs, by name."""
+    """The differences between two nested dicts, one line each."""
     if not isinstance(known, dict) or not isinstance(now, dict):
         return [] if known == now else [f"{where.strip('.')} was {known!r} and is {now!r}"]
     names = dict.fromkeys([*known, *now])

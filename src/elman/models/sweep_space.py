@@ -1,8 +1,8 @@
-"""The options that a sweep searches, and their values, as words:
+"""The search space of a sweep, as the arguments of `elman sweep --search`:
 
-learning_rate                       in the range of the table of options
-hidden=64..256 lr=1e-3..1e-2        in ranges of your own
-optimizer=adam,adamw batch_size=16,32,64
+learning_rate                               in the range of the table of options
+hidden=64..256 lr=1e-3..1e-2                in the given ranges
+optimizer=adam,adamw batch_size=16,32,64    among the given values
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 from elman.config import OPTIONS, check_value, choices_of, kind_of, suggestion
 from elman.errors import ArgumentError, RangeError, UnknownNameError, option
 
-USUAL = tuple(name for name, option in OPTIONS.items() if option.sweep and option.sweep.usual)  # unless told otherwise
+USUAL = tuple(name for name, option in OPTIONS.items() if option.sweep and option.sweep.usual)  # searched by default
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One choice that is searched: a range of numbers, or a list."""
+    """One option that is searched: a range of numbers, or a list of values."""
 
     name: str
     low: float = 0
     high: float = 0
     log: bool = False
-    whole: bool = False  # numbers without a fraction
+    whole: bool = False  # whole numbers only
     choices: tuple[Any, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -34,7 +34,7 @@ class Dimension:
         )
 
     def has(self, options: Mapping[str, Any]) -> bool:
-        """Whether the value that these options give it is one of those that are searched."""
+        """Whether its value in these options is in the range or the list."""
         value = options.get(self.name)
         if self.choices or value is None:
             return value in self.choices
@@ -46,7 +46,7 @@ class Dimension:
 
 
 def searchable(task: str = "lm") -> dict[str, Any]:
-    """Names and kinds of the options that a sweep may search: they change neither the data nor the budget."""
+    """The options that a sweep may search, with their types: those that change neither the data nor the budget."""
     return {
         name: str if choices_of(name) else kind_of(name)[0]
         for name, option in OPTIONS.items()
@@ -55,7 +55,7 @@ def searchable(task: str = "lm") -> dict[str, Any]:
 
 
 def space(words: Sequence[str], fixed: Iterable[str] = ()) -> list[Dimension]:
-    """The dimensions that the words name, or the usual ones; those that are fixed are not searched."""
+    """The dimensions of these arguments, or the default ones without the options in `fixed`."""
     fixed = set(fixed)
     if not words:
         return [_dimension(name, "") for name in USUAL if name not in fixed]
@@ -111,7 +111,7 @@ def _number(name: str, text: str, kind: type) -> Any:
 
 
 def _checked(dimension: Dimension) -> Dimension:
-    """The dimension, if the config would take every value."""
+    """The dimension, if every value is valid."""
     if len(set(dimension.choices)) != len(dimension.choices):
         raise ArgumentError(option("search", dimension.name), expected="each value once", got=list(dimension.choices))
     for value in dimension.choices or (dimension.low, dimension.high):

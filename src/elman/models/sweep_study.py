@@ -84,7 +84,7 @@ class Study:
         self._distributions = {dimension.name: self._distribution(dimension) for dimension in dimensions}
         self._locks = folder / "locks"
         self._locks.mkdir(exist_ok=True)
-        self.asking = Lock(self._locks / "asking")  # held for decisions that depend on other trials
+        self.asking = Lock(self._locks / "asking")  # held while a decision depends on other trials
         with self.asking:
             self.study = self._opened(storage or folder / JOURNAL)
             if first and not self.study.get_trials(deepcopy=False):
@@ -97,7 +97,7 @@ class Study:
         pruner = o.pruners.MedianPruner(n_startup_trials=FIRST, n_warmup_steps=VALIDATIONS // 5)
         try:
             with lock:
-                _mend(path)
+                _remove_incomplete_line(path)
             storage = journal.JournalStorage(journal.JournalFileBackend(str(path), lock))
             # a journal in another folder may have the sweeps of several folders
             name = "sweep" if path.parent == self._locks.parent else f"sweep in {self._locks.parent.resolve()}"
@@ -105,12 +105,12 @@ class Study:
                 storage=storage, study_name=name, direction="minimize", pruner=pruner, load_if_exists=True
             )
             if not all(isinstance(loss_of(trial), int | float) for trial in study.get_trials(deepcopy=False)):
-                raise TypeError("a loss that is no number")
+                raise TypeError("a loss that is not a number")
             return study
         except (RunError, OSError):
             raise
         except Exception:  # of many kinds: the file may be damaged in any way
-            raise CheckpointError(f"{path} is damaged, or is no journal of a sweep") from None
+            raise CheckpointError(f"{path} is damaged, or is not the journal of a sweep") from None
 
     def _distribution(self, dimension: Dimension) -> Any:
         kinds = self._optuna.distributions
@@ -123,9 +123,9 @@ class Study:
 
     @contextmanager
     def ask(self, total: int) -> Iterator[Any | None]:
-        """The next trial, locked until the block ends; None if all are finished or running. Killed ones come again."""
+        """The next trial, locked until the block ends; None if all are finished or running. Killed ones repeat."""
         with self.asking:
-            index = len(self.finished()) + len(self._at_work())
+            index = len(self.finished()) + len(self._running_elsewhere())
             trial = self._next(index) if index < total else None
             held = trial and Lock(self._locks / f"trial-{trial.number}")
             if held:
@@ -143,34 +143,34 @@ class Study:
         self.study.sampler = self._optuna.samplers.TPESampler(seed=(1000 * self.seed + index) % 2**32)
         return self.study.ask(self._distributions)
 
-    def _at_work(self) -> list[Any]:
+    def _running_elsewhere(self) -> list[Any]:
         """The trials that other processes run; those whose process was killed are marked as failed."""
         found = []
         for trial in self.study.get_trials(deepcopy=False, states=(self._states.RUNNING,)):
             lock = Lock(self._locks / f"trial-{trial.number}")
             if lock.acquire(wait=False):
-                self._give_up(trial)
+                self._fail(trial)
                 lock.release()
                 lock.path.unlink(missing_ok=True)
             else:
                 found.append(trial)
         return found
 
-    def _give_up(self, trial: Any) -> None:
+    def _fail(self, trial: Any) -> None:
         self.study.tell(trial.number, state=self._states.FAIL)
         known = {DEFAULTS: True} if trial.user_attrs.get(DEFAULTS) else {}
         self.study.enqueue_trial(trial.params, user_attrs=known)
 
-    def give_up(self, trial: Any) -> None:
+    def fail(self, trial: Any) -> None:
         """Mark an interrupted trial as failed: its options will be tried again from the beginning."""
         with self.asking:
-            self._give_up(trial)
+            self._fail(trial)
 
-    def tell(self, trial: Any, loss: float | None, **facts: Any) -> bool:
+    def tell(self, trial: Any, loss: float | None, **attributes: Any) -> bool:
         """Record the result of a trial, without a loss if it was pruned; returns whether it is the best."""
         with self.asking:  # otherwise another process might find it running with a free lock
-            for name, fact in facts.items():
-                trial.set_user_attr(name, fact)
+            for name, value in attributes.items():
+                trial.set_user_attr(name, value)
             self.study.tell(trial, loss, self._states.PRUNED if loss is None else None)
             best = self.best()
         return best is not None and bool(best.number == trial.number)
@@ -200,8 +200,8 @@ def loss_of(trial: Any) -> float:
     return min((value for value in values if value == value), default=float("inf"))
 
 
-def _mend(path: Path) -> None:
-    """Remove an incomplete last line, which a full disk may have left."""
+def _remove_incomplete_line(path: Path) -> None:
+    """Remove the last line if it is incomplete, after a full disk for example."""
     if not os.path.lexists(path):
         return
     try:

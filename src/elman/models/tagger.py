@@ -1,4 +1,4 @@
-"""Many-to-many, aligned: a tag for every step of a sequence, seen from both ends unless told otherwise."""
+"""Many-to-many, aligned: a tag for every step of a sequence."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from elman.config import Config
+from elman.data.checks import shortened
 from elman.data.examples import Examples
-from elman.data.inputs import few, learn_inputs
+from elman.data.inputs import learn_inputs
 from elman.data.ragged import Ragged
 from elman.data.targets import Labels, check_one_kind
 from elman.errors import ArgumentError, ShapeError
@@ -26,8 +27,8 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
 
     X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
     of numbers of shape (n, T) or (n, T, F).
-    y has, for each sequence, as many tags as it has steps; a string is one tag per character. A step counts by
-    class_weight of its tag, times the sample_weight of its sequence.
+    y has one tag for each step of each sequence; a string has one tag per character. The weight of a step is the
+    class_weight of its tag times the sample_weight of its sequence.
 
     The arguments are the options of this task: `help(SequenceTagger.__init__)` and docs/options.md explain them.
 
@@ -52,10 +53,10 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
     """
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Train for one more pass, over these examples.
+        """Train for one more epoch, over these examples.
 
-        The pass has the full learning rate, without schedule, warmup and validation. What set_params changes counts
-        from the next pass on, except what the network is made of. A loaded model begins with a fresh optimizer.
+        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
+        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
 
         Parameters
         ----------
@@ -64,9 +65,9 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
         y : targets
             As in fit.
         classes : array, optional
-            All classes that will ever come; needed in the first call if y does not have them all.
+            All classes that later calls may contain; needed in the first call if y does not have them all.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------
@@ -108,39 +109,40 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
         y : targets
             As in fit.
         sample_weight : array of shape (n,), optional
-            How much each example counts, 0 or more.
+            Weight of each example, 0 or more.
 
         Returns
         -------
         float
         """
-        told, y = self.predict(X), as_tags(y)
-        same_number(told, y)
-        weights = as_weights(sample_weight, len(told))
-        for i, (tags, right) in enumerate(zip(told, y, strict=True)):
+        predicted, y = self.predict(X), as_tags(y)
+        same_number(predicted, y)
+        weights = as_weights(sample_weight, len(predicted))
+        for i, (tags, right) in enumerate(zip(predicted, y, strict=True)):
             if len(tags) != len(right):
                 raise ShapeError(f"sequence {i}", expected=f"{len(tags)} tags", got=len(right))
         right = sum(
-            w * sum(a == b for a, b in zip(t, r, strict=True)) for t, r, w in zip(told, y, weights, strict=True)
+            w * sum(a == b for a, b in zip(t, r, strict=True)) for t, r, w in zip(predicted, y, weights, strict=True)
         )
-        return float(right / max(sum(w * len(t) for t, w in zip(told, weights, strict=True)), 1e-30))
+        return float(right / max(sum(w * len(t) for t, w in zip(predicted, weights, strict=True)), 1e-30))
 
 
 def check_aligned(x: Ragged, tags: Ragged) -> None:
-    """As many tags as steps, in every sequence."""
-    odd = np.flatnonzero(x.lengths != tags.lengths)
-    if len(odd):
-        i = odd[0]
-        raise ShapeError(f"sequence {i}", expected=f"{x.lengths[i]} tags, one a step", got=int(tags.lengths[i]))
+    """Raise ShapeError unless every sequence has as many tags as steps."""
+    wrong = np.flatnonzero(x.lengths != tags.lengths)
+    if len(wrong):
+        i = wrong[0]
+        expected = f"{x.lengths[i]} tags, one for each step"
+        raise ShapeError(f"sequence {i}", expected=expected, got=int(tags.lengths[i]))
 
 
 def as_tags(y: Any) -> list[list[Any]]:
-    """The tags of each sequence as a list; a string is a tag a character."""
+    """The tags of each sequence as a list; a string has one tag per character."""
     if isinstance(y, str | bytes):
         raise ArgumentError("y", expected="the tags of each sequence", got=f"one {type(y).__name__}")
     for i, tags in enumerate(y):
         if not isinstance(tags, str | Sequence | np.ndarray) or isinstance(tags, bytes):
-            raise ArgumentError(f"y, sequence {i}", expected="a list of tags, one a step", got=few(tags))
+            raise ArgumentError(f"y, sequence {i}", expected="a list of tags, one for each step", got=shortened(tags))
     lists = [tags.tolist() if isinstance(tags, np.ndarray) else list(tags) for tags in y]
     check_one_kind(tag for tags in lists for tag in tags)
     return lists

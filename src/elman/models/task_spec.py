@@ -28,9 +28,9 @@ class TaskSpec:
     ----------
     task : {"lm", "classify", "regress", "tag", "generate", "translate"}
     inputs : Vocabulary, Inputs, Labels or Numbers
-        Encodes what the network reads. A generator reads one label or vector for each sequence.
+        Encodes the input of the network. The input of a generator is one label or vector for each sequence.
     targets : Vocabulary, Labels, Numbers or TokenTargets
-        Encodes what the network predicts. A language model's inputs and targets are the same vocabulary.
+        Encodes the targets. Inputs and targets of a language model have the same vocabulary.
     """
 
     task: str
@@ -56,11 +56,11 @@ class TaskSpec:
         return _width(self.targets)
 
     def encode_inputs(self, X: Any) -> Ragged | Array:
-        """Sequences, or the label or vector of each sequence, as the network reads them."""
+        """Encode sequences, or the label or vector of each sequence, for the network."""
         return self.inputs.encode(X)
 
     def encode_targets(self, y: Any) -> Ragged | Array:
-        """Classes, numbers or sequences as the loss compares them."""
+        """Encode classes, numbers or sequences for the loss."""
         return self.targets.encode(y)
 
     def to_json(self) -> dict[str, Any]:

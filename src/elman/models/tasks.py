@@ -1,8 +1,9 @@
-"""Networks in training, as the training loop sees them: batches, gradients, validation.
+"""The tasks that the training loop trains (see training/task.py): batches, gradients and validation of a network.
 
-A text is read in windows with carried state. Examples are read in batches of rows of similar length; the batches of an
-epoch follow from the seed and the epoch, so that a checkpoint keeps no position in the data. Dropout follows from the
-seed and the step. With several ranks, each takes some lanes of the text or some rows of a batch.
+A text is cut into as many equal parts as a batch has rows, called lanes, which are read in parallel, window by window,
+with carried state. Examples are read in batches of rows of similar length; the batches of an epoch depend only on the
+seed and the epoch, so that a checkpoint stores no position in the data. Dropout depends on the seed and the step. With
+several ranks, each takes some lanes of the text or some rows of a batch.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ from elman.training.cost import timed
 from elman.training.distributed import World
 from elman.training.task import Validation, generator
 
-BUCKET = 16  # batches whose rows are sorted by length together: similar lengths, yet other neighbors in each epoch
-FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES = 4, 64, 16  # whose time says how long a step and a validation take
+BUCKET = 16  # batches whose rows are sorted by length together, so that lengths are similar but batches still vary
+FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES = 4, 64, 16  # parts whose time is measured to estimate steps and validations
 
 
 class NetworkTask(ABC):
-    """What training on a text and training on examples have in common."""
+    """The base class of TextTask and ExampleTask."""
 
     steps_per_epoch: float
     tokens_per_step: int
-    baseline_loss: float  # of a model that knows nothing
+    baseline_loss: float  # of a uniform prediction
 
     def __init__(
         self, model: FittedModel, *, sample: Callable[[int], str] | None = None, world: World | None = None
@@ -51,7 +52,7 @@ class NetworkTask(ABC):
 
     @property
     def paced(self) -> Config:
-        """The training options, with validations as often as this task wants them."""
+        """The config with the validate_every of this task."""
         return self.config
 
     def sample(self, step: int) -> str | None:
@@ -60,8 +61,8 @@ class NetworkTask(ABC):
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         return {}, {}
 
-    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:  # noqa: B027
-        """Go back to what state() gave."""
+    def restore(self, arrays: dict[str, Array], metadata: dict[str, Any]) -> None:  # noqa: B027
+        """Restore what state() has returned."""
 
     @abstractmethod
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float: ...
@@ -71,11 +72,11 @@ class NetworkTask(ABC):
 
     @abstractmethod
     def small_step(self) -> tuple[Callable[[], object], float]:
-        """The gradients of a small part of a batch, and how many times that is a step."""
+        """A function that computes the gradients of a part of a batch, and the number of such parts in a step."""
 
     @abstractmethod
     def small_validation(self) -> tuple[Callable[[], object], float]:
-        """The loss of a small part of what validates, and how many times that is all of it; 0: nothing validates."""
+        """A function that evaluates a part of the validation data, and the number of such parts; 0 without data."""
 
     def validation_seconds(self) -> float:
         """How long a validation takes, from the time of a small part; the first call may have to compile."""
@@ -99,7 +100,7 @@ class TextTask(NetworkTask):
         super().__init__(model, sample=sample, world=world)
         if batch < self.world.size:
             raise RangeError(
-                "lanes of the batch",
+                "rows of the batch",
                 expected=f"at least one for each of the {self.world.size} ranks",
                 got=batch,
                 do=f"Use fewer ranks, a larger {option('batch_size')}, or a longer text if it has no more windows.",
@@ -140,12 +141,12 @@ class TextTask(NetworkTask):
         return Validation(mean_loss(self.head_network, self.parameters, self.validation))
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Of all lanes, so that any number of ranks can go on from it."""
+        """The carried states of all lanes, so that a run can be resumed with any number of ranks."""
         return {"carried": self.world.gather(self.carried, axis=2)}, {"cursor": self.stream.cursor}
 
-    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
+    def restore(self, arrays: dict[str, Array], metadata: dict[str, Any]) -> None:
         self.carried[...] = arrays["carried"][:, :, self.lanes]
-        self.stream.seek(facts["cursor"])
+        self.stream.seek(metadata["cursor"])
 
     def small_step(self) -> tuple[Callable[[], object], float]:
         x, y, _ = self.stream.next()
@@ -183,12 +184,12 @@ class ExampleTask(NetworkTask):
         self.rows = np.arange(len(train))
         empty = self.lengths == 0
         if not network.units(unweighted(lengths_and_weights(train.take(np.flatnonzero(empty))))):
-            self.rows = self.rows[~empty]  # they have no loss, and could fill a batch
+            self.rows = self.rows[~empty]  # empty sequences without a loss are left out
         self.batches = -(-len(self.rows) // config.batch_size)  # of an epoch
         self.steps_per_epoch = self.batches / config.accumulate
-        self.mean_weight = network.units(whole) / network.units(unweighted(whole))  # of one loss
+        self.mean_weight = network.units(whole) / network.units(unweighted(whole))  # the mean weight of a loss
         heaviest = train.weights.max() * (1 if train.class_weights is None else train.class_weights.max())
-        self.baseline_loss = baseline_loss * float(heaviest / self.mean_weight)  # a batch may hold the heaviest alone
+        self.baseline_loss = baseline_loss * float(heaviest / self.mean_weight)  # a batch may have only heavy examples
         self.has_validation = network.units(lengths_and_weights(validation)) > 0
         self.passes = self.batches_before = 0  # of earlier calls of partial_fit
         steps = float(self.lengths[self.rows].mean())
@@ -197,7 +198,7 @@ class ExampleTask(NetworkTask):
 
     @property
     def paced(self) -> Config:
-        """At least one validation per epoch, unless validate_every is given: a small set is soon overfitted."""
+        """At least one validation per epoch, unless validate_every is given: small data are soon overfitted."""
         if self.config.validate_every != Config().validate_every:
             return self.config
         epoch = math.ceil(self.steps_per_epoch)
@@ -206,18 +207,18 @@ class ExampleTask(NetworkTask):
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
         numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
         drawn = [(number, self.batch_of(number)) for number in numbers]
-        # by the mean weight of all examples, not of these: a batch of heavy ones has a larger gradient
+        # the mean weight of all examples, not of this batch: a batch of heavy examples has a larger gradient
         sizes = [self.network.units(unweighted(batch)) for _, batch in drawn]
         normalizer = sum(sizes) * self.mean_weight
         loss, begun = 0.0, False
         for number, batch in drawn:
-            # drawn for all rows, so that the number of ranks changes nothing
+            # drawn for all rows, so that the result does not depend on the number of ranks
             batch = batch._replace(x=self._drop_tokens(batch, generator(self.config.seed, "unknown", number)))
-            own = self.world.share(batch.rows)
-            if own.start < own.stop:
+            share = self.world.share(batch.rows)  # the rows of this rank
+            if share.start < share.stop:
                 loss += self.network.loss_and_gradients(
                     self.parameters,
-                    batch.take(own)._replace(first=own.start),
+                    batch.take(share)._replace(first=share.start),
                     gradients,
                     normalizer=normalizer,
                     draw=Draw(self.dropout, self.config.seed, number),
@@ -225,7 +226,7 @@ class ExampleTask(NetworkTask):
                 )
                 begun = True
         if not begun:
-            gradients.buffer[:] = 0  # no row of these batches is this rank's
+            gradients.buffer[:] = 0  # this rank has no row of these batches
         return loss
 
     def batch_of(self, number: int) -> Batch:
@@ -246,7 +247,7 @@ class ExampleTask(NetworkTask):
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def _drop_tokens(self, batch: Batch, rng: np.random.Generator) -> Array:
-        """Some tokens read as unknown, so that the network learns what to do with unknown tokens."""
+        """The inputs with some tokens replaced by the unknown token, so that the network learns to handle it."""
         if batch.x_lengths is None or batch.x.ndim != 2:
             return batch.x
         rates = np.zeros(1) if self.unknown_rates is None else self.unknown_rates[batch.x]  # (T, B)

@@ -1,13 +1,13 @@
-"""A decoder with attention and input feeding: at each step it looks at all that the encoder has read.
+"""A decoder with attention and input feeding: each step gets a weighted mean of all outputs of the encoder.
 
     a[t] = x[t] @ W_xh + h_tilde[t] @ W_fh + h[t] @ W_hh + b_h      of the first layer; h_tilde[0] = 0
-    h[t+1] of the top layer is the query of attention, which finds context[t]
+    h[t+1] of the top layer is the query of attention, whose result is context[t]
     h_tilde[t+1] = tanh([h[t+1], context[t]] @ W_c)                 enters the output layer and step t+1
 
 (Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation").
 
-Because a step needs what the one before it has found, the layers run step by step; weight gradients are one product
-over all steps.
+Because a step needs the result of the one before it, the layers run step by step; weight gradients are one product over
+all steps.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class AttentionDecoder:
         return packed
 
     def memory(self, p: Parameters, values: Array, lengths: Array | None) -> Memory:
-        """What is looked at: the encoder's outputs (T, B, M), and how long each row is."""
+        """Keys and values, from the encoder's outputs (T, B, M), and the length of each row."""
         T, B = values.shape[:2]
         own = np.full((1, B), T) if lengths is None else lengths[np.newaxis]
         if self.kind == "dot":

@@ -6,7 +6,9 @@ on the number of threads.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise, starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -61,19 +63,24 @@ class Batch(NamedTuple):
             state=None if self.state is None else self.state[:, :, rows],
         )
 
-    def slices(self) -> list[Rows]:
+    def slices(self) -> Sequence[Rows]:
         """Rows that run together.
 
         Rows of different lengths are dealt out in order of falling length: each slice has as much to do, and the rows
         of a slice that take a step are neighbors.
         """
-        B, count = self.rows, slice_count(self.rows)
         if self.x_lengths is None and self.y_lengths is None:
-            bounds = [round(B * i / count) for i in range(count + 1)]
-            return [slice(start, stop) for start, stop in pairwise(bounds)]
+            return _neighbors(self.rows)
         lengths = sum(part for part in (self.x_lengths, self.y_lengths) if part is not None)
-        order = np.argsort(-lengths, kind="stable")
+        order, count = np.argsort(-lengths, kind="stable"), slice_count(self.rows)
         return [order[i::count] for i in range(count)]
+
+
+@cache
+def _neighbors(B: int) -> tuple[slice, ...]:
+    """Neighboring rows, about as many in each slice."""
+    count = slice_count(B)
+    return tuple(starmap(slice, pairwise(round(B * i / count) for i in range(count + 1))))
 
 
 def step_weights(weights: Array, lengths: Array, T: int, dtype: FloatType) -> Array:

@@ -1,11 +1,11 @@
-"""A network that writes a sequence: its state starts from a condition (one-to-many), or from what an encoder has read
-(many-to-many, unaligned). In training the right token is given before each step, whatever the network would have said
-(teacher forcing).
+"""A decoder that generates a sequence. Its initial state comes from a condition (one-to-many) or from an encoder
+(many-to-many, unaligned). In training each step reads the target's token before it, whatever the network would have
+predicted (teacher forcing).
 
     c       the condition: a label's id, numbers, or the final states of the encoder
     s[0] =  c @ W_ch + b_h      for all layers at once; an encoder of one direction passes its states on as they are
 
-With attention (network/attention.py) the decoder also looks at all outputs of the encoder at each step.
+With attention (network/attention.py) each step of the decoder also gets a weighted mean of the encoder's outputs.
 """
 
 from __future__ import annotations

@@ -211,9 +211,9 @@ class Network(ABC):
     def _add_up(self, gradients: Parameters, parts: list[Parameters], tables: list[Tables], add: bool) -> None:
         """The gradients of all slices, in their order."""
         start = 0
-        for name in [*self.tables, None]:  # what lies between the tables
+        for name in [*self.tables, None] if parts else []:  # what lies between the tables
             stop = gradients.buffer.size if name is None else gradients.offsets[name]
-            if parts and stop > start:
+            if stop > start:
                 add_up(gradients.buffer[start:stop], [part.buffer[start:stop] for part in parts])
             start = stop if name is None else stop + gradients[name].size
         if self.tables:

@@ -322,7 +322,10 @@ def check_ids(name: str, ids: Array, limit: int) -> None:
     if not ids.size:
         return
     # as unsigned numbers negative ids are the largest: one pass instead of two
-    right = ids.view(np.uint64).max() < limit if ids.dtype == np.int64 else ids.min() >= 0 and ids.max() < limit
+    if ids.dtype == np.int64:
+        right = np.maximum.reduce(ids.view(np.uint64), axis=None) < limit
+    else:
+        right = ids.min() >= 0 and ids.max() < limit
     if not right:
         raise RangeError(name, expected=f"ids from 0 to {limit - 1}", got=f"{ids.min()} to {ids.max()}")
 

@@ -36,10 +36,10 @@ from elman.serve.schemas import (
 )
 from elman.serve.worker import Worker
 
-EXPONENTS, JACOBIANS = 32, 6
-MAX_LOOKED = 1000  # steps of a source and of a target
-GATE_UNITS = 64  # units of a gate in a figure
-MAX_MULTIPLICATIONS = 1 << 35  # of an attribution, which reads a sequence once for each of its steps: some seconds
+EXPONENTS, JACOBIANS = 32, 6  # Lyapunov exponents and step Jacobians of each layer
+MAX_ATTENTION_STEPS = 1000  # of a source and of a target
+GATE_UNITS = 64  # units of a gate that are returned
+MAX_MULTIPLICATIONS = 1 << 35  # of an attribution, which reads a sequence once per step: a few seconds
 
 
 class AnalysisRoutes:
@@ -57,7 +57,7 @@ class AnalysisRoutes:
         return await self._respond("text", lambda: _spectra(model, body.text, body.steps))
 
     async def units(self, body: UnitsRequest) -> Response:
-        """Units that track a readable feature of a text."""
+        """Units that track an interpretable feature of a text."""
         model = await self._model(body)
         return await self._respond("text", lambda: _units(model, body.text, body.count))
 
@@ -68,7 +68,7 @@ class AnalysisRoutes:
         return await self._respond("text", lambda: _read(model, body))
 
     async def attribution(self, body: AttributionRequest) -> Response:
-        """Which tokens of a sequence decide what a classifier, regressor or tagger predicts."""
+        """The contribution of each token to the prediction of a classifier, regressor or tagger."""
         served = self.registry.get(body.model)
         if served.task not in ("classify", "regress", "tag"):
             message = f"{served.name!r} is a run for {served.task}: expected a classifier, regressor or tagger"
@@ -84,15 +84,15 @@ class AnalysisRoutes:
             raise ApiError(400, f"input: {error}", code="invalid_value", param="input") from None
 
     async def attention(self, body: AttentionRequest) -> Response:
-        """Where a translator looks in the source before each token that it writes."""
+        """The attention weights of a translator: the source tokens for each output token."""
         served = self.registry.get(body.model)
         if served.task != "translate":
             message = f"{served.name!r} is a run for {served.task}: expected a translator"
             raise ApiError(400, message, code="wrong_task", param="model")
         model = (await self.registry.model(body.model)).model
         for name, value in (("input", body.input), ("target", body.target)):
-            if isinstance(value, str | list) and len(value) > MAX_LOOKED:
-                raise invalid(name, f"at most {MAX_LOOKED} steps")
+            if isinstance(value, str | list) and len(value) > MAX_ATTENTION_STEPS:
+                raise invalid(name, f"at most {MAX_ATTENTION_STEPS} steps")
         try:
             return await self._respond("input", lambda: _attention(model, body))
         except (ValueError, TypeError) as error:  # Elman's own errors are ValueErrors too
@@ -112,7 +112,7 @@ class AnalysisRoutes:
 
     async def _respond(self, param: str, analyze: Callable[[], dict[str, Any]]) -> Response:
         try:
-            # serialized in the worker as well: it can be long
+            # serialized in the worker as well: this can take long
             response: Response = await self.worker.run(lambda: JsonResponse(to_jsonable(analyze())))
             return response
         except VocabularyError as error:
@@ -129,7 +129,7 @@ def _ids(model: LanguageModel, text: str) -> Array:
 
 
 def _flow(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
-    """‖∂L[t]/∂s[k]‖ for every t and k, what is left at each lag, and a verdict."""
+    """‖∂L[t]/∂s[k]‖ for every t and k, the fraction that is left at each lag, and a verdict for each layer."""
     ids = _ids(model, text)[: steps + 1]
     found = flow_of(trace(model.network_, model.parameters_, ids[:-1]), ids[1:])
     names = model.vocabulary_.tokens
@@ -173,7 +173,7 @@ def _spectra(model: LanguageModel, text: str, steps: int) -> dict[str, Any]:
 
 
 def _gate(values: Array) -> dict[str, Any]:
-    """The values (T, H) of a gate: some units, and the mean of all."""
+    """The values (T, H) of a gate: the first units, and the mean of all."""
     return {"units": _rounded(values[:, :GATE_UNITS].T, 3), "mean": _rounded(values.mean(axis=1), 3)}
 
 
@@ -183,7 +183,7 @@ def _spectrum(found: Spectrum) -> dict[str, Any]:
 
 
 def _units(model: LanguageModel, text: str, count: int) -> dict[str, Any]:
-    """For each readable feature of the text the units that track it best."""
+    """For each interpretable feature of the text the units that track it best."""
     ranking = rank_units(read_text(model, text, alternatives=1))
     features = [
         {"feature": name, "measure": measure, "units": ranking.best(name, count)}
@@ -229,7 +229,7 @@ def _attention(model: Any, request: AttentionRequest) -> dict[str, Any]:
 
 
 def _rounded(values: Array, digits: int = 5) -> Array:
-    """Round to a few digits, which are enough for a figure."""
+    """Round to some significant digits, enough for a figure."""
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.floor(np.log10(np.abs(values, dtype=np.float64)))
     scale = 10.0 ** (digits - 1 - np.clip(np.where(np.isfinite(size), size, 0), -300, 300))

@@ -39,7 +39,7 @@ from elman.serve.worker import Worker
 
 Responses = dict[int | str, dict[str, Any]]
 HERE = Path(__file__).parent
-MAX_TURNS_AHEAD = 1
+MAX_TURNS_AHEAD = 1  # turns of the engine whose deltas the event loop has not dispatched yet
 DESCRIPTION = "Trained recurrent networks over HTTP: OpenAI's completions, predictions, and analyses of the networks."
 ERRORS = "400 invalid request, 401 key, 403 host or origin, 404 not found, 405 method, 408 timeout, 409 not ready, "
 ERRORS += "413 too large, 415 not JSON, 429 busy; always with this body."
@@ -58,7 +58,7 @@ class JsonRequest(Request):
         if kind != "application/json":
             message = f"Content-Type: expected application/json, got {kind[:100]!r}"
             raise ApiError(415, message, code="unsupported_media_type")
-        # FastAPI parses no empty body; this one is an error like any other that is not JSON
+        # FastAPI does not parse an empty body; here it is an error, like any other body that is not JSON
         return await super().body() or b" "
 
     async def json(self) -> Any:
@@ -104,7 +104,7 @@ class Service:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with suppress(SendTimeoutError):  # a client that reads nothing
+        with suppress(SendTimeoutError):  # the client does not read its response
             await self._app(scope, receive, send)
 
     def _new_api(self) -> FastAPI:
@@ -189,7 +189,7 @@ class Service:
         self.ready = True
 
     def _deliver(self, deltas: Deltas) -> None:
-        """Called by the engine, which waits here if the event loop is behind: new requests are accepted first."""
+        """Called by the engine, which waits here if the event loop is behind, so that requests are accepted first."""
         self._loop.call_soon_threadsafe(self._dispatch, deltas)
         with self._delivered:
             self._ahead += 1

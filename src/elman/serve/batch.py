@@ -1,4 +1,4 @@
-"""Texts of one model that are generated together, each with its own settings: one matrix product a step for all."""
+"""Texts of one model that are generated together, each with its own settings: one matrix product per step for all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from elman.serve.sequence_job import Delta, SequenceJob, TokenInfo
 from elman.serve.stepper import Stepper
 
 BLOCK, MIN_BLOCK = 32, 4  # tokens that one call of compiled code generates
-WORK = 1 << 27  # multiplications in such a call, a few milliseconds: new requests wait no longer for a large model
+BLOCK_WORK = 1 << 27  # multiplications in such a call, a few milliseconds, which new requests have to wait for
 
 
 class Batch:
@@ -20,19 +20,20 @@ class Batch:
         self.state: Array = stepper.network.stack.zero_state(0, self.o.dtype)  # (L, P, B, H)
 
     def add(self, jobs: list[SequenceJob]) -> None:
-        """Jobs whose prompts are read."""
+        """Add jobs whose prompts are read."""
         self.jobs += jobs
         self.o = np.concatenate([self.o, *(job.o[np.newaxis] for job in jobs if job.o is not None)])
         self.state = np.concatenate([self.state, *(job.state for job in jobs)], axis=2)
 
     def keep(self, kept: list[bool]) -> None:
+        """Remove the other jobs."""
         if not all(kept):
-            self.jobs = [job for job, stays in zip(self.jobs, kept, strict=True) if stays]
+            self.jobs = [job for job, keep in zip(self.jobs, kept, strict=True) if keep]
             self.o, self.state = self.o[kept], self.state[:, :, kept]
 
     def generate(self) -> list[Delta]:
-        """What the next few tokens add to each text."""
-        n = max(MIN_BLOCK, min(BLOCK, WORK // (self.stepper.parameters.buffer.size * len(self.jobs))))
+        """Generate the next few tokens of each text."""
+        n = max(MIN_BLOCK, min(BLOCK, BLOCK_WORK // (self.stepper.parameters.buffer.size * len(self.jobs))))
         n = min(n, max(job.max_tokens - job.tokens_generated for job in self.jobs))
         uniforms = np.stack([job.rng.random(n) for job in self.jobs], axis=1)  # (n, B)
         wanted = [i for i, job in enumerate(self.jobs) if job.logprobs is not None]
@@ -45,7 +46,7 @@ class Batch:
         ]
 
     def _token_infos(self, rows: list[int], tokens: Array, before: Array, state: Array) -> dict[int, list[TokenInfo]]:
-        """Rows with log-probabilities are read once more, which gives every state and all logits."""
+        """The log-probabilities of some rows, which are read once more for every state and all logits."""
         s = self.stepper.read(list(tokens[:, rows].T), state)  # (L, P, n+1, rows, H)
         o = self.stepper.logits(s[-1, 0, 1:])  # (n, rows, Y)
         return {

@@ -35,9 +35,9 @@ class CompletionParams:
         if request.best_of not in (None, request.n):
             raise invalid("best_of", "n: Elman does not choose among texts", code="unsupported_value")
         if request.stream_options is not None and not request.stream:
-            raise invalid("stream_options", "stream: true beside it")
+            raise invalid("stream_options", "stream: true as well")
         if request.unit is not None and request.logprobs is None:
-            raise invalid("unit", "logprobs beside it: activations are returned with them")
+            raise invalid("unit", "logprobs as well: activations are returned with them")
         self.include_usage = request.stream_options is not None and request.stream_options.include_usage
         self.seed = random.getrandbits(62) if request.seed is None else request.seed
         self.stop = (request.stop,) if isinstance(request.stop, str) else tuple(request.stop or ())
@@ -51,7 +51,7 @@ class CompletionParams:
         """The token ids of a prompt, and its text for an echo."""
         vocabulary, unknown = stepper.vocabulary, self.request.unknown
         if isinstance(prompt, str):
-            if len(prompt) > 8 * self.limits.max_prompt:  # too long in any vocabulary: do not even encode it
+            if len(prompt) > 8 * self.limits.max_prompt:  # too long in any vocabulary: not encoded
                 raise self._too_long()
             if unknown == "replace" and vocabulary.kind == "char":
                 raise invalid("unknown", "error or skip: a vocabulary of characters has no <unk>")
@@ -78,7 +78,7 @@ class CompletionParams:
     def new_job(
         self, ids: Any, index: int, stepper: Stepper, on_delta: Callable[[Delta], None], deadline: float
     ) -> SequenceJob:
-        """Text `index` of those that the seed gives; it starts exactly as LanguageModel.sample starts it."""
+        """The job of sample `index` of this seed; it equals sample `index` of LanguageModel.sample_many."""
         rng = np.random.default_rng([self.seed, index])
         initial: list[int] = []
         logprobs = self.logprobs

@@ -40,7 +40,7 @@ class DeltaQueue:
         self._event.set()
 
     async def take(self) -> list[tuple[int, Delta]]:
-        """All of them, merged to one for each text: under load several turns become one chunk."""
+        """All new deltas, merged to one for each text: under load several turns become one chunk."""
         await self._event.wait()
         self._event.clear()
         new, self._new = self._new, []
@@ -147,7 +147,7 @@ class Completions:
 
 
 class CompletionTask:
-    """A request that the engine works on."""
+    """A request that the engine is working on."""
 
     def __init__(
         self,

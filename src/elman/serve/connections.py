@@ -43,7 +43,7 @@ def bounds(max_connections: int) -> tuple[int, int]:
 
 
 class Connection(H11Protocol):
-    most = at_once = sys.maxsize  # connections; see bounds
+    most = at_once = sys.maxsize  # numbers of connections, see bounds
     closing = False  # whether the server is shutting down
     _since = 0.0  # when it last began to wait for a request
     _timer: asyncio.TimerHandle | None = None

@@ -1,4 +1,4 @@
-"""From tokens to text as it may be shown: what could be the beginning of a stop text is held back."""
+"""From tokens to text that can be sent: a possible beginning of a stop text is held back."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from elman.data import BPEVocabulary, ByteVocabulary, Vocabulary
 
 
 class Part(NamedTuple):
-    """What tokens add to a text."""
+    """The text and tokens that are released."""
 
     text: str
-    infos: list[Any]  # one for each token that is now shown
-    tokens: int  # tokens that were used: those after a stop text are not
+    infos: list[Any]  # one for each released token
+    tokens: int  # new tokens, without those after a stop text
     stopped: bool
 
 
 class Detokenizer:
-    """One text as it grows."""
+    """Decodes one text while it is generated."""
 
     def __init__(self, vocabulary: Vocabulary, stop: Iterable[str] = ()) -> None:
         self._decode, self.stop = token_decoder(vocabulary), tuple(stop)
-        self._held: list[tuple[str, Any]] = []  # tokens that are not shown yet
+        self._held: list[tuple[str, Any]] = []  # tokens that are not released yet
 
     def feed(self, tokens: list[int], infos: list[Any] | None = None) -> Part:
         pieces = self._decode(tokens)
@@ -61,7 +61,7 @@ def _overlap(text: str, stop: str) -> int:
 
 
 def token_decoder(vocabulary: Vocabulary) -> Callable[[Iterable[int]], list[str]]:
-    """A function from token ids to their texts; a character of a byte model comes with its last byte."""
+    """A function from token ids to their texts; a character of several byte tokens comes with its last one."""
     if isinstance(vocabulary, ByteVocabulary | BPEVocabulary):
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         pieces = vocabulary.pieces

@@ -19,7 +19,7 @@ from elman.serve.sequence_job import Delta, SequenceJob
 from elman.serve.stepper import Stepper
 
 READ_TOKENS = 512  # tokens of prompts in one turn: a long prompt must not keep others waiting
-READ_ROWS = 32
+READ_ROWS = 32  # prompts that are read together
 
 Deltas = list[tuple[SequenceJob, Delta]]
 log = logging.getLogger("elman.serve")
@@ -166,7 +166,7 @@ class Engine:
         batch.keep([not self._add(job, delta, deltas) for job, delta in zip(batch.jobs, new, strict=True)])
 
     def _add(self, job: SequenceJob, delta: Delta, deltas: Deltas) -> bool:
-        """Add a delta to those that are delivered; True where the job is finished."""
+        """Add a delta to those that are delivered; True if the job is finished."""
         self.tokens_generated += delta.tokens
         if delta.text or delta.infos or delta.tokens or delta.finish:
             deltas.append((job, delta))

@@ -74,7 +74,7 @@ def from_validation(errors: Sequence[Any]) -> ApiError:
     if error["type"] == "missing":
         return ApiError(400, f"{param} is missing", code="missing_field", param=param)
     where = ".".join(map(str, path))
-    if error["type"].startswith("elman_"):  # our own validators word the whole message
+    if error["type"].startswith("elman_"):  # our validators give the whole message
         return ApiError(400, f"{where}: {error['msg']}", code=error["type"].removeprefix("elman_"), param=param)
     message = error["msg"].replace("Input should be", "expected", 1)
     if error["type"].startswith(("greater_than", "less_than")):

@@ -1,8 +1,8 @@
 """ASGI middleware before every route: checks of host, origin, key and body, and security headers on every response.
 
 A page on another site can make a browser send requests to this service. So a request must name a host that is ours
-(otherwise the attacker's domain may point to this address: DNS rebinding), must come from our own page if it comes from
-a page at all, and its body must be declared as JSON (see app.py), which a form on another site cannot do.
+(otherwise the domain of an attacker may point to this address: DNS rebinding), must come from our own page if it comes
+from a page at all, and its body must be declared as JSON (see app.py), which a form on another site cannot do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AccessPolicy:
     """Which requests are allowed: by host, origin and key."""
 
     host: str  # address that the service listens on
-    key: str = ""  # that clients must send; empty: none
+    key: str = ""  # that clients must send; empty: no key is needed
     hosts: tuple[str, ...] = ()  # other names by which it is reached
     origins: tuple[str, ...] = ()  # other sites whose pages may use it
 
@@ -77,7 +77,8 @@ class AccessPolicy:
 
     def allows_key(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
-        same = hmac.compare_digest(given.strip(" \t").encode("latin-1"), self.key.encode())  # the bytes as sent
+        # as the bytes that were sent
+        same = hmac.compare_digest(given.strip(" \t").encode("latin-1"), self.key.encode())
         return scheme.lower() == "bearer" and same
 
     def warnings(self) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""What a client may ask for, each with its default and help: the flags of `elman serve` are made from it."""
+"""Limits on what clients may request. The flags of `elman serve` are made from them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from elman.errors import RangeError
 
 @dataclass(frozen=True)
 class Limits:
-    max_body: int = option(1 << 20, "bytes of a request")
-    max_prompt: int = option(20_000, "tokens of a prompt")
-    max_tokens: int = option(4096, "tokens to generate for each text")
+    max_body: int = option(1 << 20, "bytes in the body of a request")
+    max_prompt: int = option(20_000, "tokens in a prompt")
+    max_tokens: int = option(4096, "tokens that are generated for each text")
     max_sequences: int = option(64, "texts that are generated at the same time")
     max_streams: int = option(32, "clients that follow the metrics of runs at the same time")
     max_connections: int = option(512, "connections at the same time; at most half of the files that may be open")
-    max_trainings: int = option(100, "trainings that may be started on the page, one at a time")
-    max_training_memory: int = option(4 << 30, "bytes of memory of such a training; at most half of the machine's")
-    max_training_disk: int = option(4 << 30, "bytes of disk of all of them; at most half of the free space")
-    max_seconds: float = option(60.0, "duration of a request")
+    max_trainings: int = option(100, "trainings that may be started from the page, one at a time")
+    max_training_memory: int = option(4 << 30, "bytes of memory for such a training; at most half of the machine's")
+    max_training_disk: int = option(4 << 30, "bytes of disk for all of them; at most half of the free space")
+    max_seconds: float = option(60.0, "seconds that a request may take")
 
     def check(self) -> Limits:
         for field in fields(self):

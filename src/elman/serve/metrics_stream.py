@@ -24,7 +24,7 @@ if sys.platform != "win32":
     import fcntl
 
 POLL_SECONDS = 0.25  # between two reads of the file
-QUIET_POLLS = 8  # polls without a row, after which the lock of the run is checked
+QUIET_POLLS = 8  # polls without a new row, after which the lock of the run is checked
 MAX_ROWS = 500  # in an event
 CHUNK = 1 << 18  # bytes that are read at a time: the file of a long run is large, and many clients may follow it
 

@@ -17,7 +17,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class _EngineMetrics(Collector):
-    """Read from the engine at each scrape: counting costs it nothing."""
+    """The counters of the engine, read at each scrape."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -1,4 +1,4 @@
-"""POST /v1/elman/predict: one form for every task other than language modeling.
+"""POST /v1/elman/predict: one route for every task except language modeling.
 
     {"model": "names", "inputs": ["Rossi", "Schmidt"]}
     {"object": "prediction", "model": "names", "task": "classify", "outputs": [
@@ -77,10 +77,10 @@ def _predict(model: Any, task: str, request: PredictRequest) -> list[dict[str, A
     if task == "translate" and request.alternatives:
         width = max(request.beam, request.alternatives)
         found = model.n_best(request.inputs, n=request.alternatives, beam=width, limit=request.limit)
-        nothing = model.symbols_.decode([])  # where the beam found no end
+        empty = model.symbols_.decode([])  # if no sequence of the beam has ended
         return [
             _output(
-                best[0][0] if best else nothing,
+                best[0][0] if best else empty,
                 alternatives=[{"output": output, "score": score} for output, score in best],
             )
             for best in found
@@ -100,7 +100,7 @@ def _output(output: Any, probabilities: Any = None, alternatives: Any = None) ->
 
 
 def _check_size(model: Any, task: str, request: PredictRequest) -> None:
-    """Before any work: the response to a short request could fill the memory."""
+    """Raise ApiError before any work: the response to a short request could fill the memory."""
     inputs = request.inputs
     steps = sum(len(value) if isinstance(value, str | list) else 1 for value in inputs)
     size = 0

@@ -25,7 +25,7 @@ from elman.training.run import Run
 if TYPE_CHECKING:
     from elman.models import LanguageModel
 
-RECHECK_SECONDS = 1.0  # between two looks at the file of a model
+RECHECK_SECONDS = 1.0  # between two checks of the file of a model
 
 
 class Loaded(NamedTuple):
@@ -34,7 +34,7 @@ class Loaded(NamedTuple):
 
 
 class ServedRun:
-    """A run with a name."""
+    """A run that is served under a name."""
 
     def __init__(self, name: str, path: Path) -> None:
         self.name, self.path = name, path
@@ -65,7 +65,7 @@ class ServedRun:
 
     @property
     def recent(self) -> Loaded | None:
-        """The model, if its file was checked a moment ago: checking it releases the GIL to other threads."""
+        """The model, if its file was checked a moment ago; a check lets other threads take the GIL, so it is slow."""
         return self._loaded if time.monotonic() - self._checked < RECHECK_SECONDS else None
 
     def load(self) -> Loaded:
@@ -81,7 +81,7 @@ class ServedRun:
             return self._loaded
 
     def summary(self) -> dict[str, Any]:
-        """What the page shows of config.json."""
+        """The values of config.json that the page shows."""
         config, corpus = self.run.config, self.run.config.get("data")
         return {
             "name": self.name,
@@ -99,7 +99,7 @@ class ServedRun:
 
     @cached_property
     def inputs(self) -> dict[str, Any] | None:
-        """What predict takes: strings of char, byte or word tokens, lists, numbers, a vector or a label."""
+        """The kind of inputs that predict takes: char, byte, word, bpe, list, numbers, vector or label."""
         if self.task == "lm":
             return None
         found = read_spec(self.run).inputs

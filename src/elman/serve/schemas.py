@@ -2,7 +2,7 @@
 
 Types are strict: "5" is not a number and true is not 1; 5.0 is an integer, as in JSON Schema. null means the default.
 Unknown fields are refused, and so are values of OpenAI's fields that would change the text and are not supported.
-Analyses are described by their outer fields only: `elman.look` decides what is inside.
+Analyses are described by their outer fields only; `elman.look` defines the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHOWN_ENTRIES, MAX_SHOWN_ENTRIES = 12, 64  # entries of each axis in the step-by
 
 
 class _NullIsDefault:
-    """Accepts null and takes the field's default for it."""
+    """Accepts null, which means the default of the field."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self._check, handler(source))
@@ -57,9 +57,9 @@ def _expected(expected: str, code: str = "invalid_value") -> WrapValidator:
     return WrapValidator(check)
 
 
-def _only(harmless: object) -> WrapValidator:
-    """A field of OpenAI's that Elman does not support: only the value without effect is accepted."""
-    return _expected(f"{json.dumps(harmless)}: Elman does not support other values", "unsupported_value")
+def _only(neutral: object) -> WrapValidator:
+    """For a field of OpenAI that Elman does not support: accepts only the value that has no effect."""
+    return _expected(f"{json.dumps(neutral)}: Elman does not support other values", "unsupported_value")
 
 
 Nullable = Annotated[T, _NullIsDefault()]
@@ -123,13 +123,13 @@ class CompletionRequest(_Request):
         16, description=f"Tokens to generate, up to elman serve --max-tokens ({Limits.max_tokens} by default)."
     )
     temperature: Nullable[Annotated[float, Field(ge=0, le=2)]] = Field(
-        1.0, description="Below 1 is more predictable, above 1 more diverse, 0 takes the likeliest token."
+        1.0, description="Below 1 is more predictable, above 1 more diverse, 0 takes the most probable token."
     )
     top_p: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="Sample from the likeliest tokens that together have this probability."
+        None, description="Sample from the most probable tokens that together have this probability."
     )
     top_k: Annotated[int, Field(ge=1, le=2**31), INTEGRAL] | None = Field(
-        None, description="Elman's own: sample from the k likeliest tokens."
+        None, description="Elman extension: sample from the k most probable tokens."
     )
     n: Nullable[Annotated[int, Field(ge=1, le=MAX_N), INTEGRAL]] = Field(1, description="Texts for each prompt.")
     stop: Stop | None = Field(None, description="End before any of these texts.")
@@ -137,19 +137,19 @@ class CompletionRequest(_Request):
         None, description="The same seed gives the same text as elman sample --seed; text i of n is its sample i."
     )
     logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS), INTEGRAL] | None = Field(
-        None, description="Return the log-probability of each token and of this many of the likeliest tokens."
+        None, description="Return the log-probability of each token and of this many of the most probable tokens."
     )
     echo: Nullable[bool] = Field(False, description="Return the prompt too.")
     stream: Nullable[bool] = Field(False, description="Answer with server-sent events; the last one is [DONE].")
     stream_options: StreamOptions | None = Field(None, description="Only with stream.")
     unknown: Nullable[Literal["error", "skip", "replace"]] = Field(
-        "error", description="Elman's own: what to do with tokens of the prompt that are not in the vocabulary."
+        "error", description="Elman extension: what to do with tokens of the prompt that are not in the vocabulary."
     )
     unit: Index | None = Field(
-        None, description="Elman's own: with logprobs, also return the activation of this unit after each token."
+        None, description="Elman extension: with logprobs, also return the activation of this unit after each token."
     )
-    layer: Nullable[Index] = Field(0, description="Elman's own: the layer of the unit.")
-    state: Nullable[Literal["h", "c"]] = Field("h", description="Elman's own: its state, or cell state in an LSTM.")
+    layer: Nullable[Index] = Field(0, description="Elman extension: the layer of the unit.")
+    state: Nullable[Literal["h", "c"]] = Field("h", description="Elman extension: h, or the cell state c of an LSTM.")
     user: Annotated[str, Field(max_length=10_000)] | None = Field(None, description="Ignored.")
     best_of: Annotated[int, Field(ge=1, le=MAX_N), INTEGRAL] | None = Field(
         None, description="Must equal n: Elman does not choose among texts."
@@ -214,7 +214,7 @@ class Run(_Response):
     object: Literal["run"]
     name: str
     task: str
-    loss_unit: str = Field(description="What the losses of the run are measured in.")
+    loss_unit: str = Field(description="Unit of the losses of the run.")
     ready: bool = Field(description="Whether there is a model that can be used.")
     training: bool = Field(description="Whether a process is training the run.")
     steps: int | None
@@ -285,11 +285,11 @@ class PredictRequest(_Request):
         0, description="translate: return this many outputs of the beam with their scores, the best first."
     )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
-        None, description="generate: sample at this temperature instead of searching for the likeliest sequence."
+        None, description="generate: sample at this temperature instead of searching for the most probable sequence."
     )
-    seed: Nullable[Seed] = Field(0, description="generate: of the samples.")
+    seed: Nullable[Seed] = Field(0, description="generate: seed of the samples.")
     limit: Nullable[Annotated[int, Field(ge=1, le=MAX_OUTPUT), INTEGRAL]] = Field(
-        MAX_OUTPUT, description="generate, translate: tokens of an output at most."
+        MAX_OUTPUT, description="generate, translate: largest number of tokens of an output."
     )
 
 
@@ -301,7 +301,7 @@ class Alternative(_Response):
 class Output(_Response):
     output: Any = Field(description="A class, a list of tags, a number or numbers, a text or tokens.")
     probabilities: Any = Field(description="classify: of each class; tag: of each class at each token; else null.")
-    alternatives: list[Alternative] | None = Field(description="translate: if asked for; else null.")
+    alternatives: list[Alternative] | None = Field(description="translate: if requested; else null.")
 
 
 class Prediction(_Response):
@@ -323,12 +323,14 @@ class FlowRequest(TextRequest):
 
 
 class UnitsRequest(TextRequest):
-    count: Nullable[Annotated[int, Field(ge=1, le=50), INTEGRAL]] = Field(5, description="Units of each feature.")
+    count: Nullable[Annotated[int, Field(ge=1, le=50), INTEGRAL]] = Field(
+        5, description="Units to return for each feature."
+    )
 
 
 class ReadRequest(TextRequest):
     alternatives: Nullable[Annotated[int, Field(ge=1, le=20), INTEGRAL]] = Field(
-        5, description="Likeliest tokens at each place."
+        5, description="Most probable tokens to return at each step."
     )
     layer: Nullable[Index] = 0
     state: Nullable[Literal["h", "c"]] = Field("h", description="h, or c of an LSTM.")
@@ -341,16 +343,16 @@ class AttributionRequest(_Request):
 
 
 class AttentionRequest(AttributionRequest):
-    target: str | list[str] | None = Field(None, description="What is written; the model's own output by default.")
+    target: str | list[str] | None = Field(None, description="The output sequence; that of the model by default.")
 
 
 class StepsRequest(_Request):
     model: ModelName | None = Field(None, description="null: a small network with random weights.")
-    cell: Nullable[Literal["rnn", "gru", "lstm"]] = Field("rnn", description="Of the small network.")
+    cell: Nullable[Literal["rnn", "gru", "lstm"]] = Field("rnn", description="Cell of the small network.")
     input: Annotated[str, Field(max_length=1000)]
     target: Annotated[str, Field(max_length=1000)]
     shown: Nullable[Annotated[int, Field(ge=1, le=MAX_SHOWN_ENTRIES), INTEGRAL]] = Field(
-        SHOWN_ENTRIES, description="Entries of each axis."
+        SHOWN_ENTRIES, description="Entries of each axis to return."
     )
 
 
@@ -391,14 +393,14 @@ class Attribution(_Response):
     targets: list[Any] = Field(description="The predicted class, or a tag for each token.")
     score: list[float | None] = Field(description="Log-odds of each target; the value of a regressor.")
     gradient: list[list[float | None]] = Field(description="Gradient times input, of each target by each token.")
-    left_out: list[list[float | None]] = Field(description="What each score loses without each token.")
-    agreement: float | None = Field(description="Rank correlation of the two.")
+    left_out: list[list[float | None]] = Field(description="How much each score drops without each token.")
+    agreement: float | None = Field(description="Rank correlation of gradient and left_out.")
 
 
 class AttentionMap(_Response):
-    source: list[str] = Field(description="T tokens that were read.")
-    target: list[str] = Field(description="S tokens that were written, and the end.")
-    alpha: list[list[float | None]] = Field(description="(S, T): how much each source token counted; rows sum to 1.")
+    source: list[str] = Field(description="T input tokens.")
+    target: list[str] = Field(description="S output tokens, including the end token.")
+    alpha: list[list[float | None]] = Field(description="(S, T) attention weights; rows sum to 1.")
 
 
 class Steps(_Response):

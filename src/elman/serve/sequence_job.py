@@ -1,4 +1,4 @@
-"""One text to generate: its prompt, its sampling settings, how far it is, and the log-probabilities of its tokens."""
+"""One text to generate: its prompt, sampling settings, progress, and the log-probabilities of its tokens."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SequenceJob:
     tokens_read: int = 0  # of the prompt
     tokens_generated: int = 0
     cancelled: bool = False
-    o: Array | None = None  # logits (Y,) after what was read
+    o: Array | None = None  # logits (Y,) after the tokens read so far
 
     def __post_init__(self) -> None:
         self.state = self.stepper.zero_state  # (L, P, 1, H), while the prompt is read
@@ -92,8 +92,8 @@ class SequenceJob:
         top, unit = min(self.logprobs.top, o.shape[1]), self.logprobs.unit
         first = np.zeros_like(o[:1]) if before is None else before[np.newaxis]
         o = np.concatenate([first, o[:-1]]).astype(np.float64)  # (n, Y), from which each token was sampled
-        likeliest = np.argsort(-o, axis=1, kind="stable")[:, :top]  # (n, top)
-        tokens = np.column_stack([ids.astype(np.int64), likeliest])  # (n, 1+top)
+        most_probable = np.argsort(-o, axis=1, kind="stable")[:, :top]  # (n, top)
+        tokens = np.column_stack([ids.astype(np.int64), most_probable])  # (n, 1+top)
         logprobs = (-surprise(o[:, np.newaxis], tokens)).tolist()
         active = [None] * len(ids) if unit is None else s[unit[0], unit[1], 1 : len(ids) + 1, unit[2]].tolist()
         infos = [
@@ -107,7 +107,7 @@ class SequenceJob:
         return infos
 
     def append(self, tokens: list[int], infos: list[TokenInfo] | None) -> Delta:
-        """Add generated tokens, up to the number that was asked for."""
+        """Add generated tokens, up to max_tokens."""
         left = self.max_tokens - self.tokens_generated
         part = self.detokenizer.feed(tokens[:left], infos[:left] if infos is not None else None)
         self.tokens_generated += part.tokens

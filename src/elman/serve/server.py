@@ -1,4 +1,4 @@
-"""Uvicorn with the service: it listens on an address, and shuts down after the requests that it has started."""
+"""Runs the service with Uvicorn: it listens on an address, and finishes running requests before it shuts down."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from elman.serve.connections import QUEUE, AcceptErrors, Connection, bounds
 from elman.serve.limits import Limits
 
 CANCEL_SECONDS = 5  # from the end of all connections to the end of their requests
-SWITCH = 0.0005  # seconds after which a thread gives the GIL to another: shortens the waits of the engine
+SWITCH = 0.0005  # seconds after which a thread releases the GIL: short, for the engine
 
 
 def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> socket.socket:
-    """A socket at this address; port 0 takes a free one. A client that reads nothing for 2 max_seconds is cut off."""
+    """A socket at this address (port 0: a free one). A client that reads nothing for 2 · max_seconds is closed."""
     if not 0 <= port < 65536:
         raise RangeError(option("port"), expected="0 to 65535", got=port)
     try:
@@ -89,7 +89,7 @@ class Server(uvicorn.Server):
             listener.listen(QUEUE)  # asyncio has set it to backlog: a burst of clients would wait for seconds
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """After the first signal requests are finished, after the second they are not; neither is an error."""
+        """The first signal finishes running requests, the second aborts them; neither is an error."""
         self.force_exit = self.should_exit
         self.should_exit = True
 

@@ -1,6 +1,6 @@
 """One model and any number of texts: read their prompts and generate their tokens, each text as if it were alone.
 
-Compiled products give a row the same bits whatever rows are beside it. Without compiled kernels rows are computed one
+A compiled product gives a row the same bits whatever the other rows are. Without compiled kernels rows are computed one
 by one, which gives the same guarantee.
 """
 

@@ -1,7 +1,7 @@
-"""python -P -m elman.serve.training_process BOUNDS WORD…: run `elman WORD…` within bounds that it cannot lift.
+"""python -P -m elman.serve.training_process BOUNDS ARGUMENT…: run `elman ARGUMENT…` within limits that it cannot raise.
 
-The process also ends when the service that started it ends, even if that is killed (on Linux; on other systems only its
-processor time is bounded).
+The process also ends when the service that started it ends, even if the service is killed (on Linux; on other systems
+only its processor time is limited).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Bounds(NamedTuple):
 
 
 def command(bounds: Bounds, words: list[str]) -> list[str]:
-    """The command that runs `elman WORD…`. -P: modules are never imported from the working folder."""
-    if sys.platform == "win32":  # it has no such bounds
+    """The command that runs `elman ARGUMENT…`. -P: modules are never imported from the working folder."""
+    if sys.platform == "win32":  # no such limits exist there
         return [sys.executable, "-P", "-m", "elman", *words]
     return [sys.executable, "-P", "-m", "elman.serve.training_process", json.dumps(bounds), *words]
 

@@ -29,9 +29,11 @@ from elman.serve.registry import Registry
 from elman.serve.schemas import TrainingRequest
 from elman.serve.training_process import Bounds, command
 
-MAX_SECONDS = 600.0  # after which a training is stopped, whatever its options
-STOP_SECONDS = 10.0  # for a training to save and end, after which it is killed
-FILES = 6  # of a run at most: three checkpoints while one is written, the model twice while it is replaced, metrics
+MAX_SECONDS = 600.0  # a training is stopped then, whatever its options
+STOP_SECONDS = 10.0  # for a training to save and end before it is killed
+FILES = (
+    6  # largest number in a run: three checkpoints while one is written, the model twice while it is replaced, metrics
+)
 MIN_FILE = 1 << 20  # bytes
 NO_MESSAGE = "It ended without a message, probably out of memory. Choose a smaller hidden, batch_size or window."
 DEFAULTS = {"hidden": 128, "seconds": 60, "sample_every": 200, "validate_every": 100}
@@ -69,7 +71,7 @@ class TrainingRoutes:
                 "Without a key (ELMAN_API_KEY), trainings can be started only if the service listens on this machine."
             )
             raise ApiError(403, message, code="training_not_allowed")
-        text, corpus, name, flags = _read(body)
+        text, corpus, name, flags = _parse(body)
         if self._starting.locked() or any(t.process.returncode is None for t in self.known.values()):
             raise ApiError(409, "A training is running already. Stop it first.", code="training_in_progress")
         if len(self.known) >= self.limits.max_trainings:
@@ -112,7 +114,7 @@ class TrainingRoutes:
         return training
 
     def _bounds(self) -> Bounds:
-        """What the next training may use; ApiError 409 if the earlier ones have used up the disk space."""
+        """The resources that the next training may use; ApiError 409 if earlier ones have used up the disk space."""
         used = sum(_size(self.folder / name) for name in self.known)
         parent = next(path for path in (self.folder.absolute(), *self.folder.absolute().parents) if path.is_dir())
         file = min(self.limits.max_training_disk - used, shutil.disk_usage(parent).free // 2) // FILES
@@ -141,7 +143,7 @@ class TrainingRoutes:
         await self._stop(training)
 
     async def _stop(self, training: Training) -> None:
-        """It finishes its step and saves; `elman train --resume` can continue it."""
+        """Stop a training: it finishes its step and saves, so that `elman train --resume` can continue it."""
         _terminate(training)
         try:
             await asyncio.wait_for(asyncio.shield(training.done), STOP_SECONDS)
@@ -165,10 +167,10 @@ async def _error_message(process: asyncio.subprocess.Process, text: bytes | None
     message = lines[-1].removeprefix("elman: ").replace("standard input", "the text") if lines else ""
     for path, name in names.items():
         message = message.replace(path, name)
-    return re.sub("--([a-z]+[a-z-]*)", lambda flag: flag[1].replace("-", "_"), message)[:2000]  # fields, not flags
+    return re.sub("--([a-z]+[a-z-]*)", lambda flag: flag[1].replace("-", "_"), message)[:2000]  # name fields, not flags
 
 
-def _read(request: TrainingRequest) -> tuple[str | None, str | None, str, list[str]]:
+def _parse(request: TrainingRequest) -> tuple[str | None, str | None, str, list[str]]:
     text, corpus = request.text, request.corpus
     if (text is None) == (corpus is None):
         raise ApiError(400, "text, corpus: expected one of them", code="missing_field", param="text")

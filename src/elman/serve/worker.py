@@ -1,4 +1,4 @@
-"""Long computations beside the event loop: one at a time, a short queue, and an error when the queue is full."""
+"""Long computations in a thread: one at a time, with a short queue, and an error when the queue is full."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Worker:
         self._slots = asyncio.Semaphore(CONCURRENT)
 
     async def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """The result of function(*args), computed in a thread; ApiError 429 or 408 where that takes too long."""
+        """Compute function(*args) in a thread; ApiError 429 if the queue is full, 408 if it takes too long."""
         if self.pending >= QUEUED:
             raise busy(f"{QUEUED} computations are pending already. Try again in a moment.")
         self.pending += 1

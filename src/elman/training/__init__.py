@@ -1,6 +1,6 @@
 """Training: the loop, its events, checkpoints and run folders.
 
-Names load when they are first used: the command line wants the events without the kernels behind the loop.
+A name loads its module when it is first used, so that the command line can use the events without loading the kernels.
 """
 
 from importlib import import_module

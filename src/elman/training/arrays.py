@@ -1,7 +1,7 @@
-"""Arrays in files of safetensors' format, which can hold nothing but arrays; read with suspicion.
+"""Reads and writes arrays in the safetensors format. A file is checked completely: it may come from anywhere.
 
-The format: 8 bytes with the size of the header, the header in JSON (each array's dtype, shape and place), the numbers.
-Both ways array by array: safetensors' own functions hold all of them two or three times at once.
+The format: 8 bytes with the size of the header, the header in JSON (dtype, shape and offsets of each array), the data.
+Arrays are read and written one by one; the safetensors library holds all of them in memory two or three times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]  # dtype, shape, start, 
 
 def to_pieces(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
     """The content of a file with these arrays, piece by piece."""
-    ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # each aligned to its items
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so that all are aligned
     header, end = {}, 0
     for name, array in ordered:
         start, end = end, end + array.nbytes
@@ -42,7 +42,7 @@ def to_pieces(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for _, array in ordered:
-        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))  # the array itself, nearly always
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))  # a copy only if it must be converted
         yield little.reshape(-1).view(np.uint8).data
 
 
@@ -53,7 +53,7 @@ def to_bytes(arrays: Mapping[str, Array]) -> bytes:
 def read_arrays(
     path: Path, expected: Wanted | None = None, *, finite: bool = True, most_header: int = MOST_HEADER
 ) -> dict[str, Array]:
-    """The arrays in a file: just the ones that are expected, if that is given, and no NaN unless asked for."""
+    """The arrays in a file by name; CheckpointError if they are not those expected or, with `finite`, have a NaN."""
     try:
         with open_regular(path) as file:
             entries = _header(path, file, most_header)
@@ -63,13 +63,13 @@ def read_arrays(
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except MemoryError as error:
-        raise CheckpointError(f"{path} does not fit into the memory: {error}") from None
+        raise CheckpointError(f"{path} does not fit into memory: {error}") from None
 
 
 def _compare(path: Path, entries: Mapping[str, Entry], expected: Wanted) -> None:
     if set(entries) != set(expected):
-        odd = sorted(set(entries) ^ set(expected))
-        raise CheckpointError(f"{path}", expected=f"arrays {sorted(expected)}", got=f"a difference in {odd}")
+        differing = sorted(set(entries) ^ set(expected))
+        raise CheckpointError(f"{path}", expected=f"arrays {sorted(expected)}", got=f"a difference in {differing}")
     for name, (shape, dtype) in expected.items():
         got_dtype, got_shape = entries[name][:2]
         if got_shape != shape or got_dtype != dtype:
@@ -78,21 +78,21 @@ def _compare(path: Path, entries: Mapping[str, Entry], expected: Wanted) -> None
 
 
 def _array(path: Path, file: BinaryIO, name: str, entry: Entry, finite: bool) -> Array:
-    """One array, read into its own memory; the file stands at its start."""
+    """Read one array, at the current position of the file."""
     dtype, shape, start, end = entry
     try:
         array = np.empty(shape, dtype)
-    except ValueError as error:  # a shape that NumPy does not know, though it holds nothing
+    except ValueError as error:  # a shape that NumPy does not allow, such as one of 100 axes
         raise damaged(path, str(error)) from None
     if file.readinto(array.reshape(-1).view(np.uint8).data) != end - start:  # type: ignore[attr-defined]
-        raise damaged(path, "it was cut while it was read")
+        raise damaged(path, "it became shorter while it was read")
     if finite and dtype.kind in "fc" and not np.isfinite(array).all():
         raise CheckpointError(f"{path}, {name}", expected="finite numbers", got="NaN or infinity")
     return array
 
 
 def _header(path: Path, file: BinaryIO, most: int) -> dict[str, Entry]:
-    """What the header says, in the order of the numbers, which must fill the file without gaps."""
+    """The entries of the header, in the order of their data, which must fill the file without gaps."""
     left = os.fstat(file.fileno()).st_size - 8
     size = int.from_bytes(file.read(8), "little")
     if left < 0 or size > min(most, left):
@@ -115,7 +115,7 @@ def _header(path: Path, file: BinaryIO, most: int) -> dict[str, Entry]:
     end = 0
     for name, (dtype, shape, start, stop) in entries:
         if start != end or stop - start != math.prod(shape) * dtype.itemsize:
-            raise damaged(path, f"{name} has the wrong size or place")
+            raise damaged(path, f"{name} has the wrong size or offset")
         end = stop
     if end != left - size:
         raise damaged(path, f"it holds {left - size:,} bytes of numbers instead of {end:,}")
@@ -125,7 +125,7 @@ def _header(path: Path, file: BinaryIO, most: int) -> dict[str, Entry]:
 def _entry(value: dict[str, Any]) -> Entry:
     shape, (start, end) = tuple(value["shape"]), value["data_offsets"]
     if not all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, start, end)):
-        raise ValueError("a shape or place that is no number")
+        raise ValueError("a shape or offset that is not a number")
     return np.dtype(DTYPES[value["dtype"]]), shape, start, end
 
 

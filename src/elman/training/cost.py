@@ -27,13 +27,15 @@ from elman.training.trainer import Trainer
 BYTES_PER_SECOND = 8e9  # of weights that are read for one row: the main cost of validating a large network
 LONG = 300.0  # seconds of one step or one validation above which the user is warned
 GROUP = Path("/sys/fs/cgroup")
-CONTAINERS = [  # of cgroup versions 2 and 1: the files of the limit, of the use, and of its parts
+CONTAINERS = [  # cgroup versions 2 and 1: files of the limit, of the use and of its parts; prefix of the parts' names
     ("memory.max", "memory.current", "memory.stat", ""),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
 ]
 
 
 class Cost(NamedTuple):
+    """The estimated cost of a training."""
+
     memory: float  # bytes
     step: float  # seconds
     validation: float  # seconds
@@ -76,13 +78,13 @@ def free_memory() -> int | None:
     """Bytes of memory that are free: of the machine, its container and the limit of the process; None if unknown."""
     known = []
     with contextlib.suppress(OSError, ValueError, KeyError):  # not Linux
-        machine = _facts(Path("/proc/meminfo"))
+        machine = _read_numbers(Path("/proc/meminfo"))
         known.append(1024 * (machine["MemAvailable"] + machine["SwapFree"]))
-    for most, used, facts, kind in CONTAINERS:
+    for limit_file, used_file, parts_file, prefix in CONTAINERS:
         with contextlib.suppress(OSError, ValueError, KeyError):  # no container, or one without a limit
-            group, cached = _facts(GROUP / facts), ("inactive_file", "active_file")  # cached files can be dropped
-            left = int((GROUP / most).read_text("ascii")) - int((GROUP / used).read_text("ascii"))
-            known.append(left + sum(group[kind + name] for name in cached))
+            parts, cached = _read_numbers(GROUP / parts_file), ("inactive_file", "active_file")  # can be freed
+            left = int((GROUP / limit_file).read_text("ascii")) - int((GROUP / used_file).read_text("ascii"))
+            known.append(left + sum(parts[prefix + name] for name in cached))
     with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limits
         import resource
 
@@ -92,8 +94,8 @@ def free_memory() -> int | None:
     return max(0, min(known)) if known else None
 
 
-def _facts(path: Path) -> dict[str, int]:
-    """The numbers in a file with lines of a name and a number."""
+def _read_numbers(path: Path) -> dict[str, int]:
+    """The numbers by name in a file whose lines have a name and a number."""
     words = [line.replace(":", " ").split() for line in path.read_text("ascii").splitlines()]
     return {name: int(number) for name, number, *_ in words}
 
@@ -106,10 +108,11 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: float, measured: float) -> float:
-    """The median seconds of a step, measured on a task that is thrown away.
+    """The median seconds of a step, measured for `measured` seconds on a task that is discarded afterwards.
 
-    `parts` calls of `part` are about one step. If that estimate is above config.seconds, or close to the first step,
-    it is enough: a large network does not run for longer than the user allows.
+    `parts` calls of `part` take about as long as one step. If this estimate is above config.seconds it is returned, so
+    that measuring a large network does not take longer than the user allows; if it is close to the time of a first step
+    that takes longer than `measured`, that time is returned.
     """
     part()  # the first call may compile
     about = world().broadcast(timed(part) * parts)

@@ -1,6 +1,6 @@
 """Data-parallel training: the ranks of an MPI world train one network, each on its part of the batch.
 
-A step has one all-reduce of the flat gradient buffer. Then every rank does the same with the same sums: it clips,
+A step has one all-reduce of the flat gradient buffer. Then every rank computes the same from the same sums: it clips,
 updates, validates, rolls back and stops at the same step. Rank 0 emits the events and writes all files.
 
 An error before the first all-reduce reaches all ranks in their next exchange, and all end with the same message; a
@@ -28,10 +28,10 @@ class SharedError(ElmanError):
 
 
 class World:
-    """A single process; the base class of `Ranks`."""
+    """A single process; the base class of `Ranks`, which has the same methods for several."""
 
     rank, size = 0, 1
-    threads: int | None = None  # of this rank; None: all
+    threads: int | None = None  # the number of threads of this rank; None: all cores
 
     def share(self, count: int, rank: int | None = None) -> slice:
         """The part of `count` items that belongs to this rank, or another; parts differ in size by at most one."""
@@ -39,11 +39,11 @@ class World:
         return slice(count * rank // self.size, count * (rank + 1) // self.size)
 
     def all_reduce(self, buffer: Array, loss: float, stopping: Callable[[], bool]) -> float:
-        """Sum the gradients of all ranks in place; returns the sum of their losses."""
+        """Sum the gradients of all ranks in place, and return the sum of their losses."""
         return loss
 
     def stop(self, stopping: Callable[[], bool]) -> bool:
-        """Whether any rank was asked to stop; the same answer on all ranks."""
+        """Whether any rank was asked to stop; the same on all ranks."""
         return stopping()
 
     def gather(self, rows: Array, axis: int = 0) -> Array:
@@ -61,8 +61,8 @@ class World:
         """Call `work` on one rank of each machine first, so that the others find its result in the cache."""
         return work()
 
-    def agree(self, facts: Mapping[str, object]) -> None:
-        """Raise SharedError unless all ranks have the same facts."""
+    def agree(self, values: Mapping[str, object]) -> None:
+        """Raise SharedError unless all ranks have the same values."""
 
 
 class Ranks(World):
@@ -75,7 +75,7 @@ class Ranks(World):
         self.leads = near.rank == 0
         self.threads = fair_threads(near.allgather(cores()), near.rank)
         self._scalars = np.zeros(2)  # the loss; the number of ranks that were asked to stop
-        self.begun = False  # whether buffers were exchanged already
+        self.begun = False  # whether buffers have been exchanged
 
     def all_reduce(self, buffer: Array, loss: float, stopping: Callable[[], bool]) -> float:
         self.begun = True
@@ -85,7 +85,7 @@ class Ranks(World):
         return float(self._scalars[0])
 
     def stop(self, stopping: Callable[[], bool]) -> bool:
-        return bool(self._scalars[1])  # as of the last all-reduce, else ranks would stop at different steps
+        return bool(self._scalars[1])  # from the last all-reduce, so that all ranks stop at the same step
 
     def gather(self, rows: Array, axis: int = 0) -> Array:
         return np.concatenate(self._exchange(rows), axis)
@@ -105,11 +105,11 @@ class Ranks(World):
         self.agree({"stage": "reading"})
         return work()
 
-    def agree(self, facts: Mapping[str, object]) -> None:
-        everyone = self._exchange(dict(facts))
-        for rank, theirs in enumerate(everyone):
-            for name in everyone[0] | theirs:
-                expected, got = everyone[0].get(name), theirs.get(name)
+    def agree(self, values: Mapping[str, object]) -> None:
+        of_ranks = self._exchange(dict(values))
+        for rank, found in enumerate(of_ranks):
+            for name in of_ranks[0] | found:
+                expected, got = of_ranks[0].get(name), found.get(name)
                 if got != expected:
                     raise SharedError(
                         f"rank {rank} differs from rank 0 in {name}",
@@ -178,4 +178,4 @@ def _advice(started: Launch) -> str:
             "In a job with several tasks start it with srun (srun --mpi=pmix, if MPI does not find the others); "
             "for one process: env -u SLURM_NTASKS elman train …"
         )
-    return "mpi4py belongs to another MPI: use that one's mpirun, or build mpi4py with this one's compiler."
+    return "mpi4py is built for another MPI: use the mpirun of that MPI, or build mpi4py for this one."

@@ -1,4 +1,4 @@
-"""When a run has gone wrong: judged from the losses alone, so that every process of many judges the same."""
+"""Detects divergence from the losses and the gradient norm, which all ranks share, so that they all decide the same."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ import math
 
 from elman.training.progress import Progress
 
-EXPLODED = 2.0  # times the loss of baseline_loss, or times the best smoothed loss
-GOOD = 1.1  # times the best smoothed loss: a state worth going back to
-NOTHING = 0.25  # times the loss of baseline_loss: next to it a loss is so small that its double is no explosion
-IN_A_ROW = 3  # steps: a few examples under one dropout mask may be that wrong once, at whatever rate
-SMOOTHING = 0.98
+EXPLODED = 2.0  # times baseline_loss, or times the best smoothed loss
+GOOD = 1.1  # times the best smoothed loss: a state that is worth a snapshot
+FLOOR = 0.25  # times baseline_loss, added to both losses of a comparison: twice a tiny loss is no divergence
+IN_A_ROW = 3  # steps: a single batch may have such a loss by chance, at any learning rate
+SMOOTHING = 0.98  # decay of the moving average
 
 
 def is_good(p: Progress, baseline_loss: float) -> bool:
-    """Worth going back to."""
+    """Whether the current state is worth a snapshot to roll back to."""
     return p.smoothed is None or p.smoothed_best is None or not _above(GOOD, p.smoothed, p.smoothed_best, baseline_loss)
 
 
 def diverged(p: Progress, loss: float, norm: float, baseline_loss: float) -> bool:
-    """Not finite, twice as bad as knowing nothing and no accident, or, smoothed, twice as bad as it has been."""
+    """Whether the training has diverged after this loss and gradient norm; updates the moving averages of `p`.
+
+    It has if one of them is not finite, if the loss is above twice that of a uniform prediction for IN_A_ROW steps, or
+    if the smoothed loss is above twice its best value.
+    """
     if not (math.isfinite(loss) and math.isfinite(norm)):
         return True
     bound = EXPLODED * baseline_loss + 1
@@ -33,5 +37,5 @@ def diverged(p: Progress, loss: float, norm: float, baseline_loss: float) -> boo
 
 
 def _above(times: float, loss: float, best: float, baseline_loss: float) -> bool:
-    floor = NOTHING * baseline_loss
+    floor = FLOOR * baseline_loss
     return loss + floor > times * (best + floor)

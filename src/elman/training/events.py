@@ -46,7 +46,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Stepped:
-    """One update.
+    """One update of the parameters.
 
     Parameters
     ----------
@@ -55,25 +55,25 @@ class Stepped:
     epoch : float
         Passes over the data so far.
     loss : float
-        The training loss of this update; of a logged one, the mean since the last logged one.
+        The training loss of this update; if it is logged, the mean over the updates since the last logged one.
     gradient_norm : float
-        Before clipping.
+        The norm of the gradient before clipping.
     learning_rate : float
         The rate of this update.
     tokens_per_second : float
         The speed since the last logged update.
     seconds : float
-        Since the training began.
+        Time since the training began.
     validation_loss : float or None
-        Where validation took place.
+        The validation loss, if there was a validation after this update.
     validation_accuracy : float or None
-        For classes and tags: the share of correct predictions.
+        The share of correct predictions, for classes and tags.
     best : bool
         Whether this is the best validation loss so far.
     sample : str or None
-        A text, where one was sampled.
+        A generated text, if one was sampled after this update.
     gradient_norms : dict or None
-        The norm of the gradient of each parameter before clipping, of a logged update.
+        The norm of the gradient of each parameter before clipping, if this update is logged.
     logged : bool
         Whether this update is a row of metrics.jsonl.
     """
@@ -143,15 +143,15 @@ class Finished:
     step : int
         The number of updates.
     why : {"budget", "patience", "interrupted"}
-        All steps were taken, validation stopped improving, or somebody stopped the training.
+        All steps were taken, validation stopped improving, or the training was stopped (Ctrl-C).
     best_loss : float or None
         The best validation loss.
     best_step : int
         The step of the best validation loss.
     seconds : float
-        Of the whole training.
+        Time of the whole training.
     last_loss : float or None
-        The last validation loss, where this process validated: well above the best one, the training has overfitted.
+        The last validation loss, if this process validated. If it is well above the best one, training overfitted.
     """
 
     step: int
@@ -169,7 +169,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """An exception ends the training: the last event, in place of Finished, or after it where a listener failed there.
+    """An exception ends the training: the last event, in place of Finished, or after it if a listener raised there.
 
     Parameters
     ----------

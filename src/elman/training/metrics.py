@@ -1,4 +1,4 @@
-"""metrics.jsonl: what a row says, and the file while a run goes on."""
+"""metrics.jsonl: its rows, and how a training writes them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ COLUMNS = (
     "tokens_per_second",
     "seconds",
 )
-SOMETIMES = ("validation_accuracy", "sample")  # columns of the rows that have them
-UNITS = {  # of the loss that a task is judged by
+OPTIONAL_COLUMNS = ("validation_accuracy", "sample")  # left out of a row in which they are None
+UNITS = {  # of the loss of each task
     "lm": "nats per token",
     "classify": "nats per example",
     "regress": "mean squared error (standardized)",
@@ -39,11 +39,11 @@ UNITS = {  # of the loss that a task is judged by
 def row(event: Stepped) -> dict[str, Any]:
     """A row of metrics.jsonl."""
     values = {name: getattr(event, name) for name in COLUMNS}
-    return values | {name: value for name in SOMETIMES if (value := getattr(event, name)) is not None}
+    return values | {name: value for name in OPTIONAL_COLUMNS if (value := getattr(event, name)) is not None}
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: null stands for them."""
+    """The value with None in place of NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {name: _finite(entry) for name, entry in value.items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -59,7 +59,7 @@ def kept_rows(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     kept: list[dict[str, Any]] = []
     for row in rows:
         if "event" not in row:
-            if type(row.get("step")) is int:
+            if type(step := row.get("step")) is int and abs(step) < 2**53:  # a file may contain anything
                 kept.append(dict(row))
         elif type(row.get("to")) is int:
             kept = [one for one in kept if one["step"] <= row["to"]]
@@ -80,12 +80,15 @@ class History:
 
 
 class MetricsFile:
-    """metrics.jsonl while a run goes on: rows go to its end; a resumed run first cuts off what it will repeat."""
+    """metrics.jsonl, to which a training appends rows.
+
+    It is truncated to `offset` first: a resumed training repeats the steps after its checkpoint.
+    """
 
     def __init__(self, path: Path, offset: int) -> None:
         try:
             self._file = open_regular(path, write=True)
-            end = min(offset, self._file.seek(0, os.SEEK_END))  # shorter only if somebody cut it
+            end = min(offset, self._file.seek(0, os.SEEK_END))  # the file is shorter only if somebody truncated it
             self._file.truncate(end)
             self._file.seek(end)
         except OSError as error:
@@ -100,7 +103,7 @@ class MetricsFile:
             raise StorageError(f"{self.path} could not be written: {error.strerror}") from error
 
     def sync(self) -> int:
-        """Flush to the disk; the offset up to which the file is safe."""
+        """Flush the file to the disk and return its size."""
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -108,5 +111,5 @@ class MetricsFile:
         return self._file.tell()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # of a row that could not be written, which add() has said
+        with contextlib.suppress(OSError):  # of a row that could not be written: add() has raised StorageError for it
             self._file.close()

@@ -1,4 +1,4 @@
-"""Whether mpirun or srun started this process as one of many, and how many threads are its share."""
+"""Whether mpirun, mpiexec or srun started this process as one of several ranks, and its number of threads."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from typing import NamedTuple
 
-#           who starts it: how many, which one
-LAUNCHERS = {
+LAUNCHERS = {  # environment variables of the number of ranks and of the rank
     "Open MPI's mpirun": ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
     "mpiexec": ("PMI_SIZE", "PMI_RANK"),
-    "Slurm": ("SLURM_NTASKS", "SLURM_PROCID"),  # last: mpirun inside a job counts for itself
+    "Slurm": ("SLURM_NTASKS", "SLURM_PROCID"),  # last: inside a Slurm job the variables of mpirun take precedence
 }
 
 
 class Launch(NamedTuple):
-    """What a launcher says of itself; who it was is empty where there is none."""
+    """The launcher of this process; its name `who` is empty if there is none."""
 
     who: str = ""
     size: int = 1
     rank: int = 0
-    variable: str = ""
+    variable: str = ""  # the environment variable with the size
 
 
 def launch(environ: Mapping[str, str] = os.environ) -> Launch:
@@ -35,10 +34,10 @@ def launch(environ: Mapping[str, str] = os.environ) -> Launch:
 
 
 def cores() -> set[int]:
-    """Those that this process may use."""
+    """The CPU cores that this process may use."""
     return set(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def fair_threads(cores_of: Sequence[AbstractSet[int]], mine: int) -> int:
-    """A core that k ranks of a machine may use counts 1/k for each: at least one thread, never more than there are."""
+    """The number of threads of rank `mine`, given the cores of each rank of a machine; one that k share counts 1/k."""
     return max(1, int(sum(Fraction(1, sum(core in theirs for theirs in cores_of)) for core in cores_of[mine])))

@@ -25,10 +25,10 @@ class Progress:
     loss_count: int = 0
 
     @classmethod
-    def from_json(cls, facts: dict[str, Any]) -> Progress:
-        """The Progress that dataclasses.asdict has turned into facts; ValueError if they are invalid."""
-        progress = cls(**facts)
-        for name, value in facts.items():
+    def from_json(cls, values: dict[str, Any]) -> Progress:
+        """The Progress with these values, as dataclasses.asdict returns them; ValueError if one is invalid."""
+        progress = cls(**values)
+        for name, value in values.items():
             known = getattr(cls, name)
             if name == "finished":
                 fits = value in (None, "budget", "patience")

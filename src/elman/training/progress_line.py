@@ -18,7 +18,7 @@ class ProgressLine:
     """A listener that shows the progress of a training in one line, which is overwritten.
 
     On a terminal the line goes to stderr. In a notebook it is one output of the cell that is updated in place, so that
-    an exported notebook has one line. Nothing is written to a file or a pipe.
+    an exported notebook has one line. If stderr is a file or a pipe, nothing is written.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class ProgressLine:
         self._stream = sys.stderr if stream is None else stream
         self._cell: Any = None  # the output of a notebook cell
         self._shown, self._written = 0, 0.0  # characters of the line that is shown; when it was written
-        self._loss = self._held = ""  # texts: the last training loss and the last validation
+        self._loss = self._validation = ""  # texts with the last training loss and the last validation
         self._first: int | None = None  # the step from which time is measured: the first step may compile
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class ProgressLine:
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
             self._first, self._steps = None, event.steps
-            self._loss = self._held = ""
+            self._loss = self._validation = ""
             self._show(f"step {event.step:,} of {event.steps:,}")
         elif isinstance(event, Stepped):
             self._stepped(event)
@@ -76,7 +76,7 @@ class ProgressLine:
             self._show(f"{what} {done / total:.0%}" if total else what)
 
     def clear(self) -> None:
-        """Remove the line; a notebook keeps what it showed last."""
+        """Remove the line; in a notebook the last text stays."""
         if self._shown and not self._in_notebook():
             self._show("")
             self._write("\r")
@@ -98,12 +98,12 @@ class ProgressLine:
         if event.logged:
             self._loss = f"  loss {event.loss:.4f}"
         if event.validation_loss is not None:
-            self._held = f"  validation {event.validation_loss:.4f}"
+            self._validation = f"  validation {event.validation_loss:.4f}"
         if event.validation_accuracy is not None:
-            self._held += f"  accuracy {event.validation_accuracy:.4f}"
+            self._validation += f"  accuracy {event.validation_accuracy:.4f}"
         if self._is_due():
             time_left = self._time_left(event.step - self._first, self._steps - event.step)
-            self._show(f"step {event.step:,} of {self._steps:,}{self._loss}{self._held}{time_left}")
+            self._show(f"step {event.step:,} of {self._steps:,}{self._loss}{self._validation}{time_left}")
 
     def _time_left(self, taken: int, left: int) -> str:
         if not taken:
@@ -137,13 +137,12 @@ class ProgressLine:
         if self._in_notebook():
             self._update_cell(text.strip())
             self._cell = None  # a message stays: the next line is another output
-        elif _is_watched(self._stream):
+        elif _is_terminal(self._stream):
             self._stream.write(text)
             self._stream.flush()
 
 
-def _is_watched(stream: TextIO | None) -> bool:
-    """Whether the stream is a terminal."""
+def _is_terminal(stream: TextIO | None) -> bool:
     try:
         return stream is not None and stream.isatty()
     except (AttributeError, ValueError):  # a stream without isatty, or a closed one
@@ -162,6 +161,6 @@ def _columns(stream: TextIO | None) -> int:
 def rolled_back(event: RolledBack) -> str:
     """The message about a diverged training."""
     return (
-        f"step {event.step}: the loss diverged ({event.loss:.4g}). Back to step {event.to} with the rate "
-        f"halved to {event.learning_rate:.2g}; tries left: {event.retries_left}."
+        f"step {event.step}: the loss diverged ({event.loss:.4g}). Back to step {event.to} with the learning rate "
+        f"halved to {event.learning_rate:.2g}; retries left: {event.retries_left}."
     )

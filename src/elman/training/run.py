@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from elman.config import TASKS
+from elman.config import ALL_TASKS
 from elman.errors import CheckpointError, RunError, StorageError, option
 from elman.files import Content, open_regular, temporary_name
 from elman.maths.arrays import Array
@@ -31,17 +31,17 @@ if sys.platform != "win32":
     import fcntl
 
 FORMAT = 2
-KEPT = 2  # checkpoints
-MOMENT = 0.2  # seconds
+KEPT = 2  # number of checkpoints that are kept
+MOMENT = 0.2  # seconds to wait for a lock that another process holds only for a check
 MOST_LINE = 1 << 20  # bytes of a row of metrics
 
 
 class Checkpoint(NamedTuple):
-    """A folder checkpoints/step-N."""
+    """A folder checkpoints/step-N; `metadata` is the content of its state.json."""
 
     step: int
     path: Path
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
 
     def arrays(self, expected: Wanted | None = None) -> dict[str, Array]:
         return read_arrays(self.path / "state.safetensors", expected, finite=False)
@@ -53,7 +53,7 @@ class Run:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not os.path.exists(path):  # Path.exists raises for a name that is too long
-            raise RunError(f"There is no run at {path}", do="elman train makes one.")
+            raise RunError(f"There is no run at {path}", do="Create one with elman train.")
         if not (path / "config.json").is_file():
             raise RunError(f"{path} is not a run: it has no config.json")
         config = read_json(path / "config.json")
@@ -64,7 +64,7 @@ class Run:
 
     @classmethod
     def create(cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False) -> Run:
-        """Make the folder with its config and first files; other processes see it complete or not at all."""
+        """Create the folder with its config and first files, atomically."""
         with cls.create_locked(path, config, files, force=force) as run:
             return run
 
@@ -73,31 +73,31 @@ class Run:
     def create_locked(
         cls, path: Path, config: Mapping[str, Any], files: Mapping[str, bytes], *, force: bool = False
     ) -> Iterator[Run]:
-        """The same, and hold the lock of the new run from the start.
+        """Create the folder as `create` does, and hold its lock inside the `with` block.
 
         With `force` an existing run is replaced, unless it is being trained; other folders are never replaced. The old
         run is deleted only when the new one is in its place.
         """
         path = Path(os.path.realpath(path))
         refuse_existing(path, force=force)
-        beside = temporary_name(path)
-        old = beside.with_name(f"{beside.name}.old")
+        temporary = temporary_name(path)
+        old = temporary.with_name(f"{temporary.name}.old")
         replaced = force and os.path.exists(path / "config.json")
         with cls(path).lock() if replaced else contextlib.nullcontext(), contextlib.ExitStack() as stack:
             try:
-                beside.mkdir(parents=True)
-                stack.callback(shutil.rmtree, beside, ignore_errors=True)
+                temporary.mkdir(parents=True)
+                stack.callback(shutil.rmtree, temporary, ignore_errors=True)
                 for name, data in {"config.json": as_json({"format": FORMAT, **config}), **files}.items():
-                    write_file(beside / name, data)
-                stack.enter_context(_locked(beside))  # the lock is on the folder itself and moves with it
-                _put_in_place(beside, path, old if replaced else None)
+                    write_file(temporary / name, data)
+                stack.enter_context(_locked(temporary))  # the lock belongs to the folder and stays when it is renamed
+                _put_in_place(temporary, path, old if replaced else None)
             except OSError as error:
-                raise StorageError(f"{path} could not be made: {error.strerror or error}") from error
+                raise StorageError(f"{path} could not be created: {error.strerror or error}") from error
             yield cls(path)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock of the run: one process at a time writes into it. The lock ends with the process."""
+        """Hold the lock of the run, so that one process at a time writes to it. The lock ends with the process."""
         with _locked(self.path):
             if read_json(self.path / "config.json") != self.config:
                 raise RunError(f"{self.path} was replaced by another process", do="Try again.")
@@ -120,25 +120,25 @@ class Run:
             raise RunError(f"{self.path} has no model yet", do=f"elman train --resume {self.path} continues it.")
         return read_arrays(self.path / "model.safetensors", expected)
 
-    def save(self, step: int, arrays: Mapping[str, Array], facts: Mapping[str, Any]) -> None:
+    def save(self, step: int, arrays: Mapping[str, Array], metadata: Mapping[str, Any]) -> None:
         """Write a checkpoint, then delete older ones."""
-        files: dict[str, Content] = {"state.safetensors": to_pieces(arrays), "state.json": as_json(facts)}
+        files: dict[str, Content] = {"state.safetensors": to_pieces(arrays), "state.json": as_json(metadata)}
         write_folder(self._folder() / f"step-{step}", files)
-        ahead = [path for number, path in self._checkpoints() if number > step]  # from before the run was rolled back
+        ahead = [path for number, path in self._checkpoints() if number > step]  # from before a rollback
         older = [path for number, path in self._checkpoints() if number < step]
         for path in ahead + older[KEPT - 1 :]:
             shutil.rmtree(path, ignore_errors=True)
 
     def newest(self) -> Checkpoint | None:
-        """The newest complete checkpoint, if there is any; incomplete ones are skipped."""
+        """The newest complete checkpoint; damaged ones are skipped. None if there are no checkpoints at all."""
         damaged = None
         for step, path in self._checkpoints():
             try:
                 check_folder(path)
-                facts = read_json(path / "state.json")
-                if not isinstance(facts, dict):
+                metadata = read_json(path / "state.json")
+                if not isinstance(metadata, dict):
                     raise CheckpointError(f"{path / 'state.json'} is damaged")
-                return Checkpoint(step, path, facts)
+                return Checkpoint(step, path, metadata)
             except CheckpointError as error:
                 damaged = damaged or error
         if damaged is not None:
@@ -186,7 +186,7 @@ def refuse_existing(path: Path, *, force: bool = False) -> None:
         )
     try:
         task = Run(path).config.get("task")
-        if task not in ("lm", *TASKS):
+        if task not in ALL_TASKS:
             raise CheckpointError(f"{path / 'config.json'}: the task", expected="a known one", got=repr(task))
     except RunError as error:
         do = "Nothing was changed. Choose another folder, or delete it yourself."
@@ -196,9 +196,9 @@ def refuse_existing(path: Path, *, force: bool = False) -> None:
 
 
 def _put_in_place(new: Path, path: Path, old: Path | None) -> None:
-    """Rename a folder to its place. What stands there becomes `old` until then, and comes back if that fails."""
+    """Rename the folder `new` to `path`. An existing folder there is renamed to `old`, and back if this fails."""
     if old is None:
-        # over an empty folder a rename succeeds; over one that another process has made meanwhile it fails
+        # this replaces an empty folder, and fails if another process has created a run there in the meantime
         new.rename(path)
     else:
         try:
@@ -216,8 +216,8 @@ def _put_in_place(new: Path, path: Path, old: Path | None) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a folder; others may hold it for a moment to see whether it is being trained."""
-    if sys.platform == "win32":  # it has no such locks
+    """Hold the lock of a folder. Another process may hold it for a moment to check whether a training does."""
+    if sys.platform == "win32":  # which has no such locks
         yield
         return
     folder = os.open(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""How the learning rate changes: a factor for each step, 1 at its highest."""
+"""Learning-rate schedules: a factor of at most 1 for each step."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SCHEDULES: dict[str, Callable[[Config, int, int], float]] = {
     "constant": _constant,
     "step": _step,
     "cosine": _cosine,
-    "plateau": _constant,  # what validation does to it is kept by the trainer
+    "plateau": _constant,  # the trainer lowers the rate after validations, see Progress.plateau_factor
 }
 
 
 def rate_factor(config: Config, step: int, steps: int) -> float:
-    """For the update after `step` others, of `steps` in all; the warm-up multiplies whatever schedule follows it."""
+    """The factor of the update after `step` updates, of `steps` in all: the warm-up times the schedule."""
     warm = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
     return warm * SCHEDULES[config.schedule](config, step, steps)

@@ -1,14 +1,14 @@
 """Ctrl-C and SIGTERM during a training.
 
-As soon as a step was taken, the first signal asks the loop to finish its step and save, the second leaves at once.
-Before that there is nothing to save, and the first one leaves.
+After the first step, the first signal makes the loop finish its step and save, the second ends the process at once.
+Before the first step there is nothing to save, and the first signal ends the process.
 
-Python runs its handlers in the main thread alone, and not while that computes in compiled code, which may take minutes:
-compiling, or a step of a large network. Therefore a thread of its own is woken by every signal, and ends the process
-where the main thread does not do it in time.
+Python runs its handlers only in the main thread, and not while that thread is in compiled code, which may take minutes:
+compiling, or a step of a large network. Therefore every signal also wakes a separate thread, which ends the process if
+the main thread does not do so in time.
 
-SIGUSR1, which mpirun passes on to its ranks and which Slurm can send ahead of a job's end, asks for the same as the
-first signal, however often it comes.
+SIGUSR1, which mpirun forwards to its ranks and which Slurm can send before a job ends, always makes the loop finish its
+step and save.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from elman.training.events import Finished
 
 SAVE = getattr(signal, "SIGUSR1", None)  # not on Windows
 SIGNALS = [signal.SIGINT, signal.SIGTERM, *([SAVE] if SAVE else [])]
-GRACE = 1.0  # seconds in which the main thread may tidy up and leave
+GRACE = 1.0  # seconds that the main thread has to clean up and end
 
 
 class Stopping:
-    """Called by the loop after each step: whether to stop. Since it has `begun` there is something to save."""
+    """Called by the loop after each step: whether to stop. `begun` is True once there is a step to save."""
 
     def __init__(self, say: Callable[[str], None] = lambda text: None) -> None:
         self.say, self.begun, self.asked, self.ended = say, False, False, False
@@ -43,40 +43,40 @@ class Stopping:
     def __call__(self) -> bool:
         return self.asked
 
-    def hear(self, number: int) -> None:
-        """A signal, in the thread that waits for them; or in the main thread, where there is none."""
+    def receive(self, number: int) -> None:
+        """Handle a signal in the thread that waits for signals; an MPI rank has none and calls this in a handler."""
         if number == SAVE:
             self._ask()
         elif self.asked:
-            _leave(number)  # what was saved is whole, so there is nothing to tidy up
+            _exit(number)  # files are written atomically, so there is nothing to clean up
         elif self.begun or world().size > 1:  # ranks stop together, after a step
             self._ask()
         else:
             time.sleep(GRACE)
             if not self.ended:
-                _leave(number)
+                _exit(number)
 
     def _ask(self) -> None:
         if not self.asked:
             self.asked = True
-            with suppress(OSError):  # whoever would read it may have gone: that is no reason not to save
+            with suppress(OSError):  # a closed terminal must not prevent saving
                 self.say("Stopping after this step; press Ctrl-C again to quit at once.")
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """A signal, in the main thread."""
+        """Handle a signal in the main thread."""
         if not self.begun and number != SAVE:
             raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
 
 @contextmanager
 def stop_on_signals(say: Callable[[str], None] = lambda text: None) -> Iterator[Callable[[], bool]]:
-    """A function that tells whether to stop; outside the main thread, where no handler can be set, it never does."""
+    """A function that tells whether to stop; outside the main thread no handler can be set, and it returns False."""
     stopping = Stopping(say)
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
-    if world().size > 1:  # the command wakes a thread of its own, see cli/mpi.py
-        with _handled({number: lambda number, frame: stopping.hear(number) for number in SIGNALS}):
+    if world().size > 1:  # the command has its own thread for signals, see cli/mpi.py
+        with _handled({number: lambda number, frame: stopping.receive(number) for number in SIGNALS}):
             yield stopping
         return
     listen, wake = socket.socketpair()
@@ -94,9 +94,9 @@ def stop_on_signals(say: Callable[[str], None] = lambda text: None) -> Iterator[
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """For a call in somebody's own program: the first Ctrl-C after a step asks to stop, any other interrupts at once.
+    """For `fit` in a user's program: the first Ctrl-C after a step asks to stop, any other raises KeyboardInterrupt.
 
-    Nothing changes outside the main thread, and where the program deals with Ctrl-C itself.
+    Outside the main thread, or if the program has its own handler of Ctrl-C, nothing changes.
     """
     stopping = Stopping()
 
@@ -105,8 +105,8 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         stopping.asked = True
 
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not usual or threading.current_thread() is not threading.main_thread():
+    default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not default or threading.current_thread() is not threading.main_thread():
         yield stopping
         return
     with _handled({signal.SIGINT: handle}):
@@ -114,12 +114,12 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
 
 def raise_if_interrupted(finished: Finished) -> None:
-    """After stop_on_interrupt, once the model is kept."""
+    """Raise KeyboardInterrupt if stop_on_interrupt stopped the training; the caller has kept the model before."""
     if finished.why == "interrupted":
         text = f"Interrupted after step {finished.step}: the model is fitted, with the best parameters so far."
         try:
             warnings.warn(text, InterruptedWarning, stacklevel=3)
-        finally:  # also where warnings are errors
+        finally:  # also if warnings are errors
             raise KeyboardInterrupt
 
 
@@ -137,12 +137,12 @@ def _listen(listen: socket.socket, stopping: Stopping) -> None:
     with suppress(OSError):  # it was closed: the training is over
         while number := listen.recv(1):
             if number[0] in SIGNALS:
-                stopping.hear(number[0])
+                stopping.receive(number[0])
 
 
-def _leave(number: int) -> NoReturn:
+def _exit(number: int) -> NoReturn:
     with suppress(Exception):
         if sys.stdout.isatty():
-            sys.stdout.write("\x1b[?25h\n")  # the cursor, which a progress bar hides
+            sys.stdout.write("\x1b[?25h\n")  # show the cursor, which a progress bar hides
             sys.stdout.flush()
     os._exit(128 + number)

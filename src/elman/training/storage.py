@@ -1,4 +1,7 @@
-"""Files that are whole or not there: written beside their place, flushed to the disk, then renamed into it."""
+"""Atomic writes: files and folders are written under a temporary name, flushed to the disk, then renamed.
+
+At any moment a path has its old content or its new content, never a part of it.
+"""
 
 from __future__ import annotations
 
@@ -32,61 +35,61 @@ def read_json(path: Path) -> Any:
 
 
 def write_file(path: Path, data: Content) -> None:
-    """Replace a file as a whole."""
+    """Create or replace a file atomically."""
     write_files({path: data})
 
 
 def write_files(files: Mapping[Path, Content]) -> None:
-    """Replace files that belong together, once all of them are written."""
-    beside = {path: temporary_name(path) for path in files}
+    """Create or replace files that belong together, once all of them are written under temporary names."""
+    temporary = {path: temporary_name(path) for path in files}
     try:
         for path, data in files.items():
-            _write(beside[path], data)
+            _write(temporary[path], data)
         for path in files:
-            beside[path].replace(path)
+            temporary[path].replace(path)
             sync_folder(path.parent)
     except OSError as error:
-        for left in beside.values():
+        for left in temporary.values():
             left.unlink(missing_ok=True)
         raise _cannot_write(path, error) from error
 
 
 def write_folder(path: Path, files: Mapping[str, Content]) -> None:
-    """Make a folder as a whole, with a manifest by which check_folder knows that nothing is missing or changed."""
-    beside = temporary_name(path)
+    """Create or replace a folder atomically, with a manifest of hashes for check_folder."""
+    temporary = temporary_name(path)
     try:
-        beside.mkdir(parents=True)
-        manifest = {name: _write(beside / name, data) for name, data in files.items()}
-        _write(beside / MANIFEST, as_json(manifest))
-        sync_folder(beside)
-        if path.exists():  # moved away whole: a folder that is half deleted must not stand in its place
-            old = beside.with_name(f"{beside.name}.old")
+        temporary.mkdir(parents=True)
+        manifest = {name: _write(temporary / name, data) for name, data in files.items()}
+        _write(temporary / MANIFEST, as_json(manifest))
+        sync_folder(temporary)
+        if path.exists():  # renamed before it is deleted: nobody must find a folder that is half deleted
+            old = temporary.with_name(f"{temporary.name}.old")
             path.rename(old)
-            beside.rename(path)
+            temporary.rename(path)
             shutil.rmtree(old, ignore_errors=True)
         else:
-            beside.rename(path)
+            temporary.rename(path)
         sync_folder(path.parent)
-        sync_folder(path.parent.parent)  # where path.parent itself may be new
+        sync_folder(path.parent.parent)  # path.parent itself may be new
     except OSError as error:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise _cannot_write(path, error) from error
 
 
 def check_folder(path: Path) -> None:
-    """Raise CheckpointError unless all files of the manifest are there as they were written."""
+    """Raise CheckpointError if a file of the manifest is missing or has another hash."""
     manifest = read_json(path / MANIFEST)
     if not isinstance(manifest, dict) or not manifest:
         raise CheckpointError(f"{path / MANIFEST} is damaged: it lists no files")
-    for name, facts in manifest.items():
+    for name, entry in manifest.items():
         try:
             sha256 = sha256_of(path / Path(name).name)
         except FileNotFoundError:
             raise CheckpointError(f"{path}: {name} is missing") from None
         except (OSError, ValueError) as error:
             raise CheckpointError(f"{path}: {name} cannot be read: {getattr(error, 'strerror', error)}") from None
-        if not isinstance(facts, dict) or sha256 != facts.get("sha256"):
-            raise CheckpointError(f"{path / name} is not as it was written")
+        if not isinstance(entry, dict) or sha256 != entry.get("sha256"):
+            raise CheckpointError(f"{path / name} was changed after it was written")
 
 
 def sync_folder(path: Path) -> None:
@@ -99,7 +102,7 @@ def sync_folder(path: Path) -> None:
 
 
 def _write(path: Path, data: Content) -> dict[str, Any]:
-    """Write a new file; its entry in a manifest."""
+    """Write a new file and return its entry in a manifest."""
     digest = hashlib.sha256()
     with create(path) as file:
         for piece in pieces(data):
@@ -111,7 +114,7 @@ def _write(path: Path, data: Content) -> dict[str, Any]:
 
 
 def _cannot_write(path: Path, error: OSError) -> StorageError:
-    do = "What was saved before is still whole. Free some space or choose another folder."
+    do = "What was saved before is unchanged. Free some space or choose another folder."
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
-        do = "Make its folder first, or choose another one."
+        do = "Create its folder first, or choose another one."
     return StorageError(f"{path} could not be written: {error.strerror or error}", do=do)

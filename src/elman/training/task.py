@@ -45,9 +45,9 @@ class Task(Protocol):
         """A sample of generated text to show during training, if the model generates."""
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Everything besides the parameters that the next update depends on: arrays, and facts for JSON."""
+        """Everything besides the parameters that the next update depends on: arrays, and metadata for JSON."""
 
-    def restore(self, arrays: dict[str, Array], facts: dict[str, Any]) -> None:
+    def restore(self, arrays: dict[str, Array], metadata: dict[str, Any]) -> None:
         """Restore what state() has returned."""
 
 

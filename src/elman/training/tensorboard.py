@@ -1,4 +1,4 @@
-"""A listener that writes TensorBoard's own files (extra: tensorboard)."""
+"""A listener that writes TensorBoard event files (extra: tensorboard)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ SCALARS = ("loss", "validation_loss", "validation_accuracy", "gradient_norm", "l
 
 
 class TensorBoard:
+    """Writes losses, gradient norms and samples to event files in a folder."""
+
     def __init__(self, folder: Path) -> None:
         try:
             from tensorboardX import SummaryWriter
@@ -25,8 +27,8 @@ class TensorBoard:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, Started):
-            # not sooner: the run's folder must not exist before the run; the step, because a file is named after the
-            # second in which it is made, and a run that goes on at once must not replace its first one
+            # only now, because the run folder must not exist before the run. The name of a file contains the second in
+            # which it is created; the step is added so that a run resumed at once does not replace its first file
             self.writer = self._new_writer(filename_suffix=f".{event.step}")
         elif isinstance(event, Stepped) and event.logged:
             for name in SCALARS:

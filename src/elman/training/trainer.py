@@ -30,7 +30,7 @@ from elman.training.task import Task
 
 
 class Trainer:
-    """Trains a task for a number of steps, and writes a run if it has one."""
+    """Trains a task for a number of steps; with a `run`, it writes metrics and checkpoints to that folder."""
 
     def __init__(
         self,
@@ -59,22 +59,22 @@ class Trainer:
         if self.run is None and self.world.size == 1:
             return
         self._broadcast_state()
-        arrays, facts = self.state.whole()  # on every rank: each has a part of the carried state
+        arrays, metadata = self.state.whole()  # on every rank: it gathers the carried states of all ranks
         self._saved = self._position()
         if self.run is None or self.metrics is None:
             return
-        facts |= {"steps": self.steps, "metrics_offset": self.metrics.sync(), "seconds": self._seconds()}
+        metadata |= {"steps": self.steps, "metrics_offset": self.metrics.sync(), "seconds": self._seconds()}
         step = self.state.progress.step
-        self._write_model()  # first, so that a finished checkpoint always has its model
-        self.run.save(step, arrays, facts)
+        self._write_model()  # first, so that a complete checkpoint always has its model
+        self.run.save(step, arrays, metadata)
         self._emit(Saved(step, self.run.path))
 
     def load(self, checkpoint: Checkpoint) -> int:
-        """Continue from a checkpoint; returns the offset at which metrics.jsonl continues."""
-        facts = checkpoint.facts
+        """Restore a checkpoint and return the offset at which metrics.jsonl continues."""
+        metadata = checkpoint.metadata
         try:
             self.state.load(checkpoint)
-            self.seconds_before, offset = float(facts["seconds"]), int(facts["metrics_offset"])
+            self.seconds_before, offset = float(metadata["seconds"]), int(metadata["metrics_offset"])
             if offset < 0:
                 raise ValueError(f"offset {offset}")
         except CheckpointError:
@@ -85,13 +85,13 @@ class Trainer:
         p = self.state.progress
         if p.finished == "budget" and p.step < self.steps:
             p.finished = None  # the budget is larger now
-        if p.finished == "patience" and p.step < self.steps != facts.get("steps", self.steps):
-            self.state.reset_patience()  # the budget is another one now
+        if p.finished == "patience" and p.step < self.steps != metadata.get("steps", self.steps):
+            self.state.reset_patience()  # the budget has changed
         return offset
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # the loss shows divergence; NumPy need not warn
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is detected from the loss
     def train(self) -> Finished:
         """Train until the budget or the patience is used up, or `stopping` returns True."""
         self._started = time.perf_counter()
@@ -134,11 +134,11 @@ class Trainer:
         norms = self._norms() if self._row_due(p.step + 1) else None
         if c.clip_value:
             clip_by_value(self.gradients.buffer, c.clip_value)
-        norm = clip_by_norm(self.gradients.buffer, math.inf)  # clips nothing: the update does, in its own pass
+        norm = clip_by_norm(self.gradients.buffer, math.inf)  # only computes the norm: the update clips by `scale`
         if diverged(p, loss, norm, self.task.baseline_loss):
             self._roll_back(loss)
             return
-        if good is not None and not p.exploded:  # only now: the loss of this step is good too
+        if good is not None and not p.exploded:  # only after the loss of this step is known to be good
             self.state.good = good
         rate = c.learning_rate * rate_factor(c, p.step, self.steps) * p.plateau_factor * self.state.rate_factor
         scale = c.clip_norm / norm if 0 < c.clip_norm < norm else 1.0
@@ -205,7 +205,7 @@ class Trainer:
         at = state.progress.step
         if state.good is None or state.retries >= c.retries:
             raise DivergenceError(
-                f"The loss diverged at step {at} ({loss:.4g}), after {state.retries} tries with lower rates",
+                f"The loss diverged at step {at} ({loss:.4g}), after {state.retries} retries with lower learning rates",
                 do=f"Start again with a {option('learning_rate')} below {c.learning_rate:g}, or with a lower "
                 f"{option('clip_norm')}.",
             )
@@ -220,7 +220,7 @@ class Trainer:
     # -- helpers -----------------------------------------------------------------------------------------------------
 
     def _broadcast_state(self) -> None:
-        """All ranks continue with the numbers of rank 0: on different CPUs the last bits may differ."""
+        """Copy parameters and optimizer state of rank 0 to all ranks: on different CPUs the last bits may differ."""
         for buffer in (self.task.parameters.buffer, self.state.best, *self.state.memory.values()):
             self.world.broadcast_buffer(buffer)
 
@@ -242,21 +242,20 @@ class Trainer:
         return self.state.progress.step, self.state.retries
 
     def _row_due(self, step: int) -> bool:
-        """Whether metrics may be logged after this step; asked before the gradient is clipped, for its norms."""
+        """Whether a row of metrics may be logged after this step; it needs the norms before the gradient is clipped."""
         each = self.config.log_every, self.config.validate_every, self.config.sample_every
         return step >= self.steps or any(every and step % every == 0 for every in each)
 
     def _norms(self) -> dict[str, float]:
-        return {
-            name: clip_by_norm(d.reshape(-1), math.inf) for name, d in self.gradients.items()
-        }  # infinity: nothing is clipped
+        """The gradient norm of each parameter."""
+        return {name: clip_by_norm(d.reshape(-1), math.inf) for name, d in self.gradients.items()}
 
     def _begin_row(self) -> None:
-        """Start to measure speed: steps between two rows of metrics, without validation and the like."""
+        """Start to measure the speed between two rows of metrics, without the time of validation and saving."""
         self._row_steps, self._row_seconds = 0, 0.0
 
     def _count(self, seconds: float) -> None:
-        """Count a step. The first one may compile, so it is left out as soon as there is a second one."""
+        """Count a step for the speed. The first one may compile: it is left out once there is a second one."""
         self._taken += 1
         if self._taken == 2:
             self._begin_row()

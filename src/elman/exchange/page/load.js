@@ -13,7 +13,7 @@ function unpacked(text) { // base 85: five digits are four bytes
   return bytes.buffer.slice(0, bytes.byteLength - (whole.length - text.length));
 }
 
-async function load(ready) { // the weights of this file, for ready(bytes)
+async function load(ready) { // calls ready(bytes) with the weights in this file
   try {
     const stream = new Blob([unpacked(at("weights").textContent)]).stream().pipeThrough(new DecompressionStream("deflate"));
     ready(new Uint8Array(await new Response(stream).arrayBuffer()));

@@ -1,5 +1,5 @@
-// The network. Float32Array rounds what is stored in it, and a product of two such numbers is exact in a double: so each
-// sum below is the chain of fused multiply-adds that Elman's compiled code computes, to the bit.
+// The network. A product of two float32 numbers is exact in a double, and Float32Array rounds each sum that is stored in it:
+// so the results equal those of the fused multiply-adds of Elman's compiled code, bit for bit.
 const f4 = Math.fround;
 const TERMS = [0.0013933641, 0.00836914849, 0.041666465, 0.166665053, 0.5, 1].map(f4);
 
@@ -21,7 +21,7 @@ const ACTIVATIONS = {
 
 const sigmoid = a => f4(ACTIVATIONS.sigmoid(a));
 
-const CELLS = { // one step: h, and c, become what they are after it
+const CELLS = { // one step, which replaces h and, in an LSTM, c
   rnn(h, c, a, r, b_hn, f) {
     for (let j = 0; j < h.length; j++) h[j] = f(a[j]);
   },
@@ -77,14 +77,14 @@ class Layer {
     this.hidden = this.W_hh.length / this.b_h.length;
   }
   start() { return [this.h0, this.c0].map(learned => learned?.slice() ?? new Float32Array(this.hidden)); } // h, and c of an LSTM
-  step([h, c], x, fed, W_fh) { // x is a vector, or a token, which stands for its row of W_xh
+  step([h, c], x, fed, W_fh) { // x is a vector, or a token id, which selects a row of W_xh
     const { a } = this;
     // a[t] = x[t] @ W_xh + b_h
     a.set(this.b_h);
     if (typeof x === "number") for (let j = 0; j < a.length; j++) a[j] += this.W_xh[x * a.length + j];
     else addProduct(x, this.W_xh, a);
     if (fed) addProduct(fed, W_fh, a);
-    // plus h[t] @ W_hh, which stays apart where a gate multiplies it
+    // plus h[t] @ W_hh, which is a separate array in a GRU, where a gate multiplies it
     const r = this.b_hn ? this.r.fill(0) : a;
     addProduct(h, this.W_hh, r);
     this.cell(h, c, a, r, this.b_hn, this.f);
@@ -116,7 +116,7 @@ function likelihoods(o, sharpness) {
 
 const sum = numbers => numbers.reduce((a, b) => a + b, 0);
 
-// the token at u on the line on which each token's stretch is its probability; temperature 0: the likeliest
+// samples a token: the one whose interval of the cumulative probability contains u; at temperature 0 the most probable
 function choose(o, u, temperature, top_p) {
   if (temperature === 0) return o.indexOf(o.reduce((a, b) => Math.max(a, b)));
   const y_hat = likelihoods(o, 1 / temperature);
@@ -133,7 +133,7 @@ function choose(o, u, temperature, top_p) {
   return last;
 }
 
-// -log y_hat[token] in nats, of the model itself: at temperature 1
+// -log y_hat[token] in nats, at temperature 1
 function surprise(o, token) {
   const y_hat = likelihoods(o, 1);
   return Math.log(sum(y_hat) / y_hat[token]);
@@ -148,12 +148,12 @@ class Vocabulary {
     this.kind = tokens;
     this.tokens = vocabulary;
     this.ids = new Map(vocabulary?.map((token, id) => [token, id]));
-    this.pieces = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)); // of bytes and subwords
+    this.pieces = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)); // the bytes of each byte or subword token
     this.ranks = new Map(merges?.map((pair, rank) => [pair.join(), rank]));
     for (const [left, right] of merges ?? []) this.pieces.push(Uint8Array.of(...this.pieces[left], ...this.pieces[right]));
     this.size = vocabulary?.length ?? this.pieces.length;
   }
-  subwords(word) { // of all pairs the one that was learned first is joined, until none is left
+  subwords(word) { // merges the pair that was learned first, until no known pair is left
     let ids = [...new TextEncoder().encode(word)];
     for (;;) {
       const ranks = ids.slice(1).map((id, i) => this.ranks.get(`${ids[i]},${id}`) ?? Infinity);
@@ -172,25 +172,25 @@ class Vocabulary {
     if (this.kind === "byte") return [...new TextEncoder().encode(text)];
     const found = this.kind === "word" || this.kind === "bpe" ? this.words(text) : [...text];
     if (this.kind === "bpe") return found.flatMap(piece => this.subwords(piece));
-    const strange = found.filter(token => !this.ids.has(token));
-    if (strange.length) throw new Unknown(strange);
+    const unknown = found.filter(token => !this.ids.has(token));
+    if (unknown.length) throw new Unknown(unknown);
     return found.map(token => this.ids.get(token));
   }
-  decoder() { // ids to text, one at a time: a byte may be part of a character only
+  decoder() { // ids to text, one at a time; an incomplete character is held back
     const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
     if (!this.tokens) return id => utf8.decode(this.pieces[id], { stream: true });
     return id => this.tokens[id];
   }
 }
 
-// pieces of text and their surprise, without end; the prompt is not among them
+// generates pieces of text with their surprise, without end; the prompt is not included
 function* write(network, vocabulary, { prompt, seed, temperature, top_p }) {
   const random = new Random(seed), decode = vocabulary.decoder();
-  const banned = vocabulary.kind === "word" && vocabulary.size > 1 ? 1 : 0; // a word model never writes <unk>, its id 0
+  const banned = vocabulary.kind === "word" && vocabulary.size > 1 ? 1 : 0; // <unk>, id 0, is never generated
   const line = vocabulary.tokens === null ? 10 : vocabulary.ids.get("\n");
   let ids = vocabulary.encode(prompt);
   network.reset();
-  if (!ids.length && line === undefined) { // no prompt and no new line to begin after: a token is drawn
+  if (!ids.length && line === undefined) { // without a prompt and a newline token, the first token is drawn uniformly
     ids = [banned + random.below(vocabulary.size - banned)];
     yield [decode(ids[0]), Math.log(vocabulary.size - banned)];
   }

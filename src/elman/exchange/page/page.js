@@ -1,5 +1,5 @@
 const facts = JSON.parse(at("facts").textContent), vocabulary = new Vocabulary(facts);
-let network, current; // the text that is being written, if any
+let network, current; // the generator of the current text, if any
 
 function busy(is) {
   at("text").setAttribute("aria-busy", is);
@@ -15,14 +15,14 @@ function shown(tokens) {
   return tokens.slice(0, 10).map(token => JSON.stringify(token)).join(", ") + (tokens.length > 10 ? " …" : "");
 }
 
-function known(prompt) { // or a message
+function known(prompt) { // whether all tokens are known; shows a message otherwise
   try {
     vocabulary.encode(prompt);
     at("message").textContent = "";
     return true;
   } catch (error) {
     if (!(error instanceof Unknown)) throw error;
-    at("message").textContent = `The model does not know ${shown(error.tokens)}: not in the text that it learned from.`;
+    at("message").textContent = `Not in the training text of the model: ${shown(error.tokens)}.`;
     at("prompt").focus();
     return false;
   }
@@ -50,7 +50,7 @@ async function begin() {
     for (; count < length && performance.now() < pause; count++) {
       const [text, surprise] = mine.next().value;
       total += surprise;
-      waiting += surprise; // of the bytes of a character that is not whole yet
+      waiting += surprise; // of the bytes of an incomplete character
       if (!text) continue;
       part.append(piece(text, waiting));
       waiting = 0;
@@ -59,7 +59,7 @@ async function begin() {
     at("status").textContent = `${count} ${facts.units}`;
     await new Promise(requestAnimationFrame);
   }
-  if (current && mine !== current) return; // another has begun
+  if (current && mine !== current) return; // another text has been started
   const seconds = ((performance.now() - began) / 1000).toFixed(1), mean = (total / count || 0).toFixed(2);
   at("status").textContent = `${count} ${facts.units} in ${seconds} s. Surprise: ${mean} nats each on average.`;
   stop();

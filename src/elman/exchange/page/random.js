@@ -1,8 +1,8 @@
-// NumPy's default_rng([seed, 0]): SeedSequence fills PCG64, so that a seed is the same text here and in `elman sample`.
+// NumPy's default_rng([seed, 0]), which is SeedSequence and PCG64: a seed gives the same text here and in `elman sample`.
 const LOW64 = (1n << 64n) - 1n, LOW128 = (1n << 128n) - 1n;
 const MULTIPLIER = 0x2360ed051fc65da44385df649fccf645n;
 
-function words(number) { // a whole number in pieces of 32 bits, the lowest first
+function words(number) { // an integer as 32-bit words, the lowest first
   const found = [];
   do { found.push(Number(number & 0xffffffffn)); number >>= 32n; } while (number);
   return found;
@@ -43,8 +43,8 @@ class Random {
   move() { this.state = this.state * MULTIPLIER + this.increment & LOW128; }
   next64() {
     this.move();
-    const folded = (this.state >> 64n ^ this.state) & LOW64, turn = this.state >> 122n;
-    return (folded >> turn | folded << (64n - turn)) & LOW64;
+    const folded = (this.state >> 64n ^ this.state) & LOW64, rotation = this.state >> 122n;
+    return (folded >> rotation | folded << (64n - rotation)) & LOW64;
   }
   next32() { // both halves of 64 bits are used, the lower one first
     const kept = this.half ?? this.next64();
@@ -52,7 +52,7 @@ class Random {
     return kept & 0xffffffffn;
   }
   uniform() { return Number(this.next64() >> 11n) / 2 ** 53; }
-  below(n) { // a whole number from 0 to n - 1
+  below(n) { // an integer from 0 to n - 1
     if (n < 2) return 0;
     const size = BigInt(n), least = ((1n << 32n) - size) % size;
     let product;

@@ -1,16 +1,16 @@
-// Tokens of whole sequences: id 0 is unknown, id 1 begins and ends a target, the others follow.
+// The vocabulary of a translator: id 0 is the unknown token, id 1 the start and end token, then the others follow.
 class Symbols extends Vocabulary {
   encode(text) {
     if (this.kind === "bpe") return this.words(` ${text}`).flatMap(word => this.subwords(word)).map(id => id + 2);
     if (this.kind === "byte") return [...new TextEncoder().encode(text)].map(id => id + 2);
     const id = token => this.ids.get(token);
     if (this.kind === "word") {
-      const cut = trimmed(text);
-      return (cut ? this.words(` ${cut}`) : []).map(token => (id(token) ?? id(token.toLowerCase()) ?? -2) + 2);
+      const stripped = trimmed(text);
+      return (stripped ? this.words(` ${stripped}`) : []).map(token => (id(token) ?? id(token.toLowerCase()) ?? -2) + 2);
     }
     return (this.kind === "list" ? trimmed(text).split(/\s+/).filter(Boolean) : [...text]).map(token => (id(token) ?? -2) + 2);
   }
-  show(id) { // as a row or column of a map
+  show(id) { // its name in the table of attention weights
     if (id < 2) return id ? "(end)" : "(unknown)";
     return this.tokens ? this.tokens[id - 2] : new TextDecoder().decode(this.pieces[id - 2]);
   }
@@ -25,7 +25,7 @@ class Symbols extends Vocabulary {
   }
 }
 
-// as Python's strip
+// Python's str.strip
 const trimmed = text => text.replace(/^[\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+|[\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+$/g, "");
 
 const joined = vectors => Float32Array.from(vectors.flatMap(vector => [...vector]));
@@ -47,12 +47,12 @@ class Translator {
     this.hidden = this.decoder[0].hidden;
   }
 
-  embedded(side, token) { // a vector, or the token itself, which stands for a row of W_xh
+  embedded(side, token) { // its embedding, or the token id itself, which selects a row of W_xh
     const W = this.p[`${side}.embedding.W`], width = this.facts.embedding;
     return W ? W.subarray(token * width, (token + 1) * width) : token;
   }
 
-  read(source) { // what the decoder starts from and looks at
+  read(source) { // the initial state of the decoder, and values and keys for attention
     let x = source.map(token => this.embedded("encoder", token));
     const final = [];
     for (const directions of this.encoder) {
@@ -75,18 +75,18 @@ class Translator {
     return { states, fed: new Float32Array(H), values: x, keys };
   }
 
-  step(token, { states, fed, values, keys }) { // logits, the state after it, and where it looked
+  step(token, { states, fed, values, keys }) { // logits, attention weights and the next state
     const { p } = this, W_fh = p["attention.W_fh"], next = states.map(parts => parts.map(part => part.slice()));
     let h = this.embedded("decoder", token);
     this.decoder.forEach((layer, i) => { h = layer.step(next[i], h, i === 0 && W_fh ? fed : null, W_fh); });
     let alpha = null, out = h;
-    if (W_fh) ({ alpha, out } = this.look(h, values, keys));
+    if (W_fh) ({ alpha, out } = this.attend(h, values, keys));
     const o = p["head.b_y"].slice();
     addProduct(out, p["head.W_hy"], o);
     return { o, alpha, state: { states: next, fed: out, values, keys } };
   }
 
-  look(h, values, keys) {
+  attend(h, values, keys) {
     const { p } = this, w_a = p["attention.w_a"], K = p["attention.W_q"].length / h.length;
     // q = h @ W_q
     const q = product(h, p["attention.W_q"], K);
@@ -101,7 +101,7 @@ class Translator {
     return { alpha, out: product(joined([h, context]), p["attention.W_c"], h.length).map(tanh) };
   }
 
-  // the sequences that a beam finds, the best first, compared by the mean log probability of a token
+  // beam search: the best sequences first, by the mean log probability of a token
   search(source, width) {
     let beams = [{ total: 0, tokens: [], alphas: [], state: this.read(source), last: 1 }];
     const ended = [];
@@ -109,7 +109,7 @@ class Translator {
       const found = [];
       for (const beam of beams) {
         const { o, alpha, state } = this.step(beam.last, beam.state), alphas = [...beam.alphas, alpha];
-        o[0] = -Infinity; // the unknown token is never written
+        o[0] = -Infinity; // the unknown token is never generated
         const top = o.reduce((a, b) => Math.max(a, b)), norm = top + Math.log(sum(likelihoods(o, 1)));
         ended.push({ score: (beam.total + o[1] - norm) / length, tokens: beam.tokens, alphas });
         const best = [...o.keys()].filter(id => id > 1).sort((i, j) => o[j] - o[i] || i - j).slice(0, width);
@@ -122,7 +122,7 @@ class Translator {
     return ended.sort((a, b) => b.score - a.score).slice(0, width);
   }
 
-  greedy(source) { // the likeliest token each time
+  greedy(source) { // the most probable token at each step
     const tokens = [], alphas = [];
     for (let state = this.read(source), last = 1, total = 0; ;) {
       const step = this.step(last, state);

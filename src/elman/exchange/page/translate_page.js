@@ -3,17 +3,17 @@ let translator;
 
 const make = (tag, words = "", name = "") => Object.assign(document.createElement(tag), { textContent: words, className: name });
 
-function map(read, { tokens, alphas }) { // a row for each token that was written, a column for each that was read
+function attentionTable(read, { tokens, alphas }) { // a row for each output token, a column for each input token
   const table = make("table"), head = table.createTHead().insertRow(), body = table.createTBody();
   const visible = token => token.trim() || "␣";
   head.append(make("td"), ...read.map(token => make("th", visible(token))));
   alphas.forEach((alpha, i) => {
-    const row = body.insertRow(), said = visible(target.show(tokens[i] ?? 1));
-    row.append(make("th", said));
-    alpha.forEach((share, j) => {
+    const row = body.insertRow(), written = visible(target.show(tokens[i] ?? 1));
+    row.append(make("th", written));
+    alpha.forEach((weight, j) => {
       const cell = row.insertCell();
-      cell.title = `${said} ← ${visible(read[j])}: ${(100 * share).toFixed(0)} %`;
-      cell.style.setProperty("--s", share.toFixed(3));
+      cell.title = `${written} ← ${visible(read[j])}: ${(100 * weight).toFixed(0)} %`;
+      cell.style.setProperty("--s", weight.toFixed(3));
     });
   });
   const scroll = make("div", "", "scroll");
@@ -25,10 +25,10 @@ function map(read, { tokens, alphas }) { // a row for each token that was writte
 function answer(line, number) {
   const ids = source.encode(line), found = translator.translate(ids, at("beam").valueAsNumber), box = make("section");
   const read = ids.map((id, i) => (id ? source.show(id) : source.kind === "word" ? source.words(` ${trimmed(line)}`)[i] : "?"));
-  const text = make("p", "", "answer"), list = make("ol"), looked = make("div");
+  const text = make("p", "", "answer"), list = make("ol"), attention = make("div");
   const choose = one => {
     text.replaceChildren(make("span", `${line} → `), make("b", target.decode(one.tokens)));
-    if (one.alphas[0] && ids.length) looked.replaceChildren(map(read, one));
+    if (one.alphas[0] && ids.length) attention.replaceChildren(attentionTable(read, one));
   };
   found.forEach((one, i) => {
     const label = make("label"), radio = Object.assign(make("input"), { type: "radio", name: `answer-${number}`, checked: i === 0 });
@@ -40,8 +40,8 @@ function answer(line, number) {
   });
   choose(found[0]);
   const unknown = [...new Set(read.filter((_, i) => !ids[i]))];
-  box.append(text, ...unknown.length ? [make("p", `It does not know ${unknown.map(token => JSON.stringify(token.trim())).join(", ")}.`, "unknown")] : [],
-    ...found.length > 1 ? [list] : [], looked);
+  box.append(text, ...unknown.length ? [make("p", `Not in its vocabulary: ${unknown.map(token => JSON.stringify(token.trim())).join(", ")}.`, "unknown")] : [],
+    ...found.length > 1 ? [list] : [], attention);
   return box;
 }
 
@@ -55,7 +55,7 @@ async function start() {
     at("answers").append(answer(line, number));
   }
   at("answers").setAttribute("aria-busy", false);
-  at("status").textContent = lines.length ? `${((performance.now() - began) / 1000).toFixed(1)} s` : "Type something first.";
+  at("status").textContent = lines.length ? `${((performance.now() - began) / 1000).toFixed(1)} s` : "Type a sentence first.";
 }
 
 at("form").addEventListener("submit", event => { event.preventDefault(); if (translator) start(); });

@@ -4,10 +4,8 @@ keep it."""
 
 from __future__ import annotations
 
-from elman.kernels.cells import CellKernels
-from elman.kernels.compile import inline, kernel
-from elman.kernels.sample import sample_tokens
-from elman.kernels.steps import backward_layer, forward_layer
+from elman.kernels.cells import make_kernels
+from elman.kernels.compile import inline
 from elman.kernels.vectors import Vector, pointwise, tanhs
 
 
@@ -57,29 +55,4 @@ def step_backward(option, a, at, d, d_at, d_s, d_s_at, d_stride, s, before, afte
         )  # fmt: skip
 
 
-@kernel
-def forward(option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge):
-    forward_layer(
-        step_forward, option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge
-    )
-
-
-@kernel
-def backward(option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias):
-    backward_layer(
-        step_backward, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias
-    )
-
-
-@kernel
-def sample(
-    option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed, head, x, scratch, edge,
-    y_hat,
-):  # fmt: skip
-    sample_tokens(
-        step_forward, False, option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed,
-        head, x, scratch, edge, y_hat,
-    )  # fmt: skip
-
-
-KERNELS = CellKernels(forward, backward, sample)
+KERNELS = make_kernels(step_forward, step_backward)

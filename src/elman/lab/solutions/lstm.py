@@ -2,7 +2,7 @@
 
     elman lab check lstm.py
 
-The equations and their numbers are those of docs/maths.md, section 18. The four gates stand side by side in the order
+The equations and their numbers are those of docs/maths.md, section 18. The four gates are side by side in the order
 i, f, g, o: columns 0 to H-1 of W_xh, W_hh, b_h and a belong to i, the next H to f, and so on. Only NumPy is needed.
 """
 
@@ -43,7 +43,7 @@ def lstm_cell_gradient(d_h, d_c_next, o, c_next):
     """(26) The gradient on the cell state c[t+1], from both of its uses.
 
     d_h: (B, H), the gradient on h[t+1] = o * tanh(c[t+1])
-    d_c_next: (B, H), what arrives at c[t+1] from step t+1
+    d_c_next: (B, H), the gradient on c[t+1] from step t+1
     o, c_next: (B, H)    returns d_c: (B, H)
     """
     # gap
@@ -68,7 +68,7 @@ def lstm_gate_gradients(d_h, d_c, c_t, c_next, i, f, g, o):
 
 
 def lstm_sent_back(d_a, d_c, f, W_hh):
-    """(28) and (29) What the step sends back to the step before.
+    """(28) and (29) The gradients on the state before the step.
 
     d_a: (B, 4H)    d_c: (B, H), the gradient on c[t+1]    f: (B, H)    W_hh: (H, 4H)
     returns d_h_before: (B, H), on h[t]    d_c_before: (B, H), on c[t]

@@ -112,7 +112,7 @@ def truncated_backward(x, h, d_o, W_xh, W_hh, W_hy, k):
     """Truncated backpropagation: the loss of each step goes back over the last k steps up to its own, and no further.
 
     x, h, d_o, W_xh, W_hh, W_hy as above    k: a number, at least 1; with k = 1 nothing goes through W_hh, and from
-    k = T on nothing is cut. In the words of docs/maths.md, section 8, this is k1 = 1, k2 = k: a block for each loss.
+    k = T on nothing is cut. In docs/maths.md, section 8, this is k1 = 1, k2 = k: a block for each loss.
     returns d_W_xh: (X, H)    d_W_hh: (H, H)    d_b_h: (H,). The state before the k steps is held fixed.
     """
     # gap
@@ -130,10 +130,10 @@ def truncated_backward(x, h, d_o, W_xh, W_hh, W_hy, k):
 
 
 def clip(gradients, limit):
-    """(16) Clipping by norm: all gradients together are one vector; where it is longer than the limit, shorten it.
+    """(16) Clipping by norm: all gradients together are one vector; if it is longer than the limit, shorten it.
 
     gradients: a list of arrays    limit: a number
-    returns the list of arrays after clipping. The direction of the vector stays; a vector of zeros stays as it is.
+    returns the list of arrays after clipping. The vector keeps its direction; a vector of zeros does not change.
     """
     # gap
     norm = np.sqrt(sum(np.sum(g**2) for g in gradients))

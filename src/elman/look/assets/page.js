@@ -1,10 +1,10 @@
 "use strict";
-// The theme is what the reader's system says, until the button says otherwise. Figures change their template with it.
+// The theme follows the system until the button is used. Figures change their template with it.
 const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
 const read = (id) => JSON.parse(document.getElementById(id).textContent);
 const templates = read("templates");
-const touch = matchMedia("(pointer: coarse)").matches; // a finger that drags wants to scroll
+const touch = matchMedia("(pointer: coarse)").matches; // on a touch screen, dragging scrolls the page
 let chosen = null;
 
 function draw(place) {
@@ -30,7 +30,7 @@ document.querySelector("button.theme")?.addEventListener("click", () => {
 });
 light();
 
-// A figure is drawn when its reader comes near it, and before the page is printed.
+// A figure is drawn when it is almost visible, and before the page is printed.
 const near = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (isIntersecting && !target.classList.contains("drawn")) draw(target);
@@ -39,15 +39,15 @@ const near = new IntersectionObserver((entries) => {
 document.querySelectorAll(".figure").forEach((place) => near.observe(place));
 addEventListener("beforeprint", () => document.querySelectorAll(".figure:not(.drawn)").forEach(draw));
 
-// A text whose every letter shows how far back its loss reaches.
+// A text in which a chosen token shows how far back the gradient of its loss reaches.
 for (const card of document.querySelectorAll(".reach")) {
-  const { reach, losses } = read(card.dataset.from); // reach[t][k] of 1000: ‖∂L[t]/∂h[k]‖ against its largest
+  const { reach, losses } = read(card.dataset.from); // reach[t][k]: ‖∂L[t]/∂h[k]‖, scaled to at most 1000 for each t
   const letters = [...card.querySelectorAll(".text span")];
   const slider = card.querySelector("input");
-  const said = card.querySelector("output");
+  const output = card.querySelector("output");
 
   const show = (i) => {
-    const row = reach[i - 1]; // of the loss that letter i was predicted with
+    const row = reach[i - 1]; // of the loss whose target is letter i
     letters.forEach((letter, j) => {
       const strength = j < i ? Math.sqrt(row[j + 1] / 1000) : 0; // h[j+1] is the state after letter j
       letter.style.backgroundColor = strength > 0.02 ? `rgba(var(--glow), ${(0.85 * strength).toFixed(3)})` : "";
@@ -57,8 +57,8 @@ for (const card of document.querySelectorAll(".reach")) {
     let lag = 0;
     while (lag <= i && row[i - lag] >= 0.01 * own) lag += 1;
     const far = lag > i ? `all ${i} steps back to the start` : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
-    const cost = losses[i - 1] === null ? "more than any number of" : losses[i - 1].toFixed(2);
-    said.textContent = `“${letters[i].dataset.token}” cost ${cost} nats. More than 1 % of its gradient reaches ${far}.`;
+    const loss = losses[i - 1] === null ? "∞" : losses[i - 1].toFixed(2);
+    output.textContent = `The loss of “${letters[i].dataset.token}” is ${loss} nats. More than 1 % of its gradient reaches ${far}.`;
     slider.value = i;
   };
   slider.addEventListener("input", () => show(Number(slider.value)));

@@ -1,6 +1,6 @@
 "use strict";
-// The passes of a small network in plain arrays: what elman.maths computes, so that every number follows an edited
-// weight. A quantity has the name that the formulas give it; "h[t+1]" is a list of rows, one for each t.
+// The forward and backward pass of a small network in plain arrays, as in elman.maths, to recompute every number after
+// an edit of a weight. Quantities are named as in the formulas; "h[t+1]" is a list of rows, one for each t.
 
 const times = (row, W) => W[0].map((_, j) => row.reduce((sum, value, i) => sum + value * W[i][j], 0)); // row @ W
 const timesT = (row, W) => W.map((of) => of.reduce((sum, value, j) => sum + value * row[j], 0)); // row @ W.T

@@ -1,5 +1,5 @@
 "use strict";
-// What can be changed: a weight, a training step, the gain of W_hh. Every number of the page follows.
+// Edits of a weight, training steps and the gain of W_hh: each recomputes every number of the page.
 
 const LEARNED = 0.5, MOST_STEPS = 2000, JACOBIANS = 24;
 
@@ -107,7 +107,7 @@ class Lab {
     this.update();
   }
 
-  /** Compute everything anew, and show it. */
+  /** Recompute and show everything. */
   update(table = true) {
     this.found = passes(this.net, this.P, this.ids);
     for (const step of this.data.steps) for (const value of [step.result, ...step.operands]) value.values = this.values(value, step.layer);
@@ -124,7 +124,7 @@ class Lab {
     this.changed();
   }
 
-  /** What is shown of a quantity. */
+  /** The shown values of a quantity. */
   values({ key, t, axes }, layer) {
     const q = this.found.layers[layer][key] ?? this.found.output[key], pick = (row, axis) => this.data.axes[axis].indices.map((i) => finite(row[i]));
     if (axes === "") return finite(q);

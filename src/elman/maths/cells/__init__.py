@@ -1,4 +1,4 @@
-"""The table of cells. A new cell is one file here, one in kernels/cells, and one row."""
+"""The table of cells, CELLS. A new cell is one file here, one in kernels/cells, and one row of the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def make_cell(name: str, activation: ActivationLike = "tanh") -> Cell:
     name : str
         rnn, gru or lstm.
     activation : str or pair
-        Of a vanilla cell: tanh, relu, sigmoid, identity, or your own pair; gru and lstm have tanh alone.
+        Of a vanilla cell: tanh, relu, sigmoid, identity, or your own pair (f(a), f' in terms of h); gru and lstm
+        have tanh only.
 
     Returns
     -------

@@ -5,8 +5,8 @@ A cell has G gates and P state parts. The time loop (recurrence.py) computes two
     a_x[t] = x[t] @ W_xh + b_h      (B, G·H)
     a_h[t] = h[t] @ W_hh            (B, G·H)
 
-and the cell does the rest, entry by entry. The products are kept apart because some cells gate the second one. The
-first state part is h, which is multiplied by W_hh and is the output of the cell; an LSTM has a second one, c.
+and the cell computes the rest entry by entry. The products are passed separately because a GRU gates the second one.
+The first state part is h, which is multiplied by W_hh and is the output of the cell; an LSTM has a second one, c.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Cell(ABC):
 
     @abstractmethod
     def backward(self, d_s: Array, s: Array, s_next: Array, kept: Kept, p: Weights) -> StepGradients:
-        """Take the same step backward.
+        """Compute the gradients of the same step.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class Cell(ABC):
         """
 
     def whole_backward(self, d_s: Array, s: Array, s_next: Array, kept: Kept, p: Weights) -> StepGradients:
-        """Take the same step backward, and add the part of d_s that goes through W_hh.
+        """Compute the gradients of the same step, with the part of d_s that goes through W_hh.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class Cell(ABC):
         Returns
         -------
         StepGradients
-            With the whole gradient of the state before the step.
+            Its d_s is the whole gradient of the state before the step.
         """
         step = self.backward(d_s, s, s_next, kept, p)
         d_before = step.d_s.copy()
@@ -196,9 +196,9 @@ class Cell(ABC):
             Entry (i, j) is the derivative of entry j of s[t+1] with respect to entry i of s[t].
         """
         P, _, H = s.shape  # (P, 1, H)
-        every = P * H
-        unit = np.eye(every, dtype=s.dtype).reshape(every, P, H).swapaxes(0, 1)  # a row for each entry of s[t+1] [unit]
-        before, after = np.repeat(s, every, axis=1), np.repeat(s_next, every, axis=1)
-        rows = tuple(np.repeat(a, every, axis=0) for a in kept)
-        d_s = self.whole_backward(unit, before, after, rows, p).d_s  # [step]
-        return d_s.swapaxes(0, 1).reshape(every, every).T  # [jacobian]
+        N = P * H
+        unit = np.eye(N, dtype=s.dtype).reshape(N, P, H).swapaxes(0, 1)  # (P, N, H), unit vectors [unit]
+        before, after = np.repeat(s, N, axis=1), np.repeat(s_next, N, axis=1)  # (P, N, H)
+        rows = tuple(np.repeat(a, N, axis=0) for a in kept)  # (N, …)
+        d_s = self.whole_backward(unit, before, after, rows, p).d_s  # (P, N, H) [step]
+        return d_s.swapaxes(0, 1).reshape(N, N).T  # [jacobian]

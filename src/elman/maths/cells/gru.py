@@ -4,8 +4,8 @@
     q = h[t] @ W_hn + b_hn                              n = tanh(x[t] @ W_xn + b_n + r ⊙ q)
     h[t+1] = (1 - z) ⊙ n + z ⊙ h[t]
 
-W_xr, W_xz and W_xn are the three blocks of W_xh, and so on. b_hn is a parameter of its own: b_n stands outside of the
-reset gate and b_hn inside, so that one cannot replace the other. Because r multiplies the recurrent product of n, the
+W_xr, W_xz and W_xn are the three blocks of columns of W_xh, and so on. b_hn is a separate parameter: the reset gate
+multiplies b_hn and not b_n, so that one cannot replace the other. Because r multiplies the recurrent product of n, the
 gradients on the two products differ: d_a_n on the input product, r ⊙ d_a_n on the recurrent one.
 """
 

@@ -4,8 +4,8 @@
     i, f, o = sigmoid(a_i), sigmoid(a_f), sigmoid(a_o)      g = tanh(a_g)
     c[t+1] = f ⊙ c[t] + i ⊙ g                               h[t+1] = o ⊙ tanh(c[t+1])
 
-The gradient reaches c[t+1] on two paths: through h[t+1], and from c[t+2] through the forget gate. On the second path no
-weight and no tanh stands between two steps: c is scaled by f alone, which is why an LSTM remembers for longer.
+The gradient reaches c[t+1] on two paths: through h[t+1], and from c[t+2] through the forget gate. On the second path
+each step multiplies it by f alone, without weights or tanh, which is why an LSTM remembers for longer.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ class LSTMCell(Cell):
     def backward(self, d_s: Array, s: Array, s_next: Array, kept: Kept, p: Weights) -> StepGradients:
         (d_h, d_c_next), (_, c), (_, c_next), (i, f, g, o) = d_s, s, s_next, kept
         tanh_c = tanh(c_next)  # (B, H) [tanh_c]
-        # d_c[t+1] has two parts: what step t+1 sends back along c, and o ⊙ (1 - tanh(c[t+1])²) ⊙ d_h[t+1]
+        # d_c[t+1] has two parts: the gradient from c[t+2], and o ⊙ (1 - tanh(c[t+1])²) ⊙ d_h[t+1]
         d_c = d_c_next + o * (1 - tanh_c * tanh_c) * d_h  # (B, H) [d_c]
-        # d_i = g ⊙ d_c,  d_f = c[t] ⊙ d_c,  d_g = i ⊙ d_c,  d_o = tanh(c[t+1]) ⊙ d_h, each times f' of its gate
+        # d_i = g ⊙ d_c,  d_f = c[t] ⊙ d_c,  d_g = i ⊙ d_c,  d_o_gate = tanh(c[t+1]) ⊙ d_h, each times its derivative
         d_a_i = i * (1 - i) * g * d_c  # (B, H) [d_a_i]
         d_a_f = f * (1 - f) * c * d_c  # (B, H) [d_a_f]
         d_a_g = (1 - g * g) * i * d_c  # (B, H) [d_a_g]

@@ -1,6 +1,6 @@
-"""The vanilla cell, h[t+1] = f(a[t]): one gate, one state part.
+"""The vanilla cell, h[t+1] = f(a[t]): G = 1, one state part.
 
-rnn_forward and rnn_backward are a whole layer of it: the time loop of recurrence.py with this cell.
+rnn_forward and rnn_backward compute a whole layer: the time loop of recurrence.py with this cell.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RNNCell(Cell):
     name = "rnn"
 
     def __init__(self, activation: ActivationLike = "tanh") -> None:
-        get_activation(activation)  # an unknown name is an error at once
+        get_activation(activation)  # raises an error for an unknown name
         self.activation = activation
 
     def forward(self, a_x: Array, a_h: Array, s: Array, p: Weights) -> tuple[Array, Kept]:
@@ -43,7 +43,7 @@ class RNNCell(Cell):
 
 
 def step_jacobian(h: Array, W_hh: Array, *, activation: ActivationLike = "tanh") -> Array:
-    """∂h[t+1]/∂h[t], given h[t+1]: row i says what entry i of h[t] does to every entry of h[t+1]."""
+    """∂h[t+1]/∂h[t] (…, H, H), given h[t+1] (…, H): row i has the derivatives with respect to entry i of h[t]."""
     # ∂h[t+1]/∂h[t] = W_hh @ diag(1 - h[t+1]²)
     return np.asarray(W_hh * get_activation(activation).derivative(h)[..., np.newaxis, :])  # (…, H, H) [jacobian]
 
@@ -128,7 +128,7 @@ def rnn_forward(
     Returns
     -------
     array (T+1, B, H)
-        All states: h[0] is the initial state, h[t+1] the state after the step that read x[t].
+        All states: h[0] is the initial state, h[t+1] the state after the step that reads x[t].
 
     Examples
     --------
@@ -161,10 +161,10 @@ def rnn_backward(
     lengths: Array | None = None,
     reverse: bool = False,
     h_mask: Array | None = None,
-    out: RNNGradients | None = None,  # added to
+    out: RNNGradients | None = None,  # gradients to which these are added
     backward: Callable[..., CellGradients] = cell_backward,  # the time loop that runs it
 ) -> RNNGradients:
-    """Go back through a layer of vanilla cells: backpropagation through time.
+    """Compute the gradients of a layer of vanilla cells: backpropagation through time.
 
     Parameters
     ----------

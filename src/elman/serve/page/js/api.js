@@ -1,6 +1,6 @@
 // Requests to the service: JSON and server-sent events by fetch, with the key if one is required.
 
-const KEPT = "elman-key";
+const STORED_KEY = "elman-key"; // name in sessionStorage
 
 export class ApiError extends Error {
   constructor(status, { message, code, param }) {
@@ -18,10 +18,10 @@ export class GoneError extends Error {
 /** Fires "gone" and "back"; `ask` is the function that asks the user for the key. */
 export const service = Object.assign(new EventTarget(), { gone: false, ask: null });
 
-let asking = null; // several requests may be refused at the same time
+let asking = null; // the promise of the key dialog: several requests may be refused at the same time
 
 async function raw(path, options) {
-  const key = sessionStorage.getItem(KEPT);
+  const key = sessionStorage.getItem(STORED_KEY);
   const headers = { ...(key ? { Authorization: `Bearer ${key}` } : {}), ...(options.body ? { "Content-Type": "application/json" } : {}) };
   try {
     return [await fetch(path, { ...options, headers, cache: "no-store" }), key];
@@ -39,11 +39,11 @@ async function request(path, options = {}) {
     const reply = await answer.json().catch(() => ({}));
     const error = new ApiError(answer.status, reply.error ?? { message: `The service answered with status ${answer.status}.` });
     if (answer.status !== 401 || !service.ask) throw error;
-    if (key !== sessionStorage.getItem(KEPT)) continue; // another request has a new key by now
+    if (key !== sessionStorage.getItem(STORED_KEY)) continue; // another request has a new key by now
     asking ??= service.ask(key !== null).finally(() => { asking = null; });
     const given = await asking;
     if (given === null) throw error;
-    sessionStorage.setItem(KEPT, given);
+    sessionStorage.setItem(STORED_KEY, given);
   }
 }
 
@@ -87,11 +87,11 @@ function lost() {
   if (service.gone) return;
   service.gone = true;
   service.dispatchEvent(new Event("gone"));
-  const look = async () => {
+  const poll = async () => {
     const back = await fetch("/health", { cache: "no-store" }).then((answer) => answer.ok, () => false);
-    if (!back) return setTimeout(look, 2000);
+    if (!back) return setTimeout(poll, 2000);
     service.gone = false;
     service.dispatchEvent(new Event("back"));
   };
-  setTimeout(look, 1000);
+  setTimeout(poll, 1000);
 }

@@ -1,4 +1,4 @@
-// Which tokens decided a prediction: the contributions of all tokens, by leaving each out and by gradient times input.
+// The contributions of all tokens to a prediction, by leaving each out and by gradient times input.
 
 import { post } from "./api.js";
 import { make, number, visible } from "./dom.js";
@@ -12,8 +12,8 @@ let method = "left_out", serial = 0;
 
 /** An element that shows the contributions to the prediction for one input; `tag` chooses one tag of a tagger. */
 export function attributionView(run, input) {
-  const said = make("p", { class: "readout" }, "Computing which tokens decided …");
-  const place = make("div", { class: "decided" }, said), group = `method-${serial += 1}`;
+  const status = make("p", { class: "readout" }, "Computing the contributions of the tokens …");
+  const place = make("div", { class: "decided" }, status), group = `method-${serial += 1}`;
   let found = null, tag = 0;
 
   function draw() {
@@ -28,12 +28,12 @@ export function attributionView(run, input) {
     const choice = make("span", { class: "segments", role: "radiogroup", "aria-label": "Method" }, Object.entries(METHODS).map(([name, label]) =>
       make("label", {}, make("input", { type: "radio", name: group, value: name, checked: name === method, onchange: () => { method = name; draw(); } }), make("span", {}, label))));
     place.replaceChildren(
-      make("p", { class: "deciding" }, "What decided ", make("b", {}, found.targets.length > 1 ? `${found.targets[tag]} at “${visible(found.tokens[tag])}”` : String(found.targets[0])), " ", choice),
+      make("p", { class: "deciding" }, "Contributions to ", make("b", {}, found.targets.length > 1 ? `${found.targets[tag]} at “${visible(found.tokens[tag])}”` : String(found.targets[0])), " ", choice),
       make("p", { class: "text mono" }, tokens.flatMap((span, i) => (i && gaps ? [gaps, span] : [span]))),
       make("p", { class: "hint" }, "Blue tokens support the prediction, orange ones oppose it. ", HINTS[method](run.task === "regress" ? "the predicted value loses" : "the log-odds of the prediction lose"), " ",
         found.agreement === null ? "" : `The two methods agree to ${number(found.agreement, 2)} (rank correlation).`));
   }
 
-  post("/v1/elman/look/attribution", { model: run.name, input }).then((answer) => { found = answer; draw(); }, (error) => { said.textContent = error.message; });
+  post("/v1/elman/look/attribution", { model: run.name, input }).then((answer) => { found = answer; draw(); }, (error) => { status.textContent = error.message; });
   return Object.assign(place, { choose: (i) => { tag = i; if (found) draw(); } });
 }

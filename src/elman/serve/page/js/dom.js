@@ -1,5 +1,6 @@
-// Small helpers: elements, numbers, visible tokens.
+// Small helpers for elements, numbers and tokens.
 
+/** The element with this id. */
 export const at = (id) => document.getElementById(id);
 
 function filled(node, attributes, children) {
@@ -17,7 +18,7 @@ export const make = (tag, attributes = {}, ...children) => filled(document.creat
 export const draw = (tag, attributes = {}, ...children) =>
   filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-/** A token with marks for white space. */
+/** A token with visible white space. */
 export const visible = (token) =>
   token.replaceAll(" ", "␣").replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll("\r", "«") || "∅";
 
@@ -30,28 +31,28 @@ export function number(value, digits = 3) {
 
 export const count = (value) => Math.round(value).toLocaleString("en");
 
-export const percent = (share, digits = 0) =>
-  share >= 0.0995 ? `${(100 * share).toFixed(digits)} %` : share >= 0.0005 ? `${(100 * share).toFixed(1)} %` : "< 0.1 %";
+export const percent = (fraction, digits = 0) =>
+  fraction >= 0.0995 ? `${(100 * fraction).toFixed(digits)} %` : fraction >= 0.0005 ? `${(100 * fraction).toFixed(1)} %` : "< 0.1 %";
 
 /** Debounces: several calls in quick succession become one, after the last. */
-export function settled(call, milliseconds) {
+export function debounced(call, milliseconds) {
   let timer = 0;
-  return (...words) => {
+  return (...values) => {
     clearTimeout(timer);
-    timer = setTimeout(() => call(...words), milliseconds);
+    timer = setTimeout(() => call(...values), milliseconds);
   };
 }
 
-export const calm = matchMedia("(prefers-reduced-motion: reduce)");
+export const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** One tooltip that follows the pointer over elements with data-tip. */
 export function tips(root) {
   const tip = at("tip");
   const hide = () => { tip.hidden = true; };
   root.addEventListener("pointermove", (event) => {
-    const words = event.target.closest?.("[data-tip]")?.dataset.tip;
-    if (!words) return hide();
-    tip.textContent = words;
+    const text = event.target.closest?.("[data-tip]")?.dataset.tip;
+    if (!text) return hide();
+    tip.textContent = text;
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8))}px`;

@@ -1,47 +1,47 @@
 // Flow: how gradients flow back through a text, and why they vanish or explode.
 
 import { post } from "./api.js";
-import { at, make, number, percent, settled, visible } from "./dom.js";
+import { at, make, number, percent, debounced, visible } from "./dom.js";
 import { drawEigen, drawFactors, drawGates, drawLag, drawLyapunov, drawMap, drawSingular, drawStates } from "./flow_figures.js";
 
 const SLOPES = { tanh: "diag(1 − h²)", sigmoid: "diag(h(1 − h))", relu: "diag(h > 0)", identity: "diag(1)" };
-const STEPS = 96; // of a text that are analyzed
+const STEPS = 96; // time steps of the text that are analyzed
 const GATES = {
   i: "input gate: how much of the candidate enters c", f: "forget gate: how much of c is kept", g: "candidate: what could enter c", o: "output gate: how much of c is shown in h",
   r: "reset gate: how much of h enters the candidate", z: "update gate: how much of h is kept", n: "candidate: what could replace h",
 };
 let run = null, control = null, found = null, spectra = null, layer = 0, chosen = -1, gate = null;
 
-const say = (words, wrong = false) => {
-  at("flow-said").textContent = words;
-  at("flow-said").classList.toggle("wrong", wrong);
+const setStatus = (text, wrong = false) => {
+  at("flow-status").textContent = text;
+  at("flow-status").classList.toggle("wrong", wrong);
 };
 
-/** A text to start with: a sample, which has no unknown tokens. */
-async function ownWords(signal) {
+/** A text to start with: a sample of the model, which has no unknown tokens. */
+async function sampleText(signal) {
   const length = run.config.tokens === "word" ? 30 : STEPS;
   const sample = await post("/v1/completions", { model: run.name, max_tokens: length, temperature: 0.6, seed: 2 }, signal);
   return sample.choices[0].text.trim();
 }
 
-async function look({ own = false } = {}) {
+async function analyze({ sample = false } = {}) {
   control?.abort();
   const mine = (control = new AbortController()), { signal } = mine, began = performance.now();
-  say("Computing …");
+  setStatus("Computing …");
   try {
-    if (own) at("flow-text").value = await ownWords(signal);
-    if ([...at("flow-text").value].length < 2) return say("Type at least two tokens.");
+    if (sample) at("flow-text").value = await sampleText(signal);
+    if ([...at("flow-text").value].length < 2) return setStatus("Type at least two characters.");
     const value = { model: run.name, text: at("flow-text").value, steps: STEPS };
     [found, spectra] = await Promise.all(["flow", "spectra"].map((what) => post(`/v1/elman/look/${what}`, value, signal)));
     if (mine !== control) return;
     at("flow-found").hidden = false;
     layer = Math.min(layer, found.layers.length - 1);
     const read = found.tokens.length - 1, more = found.tokens.length > STEPS ? `, the first ${STEPS} of the text` : "";
-    say(`${read} time steps${more}, in ${number((performance.now() - began) / 1000, 2)} s`);
+    setStatus(`${read} time steps${more}, in ${number((performance.now() - began) / 1000, 2)} s`);
     chosen = found.tokens.length - 1;
     drawAll();
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message.replace(/^text: /, ""), true);
+    if (error.name !== "AbortError") setStatus(error.message.replace(/^text: /, ""), true);
   }
 }
 
@@ -75,7 +75,7 @@ function drawGateChoice(gates) {
   at("gates-card").hidden = !names.length;
   if (!names.length) return;
   if (!names.includes(gate)) gate = names.includes("f") ? "f" : names.includes("z") ? "z" : names[0];
-  const show = () => { at("gates-says").textContent = GATES[gate] ?? ""; drawGates(gates[gate], gate, spectra.tokens); };
+  const show = () => { at("gates-description").textContent = GATES[gate] ?? ""; drawGates(gates[gate], gate, spectra.tokens); };
   at("gate-choice").replaceChildren(...names.map((name) => make("label", {},
     make("input", { type: "radio", name: "gate", value: name, checked: name === gate, onchange: () => { gate = name; show(); } }), make("span", {}, name))));
   show();
@@ -90,7 +90,7 @@ function drawVerdict() {
     make("div", {}, make("span", { class: "badge" }, verdict.kind), make("p", {}, verdict.words)));
 }
 
-/** The text, shaded where the loss of the chosen token reaches. */
+/** The text, shaded by the gradient of the loss of the chosen token. */
 function drawText() {
   const spans = found.tokens.map((token, i) => {
     const span = make("span", { "data-i": i, class: i === chosen ? "now" : "" }, token);
@@ -114,7 +114,7 @@ function reach(i) {
     span.classList.toggle("now", j === i);
   }
   const far = lag > i ? "back to the start" : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
-  at("reach-said").textContent = `“${visible(found.tokens[i])}”: loss ${number(found.losses[i - 1], 2)} nats. More than 1 % of its gradient reaches ${far}.`;
+  at("reach-status").textContent = `“${visible(found.tokens[i])}”: loss ${number(found.losses[i - 1], 2)} nats. More than 1 % of its gradient reaches ${far}.`;
 }
 
 const place = at("reach-text");
@@ -127,7 +127,7 @@ place.addEventListener("keydown", (event) => {
   event.preventDefault();
   reach(to);
 });
-at("flow-text").addEventListener("input", settled(() => look(), 350));
+at("flow-text").addEventListener("input", debounced(() => analyze(), 350));
 
 export const flow = {
   show(next) {
@@ -139,6 +139,6 @@ export const flow = {
     at("flow-found").hidden = true;
     at("flow-layers").replaceChildren();
     layer = 0;
-    look({ own: true });
+    analyze({ sample: true });
   },
 };

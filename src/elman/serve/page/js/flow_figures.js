@@ -1,14 +1,14 @@
-// The figures of Flow: from the analyses of the service to Plotly.
+// The figures of Flow, drawn with Plotly from the analyses of the service.
 
 import { at, visible } from "./dom.js";
 import { level, levels, plot, scale } from "./plot.js";
 
-const LABELLED = 40; // tokens; a longer axis shows numbers
-const DECADES = 8; // powers of ten that the colors tell apart
+const MAX_LABELS = 40; // tokens; a longer axis shows numbers
+const DECADES = 8; // powers of ten between the lightest and the darkest color
 const log = (value) => (value > 0 ? Math.log10(value) : null);
 
 function labels(tokens) {
-  if (tokens.length > LABELLED || innerWidth < 600) return {};
+  if (tokens.length > MAX_LABELS || innerWidth < 600) return {};
   return { tickvals: tokens.map((_, i) => i), ticktext: tokens.map(visible), tickangle: 0 };
 }
 

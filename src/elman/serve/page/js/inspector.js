@@ -1,4 +1,4 @@
-// The alternatives of a character, and a way to continue the text with one of them.
+// The alternatives to a token; choosing one continues the text with it.
 
 import { at, make, number, percent, visible } from "./dom.js";
 
@@ -6,13 +6,13 @@ export function openInspector(text, i, continueWith) {
   const cell = text.cells[i], box = at("inspector");
   const others = Object.entries(cell.top ?? {});
   const rows = others.map(([name, logprob]) => {
-    const share = Math.exp(logprob), own = name === cell.name, whole = !name.startsWith("bytes:");
+    const p = Math.exp(logprob), own = name === cell.name, whole = !name.startsWith("bytes:");
     const bar = make("i", { "aria-hidden": "true" });
-    bar.style.setProperty("--share", share.toFixed(4));
+    bar.style.setProperty("--share", p.toFixed(4));
     return make("li", {}, make("button", {
-      type: "button", class: own ? "own" : "", disabled: !whole, "aria-label": `${visible(name)}, ${percent(share)}: continue with it`,
+      type: "button", class: own ? "own" : "", disabled: !whole, "aria-label": `${visible(name)}, ${percent(p)}: continue with it`,
       onclick: () => { closeInspector(); continueWith(text.before(i) + name); },
-    }, make("b", { class: "mono" }, visible(name)), bar, make("span", {}, percent(share))));
+    }, make("b", { class: "mono" }, visible(name)), bar, make("span", {}, percent(p))));
   });
   const before = visible(text.before(i).slice(-18));
   box.replaceChildren(...[

@@ -5,7 +5,7 @@ import { at } from "./dom.js";
 /** The key, or null if the user gives none. */
 export function askForKey(wasWrong) {
   const dialog = at("key-dialog"), field = at("key");
-  if (wasWrong) at("key-said").textContent = "That key is wrong. It is the ELMAN_API_KEY with which the service was started.";
+  if (wasWrong) at("key-status").textContent = "That key is wrong. It is the value of ELMAN_API_KEY with which the service was started.";
   field.value = "";
   field.setAttribute("aria-invalid", wasWrong);
   dialog.returnValue = "";

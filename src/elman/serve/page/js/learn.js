@@ -6,15 +6,15 @@ import { at, count, make, number, percent } from "./dom.js";
 import { refresh } from "./state.js";
 import { startTraining } from "./training.js";
 
-const EVERY = 300; // milliseconds between two drawings
+const REDRAW = 300; // milliseconds between two drawings
 let run = null, rows = [], training = false, control = null, drawing = null, mine = [], follows = true;
 
 const tile = (value, what, more = "") => make("div", { class: "tile" }, make("b", {}, value, more && make("small", {}, more)), make("span", {}, what));
 
-/** The median: single rows include the time of a validation or a checkpoint. */
-const usual = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+/** Not the mean: single rows include the time of a validation or a checkpoint. */
+const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
-const rested = () => (!rows.length || !run.steps ? "at rest" : rows.at(-1).step >= run.steps ? "finished" : "stopped");
+const idleState = () => (!rows.length || !run.steps ? "idle" : rows.at(-1).step >= run.steps ? "finished" : "stopped");
 
 function drawHead() {
   const { config } = run, kind = !config?.cell || config.cell === "rnn" ? config?.activation : config.cell.toUpperCase();
@@ -23,7 +23,7 @@ function drawHead() {
   const stoppable = mine.some((found) => found.name === run.name && found.state === "running");
   at("run-head").replaceChildren(
     make("div", {}, make("h1", {}, run.name), make("p", { class: "note" }, facts)),
-    make("p", { class: "state" }, make("span", { class: training ? "badge live" : "badge" }, training ? "training" : rested()),
+    make("p", { class: "state" }, make("span", { class: training ? "badge live" : "badge" }, training ? "training" : idleState()),
       stoppable ? make("button", { type: "button", id: "stop-training", onclick: stopTraining }, "Stop") : null));
 }
 
@@ -36,7 +36,7 @@ function drawTiles() {
     tile(number(last.loss, 3), `loss, ${run.loss_unit}`),
     best && tile(number(best.validation_loss, 3), `best validation loss, at step ${count(best.step)}`),
     best?.validation_accuracy != null && tile(percent(best.validation_accuracy, 1), "accuracy at this step"),
-    tile(count(usual(rows.map((row) => row.tokens_per_second))), "tokens per second (median)"),
+    tile(count(median(rows.map((row) => row.tokens_per_second))), "tokens per second (median)"),
     tile(`${count(last.seconds)} s`, training ? "so far" : "in total"),
   ].filter(Boolean) : []));
   const share = last && run.steps ? Math.min(1, last.step / run.steps) : 0;
@@ -62,13 +62,13 @@ function drawAll() {
   const marked = drawSamples(follows);
   const none = rows.length === 0;
   at("curves").hidden = none;
-  at("learn-said").hidden = !none;
-  if (none) at("learn-said").textContent = training ? "No metrics yet." : "This run has no metrics: it was saved or imported as a model.";
+  at("learn-status").hidden = !none;
+  if (none) at("learn-status").textContent = training ? "No metrics yet." : "This run has no metrics: it was saved or imported as a model.";
   else drawCurves(rows, run, marked);
   at("loss-unit").textContent = run.loss_unit;
 }
 
-const drawSoon = () => { drawing ??= setTimeout(drawAll, EVERY); };
+const drawSoon = () => { drawing ??= setTimeout(drawAll, REDRAW); };
 
 /** Follows the rows of a run for as long as it is shown. */
 async function follow(name, signal) {
@@ -86,7 +86,7 @@ async function follow(name, signal) {
     }
     if (rows.length && !at("curves").hidden) drawSoon(); else { clearTimeout(drawing); drawAll(); }
   }
-  await refresh(); // the stream ends with the service
+  await refresh(); // the stream ends when the service does
   throw new Error("The service has ended the stream of metrics.");
 }
 
@@ -119,8 +119,8 @@ export const learn = {
     at("new-training").open ||= !found;
     if (!found) {
       at("curves").hidden = at("samples").hidden = true;
-      at("learn-said").hidden = false;
-      at("learn-said").textContent = "No run is served yet. Train a small model here, or in a terminal: elman train --seconds 60";
+      at("learn-status").hidden = false;
+      at("learn-status").textContent = "No run is served yet. Train a small model here, or in a terminal: elman train --seconds 60";
       return;
     }
     const same = control && run?.name === found.name;
@@ -139,8 +139,8 @@ export const learn = {
       training = false;
       drawHead();
       drawTiles();
-      at("learn-said").hidden = rows.length > 0;
-      at("learn-said").textContent = error.message;
+      at("learn-status").hidden = rows.length > 0;
+      at("learn-status").textContent = error.message;
     });
   },
   hide: leave,

@@ -12,12 +12,12 @@ import { startTheme } from "./theme.js";
 import { write } from "./write.js";
 
 const SECTIONS = { write, predict, learn, flow, steps };
-const LOOK_AGAIN = 3000; // milliseconds, at a run that is still in training
+const REFRESH = 3000; // milliseconds between two requests for a run that is in training
 let shown = null;
 
 const command = (words) => make("code", { class: "command" }, words);
 
-function emptyWords(found) {
+function emptyMessage(found) {
   if (state.runs === null) return null;
   const { view } = state;
   if (view === "steps" || view === "learn") return null;
@@ -27,7 +27,7 @@ function emptyWords(found) {
         make("a", { href: "#steps" }, "step through the equations"), ", which needs no run.")];
   }
   if (view === "flow" && found.task !== "lm") {
-    return ["Flow analyzes language models", `${found.name} is a run for ${found.task}. Write shows which tokens decide its predictions.`,
+    return ["Flow analyzes language models", `${found.name} is a run for ${found.task}. Write shows how its tokens contribute to a prediction.`,
       make("a", { href: `#write/${encodeURIComponent(found.name)}` }, "Open it")];
   }
   if (!found.ready) {
@@ -44,16 +44,16 @@ function sectionOf(found) {
 }
 
 function show() {
-  const found = run(), words = emptyWords(found), name = words || state.runs === null ? null : sectionOf(found);
+  const found = run(), message = emptyMessage(found), name = message || state.runs === null ? null : sectionOf(found);
   for (const tab of document.querySelectorAll(".tabs a")) {
     tab.href = `#${tab.dataset.view}${found ? `/${encodeURIComponent(found.name)}` : ""}`;
     if (tab.dataset.view === state.view) tab.setAttribute("aria-current", "page"); else tab.removeAttribute("aria-current");
   }
   if (shown !== name) SECTIONS[shown]?.hide?.();
   for (const id of Object.keys(SECTIONS)) at(id).hidden = id !== name;
-  at("empty").hidden = !words;
-  if (words) {
-    const [title, ...rest] = words;
+  at("empty").hidden = !message;
+  if (message) {
+    const [title, ...rest] = message;
     at("empty").replaceChildren(make("h1", {}, title), ...rest.map((part) => (typeof part === "string" ? make("p", {}, part) : part)));
   }
   document.title = found ? `${found.name} · Elman` : "Elman";
@@ -102,7 +102,7 @@ at("run").addEventListener("change", () => go(state.view, at("run").value));
 setInterval(() => {
   const found = run();
   if (document.visibilityState === "visible" && !service.gone && found && (found.training || !found.ready)) load();
-}, LOOK_AGAIN);
+}, REFRESH);
 
 startTheme();
 startKey();

@@ -1,6 +1,6 @@
 // Figures: Plotly is loaded when the first one is drawn; all are redrawn when the theme changes.
 
-import { calm } from "./dom.js";
+import { reducedMotion } from "./dom.js";
 import { color, isDark, theme } from "./theme.js";
 
 const SCALE = {
@@ -8,8 +8,8 @@ const SCALE = {
   dark: ["#1c2230", "#22345e", "#2f5cae", "#5b97ec", "#a8d3ff", "#fff4cf"],
 };
 const FONT = "Inter, system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
-const touch = matchMedia("(pointer: coarse)").matches; // a finger that drags wants to scroll
-const figures = new Map(); // place: a function that gives its traces and layout
+const touch = matchMedia("(pointer: coarse)").matches; // dragging with a finger scrolls the page
+const figures = new Map(); // element: the function that returns its traces and layout
 let loading = null;
 
 function plotly() {
@@ -28,12 +28,12 @@ function plotly() {
 }
 
 /** The colors of traces, from the style sheet. */
-export const ink = () => Object.fromEntries(["accent", "warm", "green", "gold", "violet", "soft", "ink", "line", "card"].map((name) => [name, color(name)]));
+export const colors = () => Object.fromEntries(["accent", "warm", "green", "gold", "violet", "soft", "ink", "line", "card"].map((name) => [name, color(name)]));
 
 export const scale = () => SCALE[isDark() ? "dark" : "light"].map((c, i, all) => [i / (all.length - 1), c]);
 
-function whole(layout) {
-  const c = ink();
+function fullLayout(layout) {
+  const c = colors();
   const axis = { gridcolor: c.line, linecolor: c.line, zerolinecolor: c.line, automargin: true, ticks: "", fixedrange: touch };
   return {
     paper_bgcolor: "rgba(0,0,0,0)",
@@ -55,26 +55,26 @@ function whole(layout) {
 export async function plot(place, describe) {
   figures.set(place, describe);
   const Plotly = await plotly();
-  if (figures.get(place) !== describe || !place.isConnected) return; // a newer one came while we waited
-  const { traces, layout } = describe(ink());
-  await Plotly.react(place, traces, whole(layout), { displayModeBar: false, responsive: true });
+  if (figures.get(place) !== describe || !place.isConnected) return; // a newer figure was requested meanwhile
+  const { traces, layout } = describe(colors());
+  await Plotly.react(place, traces, fullLayout(layout), { displayModeBar: false, responsive: true });
   place.classList.add("drawn");
 }
 
 /** A dotted horizontal line with a label. */
 export function level(y, text = "", { log = false } = {}) {
-  const c = ink();
+  const c = colors();
   const height = log ? Math.log10(y) : y;
   return {
     shape: { type: "line", xref: "paper", x0: 0, x1: 1, y0: y, y1: y, line: { dash: "dot", color: c.soft, width: 1 } },
-    words: { xref: "paper", x: 1, xanchor: "right", y: height, yanchor: "bottom", text, showarrow: false, bgcolor: c.card, borderpad: 1, yshift: 2, font: { size: 11 } },
+    label: { xref: "paper", x: 1, xanchor: "right", y: height, yanchor: "bottom", text, showarrow: false, bgcolor: c.card, borderpad: 1, yshift: 2, font: { size: 11 } },
   };
 }
 
-export const levels = (...lines) => ({ shapes: lines.map((l) => l.shape), annotations: lines.filter((l) => l.words.text).map((l) => l.words) });
+export const levels = (...lines) => ({ shapes: lines.map((l) => l.shape), annotations: lines.filter((l) => l.label.text).map((l) => l.label) });
 
 theme.addEventListener("change", () => {
   for (const [place, describe] of figures) if (place.classList.contains("drawn")) plot(place, describe);
 });
 
-export const motion = () => (calm.matches ? 0 : 250);
+export const motion = () => (reducedMotion.matches ? 0 : 250);

@@ -11,8 +11,8 @@ const COUNTS = {
   word: (text) => (text.match(/ ?[\p{L}\p{M}\p{N}_]{1,64}| ?[^\p{L}\p{M}\p{N}_\s]|\s/gu) ?? []).length,
 };
 
-/** From the name of a token to its text; a character of a byte model comes with its last byte. */
-export function spelling(kind) {
+/** A function from the name of a token to its text; a character of several byte tokens comes with its last one. */
+export function tokenTexts(kind) {
   if (kind !== "byte" && kind !== "bpe") return (name) => name;
   const decoder = new TextDecoder(), encoder = new TextEncoder();
   return (name) => {
@@ -22,14 +22,14 @@ export function spelling(kind) {
 }
 
 /** Tokens, {name, piece, logprob, top, activation, given}, a few at a time. */
-export async function* written(run, { prompt, unit, ...how }, signal) {
+export async function* streamTokens(run, { prompt, unit, ...options }, signal) {
   const kind = run.config.tokens;
-  const spell = spelling(kind);
+  const textOf = tokenTexts(kind);
   const value = {
-    model: run.name, prompt, ...how, echo: true, logprobs: TOP, stream: true,
+    model: run.name, prompt, ...options, echo: true, logprobs: TOP, stream: true,
     ...(unit ?? {}), ...(kind === "word" ? { unknown: "replace" } : {}),
   };
-  let left = kind === "bpe" ? prompt.length : COUNTS[kind](prompt); // of the prompt: tokens, or characters of subwords
+  let left = kind === "bpe" ? prompt.length : COUNTS[kind](prompt); // what is left of the prompt: tokens, or characters for subwords
   for await (const { data } of stream("/v1/completions", { value, signal })) {
     if (data === "[DONE]") return;
     const chunk = JSON.parse(data);
@@ -37,7 +37,7 @@ export async function* written(run, { prompt, unit, ...how }, signal) {
     const found = chunk.choices[0]?.logprobs;
     if (!found) continue;
     yield found.tokens.map((name, i) => {
-      const given = left > 0, piece = spell(name);
+      const given = left > 0, piece = textOf(name);
       left -= kind === "bpe" ? piece.length : 1;
       return { name, piece, given, logprob: found.token_logprobs[i], top: found.top_logprobs?.[i] ?? null, activation: found.activations?.[i] ?? null };
     });

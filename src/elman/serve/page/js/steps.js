@@ -1,23 +1,23 @@
 // Steps: every equation of a word, forward then backward, one at a time.
 
 import { post } from "./api.js";
-import { at, calm, make, number, settled, visible } from "./dom.js";
+import { at, reducedMotion, make, number, debounced, visible } from "./dom.js";
 import { state } from "./state.js";
 import { Unrolled } from "./unrolled.js";
 import { formula, table } from "./values.js";
 
-const SMALL = { "@rnn": "RNN", "@gru": "GRU", "@lstm": "LSTM" }, PACE = 900; // milliseconds of a step when it plays
+const SMALL = { "@rnn": "RNN", "@gru": "GRU", "@lstm": "LSTM" }, PACE = 900; // milliseconds per step while it plays
 let data = null, drawing = null, now = 0, started = false, playing = 0, control = null;
 
-const say = (words, wrong = false) => {
-  at("steps-said").textContent = words;
-  at("steps-said").classList.toggle("wrong", wrong);
+const setStatus = (text, wrong = false) => {
+  at("steps-status").textContent = text;
+  at("steps-status").classList.toggle("wrong", wrong);
 };
 
-/** The word without its last token, and without its first: the inputs and the targets. */
-async function halves(word, model, signal) {
+/** The input and the target: the word without its last token, and without its first. */
+async function inputAndTarget(word, model, signal) {
   const kind = state.runs?.find((run) => run.name === model)?.config.tokens ?? "char";
-  if (kind !== "word") {
+  if (kind !== "word" && kind !== "bpe") {
     const letters = [...word];
     return [letters.slice(0, -1).join(""), letters.slice(1).join("")];
   }
@@ -29,19 +29,19 @@ async function load() {
   control?.abort();
   const { signal } = (control = new AbortController());
   const word = at("word").value, model = at("step-network").value;
-  if ([...word].length < 2) return say("Type two letters or more: the first is read, the second is its target.");
+  if ([...word].length < 2) return setStatus("Type two letters or more: the first is read, the second is its target.");
   try {
-    const [input, target] = await halves(word, model, signal);
-    if (!input) return say("Type two words or more: the first is read, the second is its target.");
+    const [input, target] = await inputAndTarget(word, model, signal);
+    if (!input) return setStatus("Type two tokens or more: the first is read, the second is its target.");
     data = await post("/v1/elman/steps", { input, target, ...(model in SMALL ? { cell: model.slice(1) } : { model }), shown: model in SMALL ? 12 : 8 }, signal);
-    say(`It reads “${input}” and should predict “${target}”: ${data.steps.length} equations.`);
+    setStatus(`It reads “${input}” and should predict “${target}”: ${data.steps.length} equations.`);
     drawing = new Unrolled(data, ([name, t, layer]) => go(data.steps.findIndex((s) => s.name === name && s.t === t && s.layer === layer)));
     at("unrolled").replaceChildren(drawing.svg);
     at("steps-found").hidden = false;
     at("step-slider").max = data.steps.length - 1;
     go(0);
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message.replace(/^input: /, ""), true);
+    if (error.name !== "AbortError") setStatus(error.message.replace(/^input: /, ""), true);
   }
 }
 
@@ -55,8 +55,8 @@ function numbersOf(symbol) {
 }
 
 function drawEquation(step) {
-  const back = step.phase === "backward" || step.phase === "gradients", [reads, says] = data.tokens[step.t] ?? [];
-  const where = step.t === null ? "over all steps" : `t = ${step.t}, reads “${visible(reads)}”, should predict “${visible(says)}”`;
+  const back = step.phase === "backward" || step.phase === "gradients", [reads, target] = data.tokens[step.t] ?? [];
+  const where = step.t === null ? "over all steps" : `t = ${step.t}, reads “${visible(reads)}”, should predict “${visible(target)}”`;
   const cut = ["H", "Y"].filter((axis) => data.axes[axis].indices.length < data.axes[axis].size)
     .map((axis) => `${data.axes[axis].indices.length} of ${data.axes[axis].size} ${axis === "H" ? "units" : "tokens"}`);
   at("equation").classList.toggle("back", back);
@@ -82,7 +82,7 @@ function go(i) {
   at("next").disabled = now === data.steps.length - 1;
   if (at("next").disabled) play(false);
   const box = at("unrolled"), spot = node?.getBBox();
-  if (spot && box.scrollWidth > box.clientWidth) box.scrollTo({ left: spot.x + spot.width / 2 - box.clientWidth / 2, behavior: calm.matches ? "auto" : "smooth" });
+  if (spot && box.scrollWidth > box.clientWidth) box.scrollTo({ left: spot.x + spot.width / 2 - box.clientWidth / 2, behavior: reducedMotion.matches ? "auto" : "smooth" });
 }
 
 function play(on) {
@@ -108,7 +108,7 @@ function mark(event) {
 
 function start() {
   started = true;
-  at("word").addEventListener("input", settled(load, 250));
+  at("word").addEventListener("input", debounced(load, 250));
   at("step-network").addEventListener("change", load);
   at("first").addEventListener("click", () => go(0));
   at("back").addEventListener("click", () => go(now - 1));

@@ -1,8 +1,8 @@
-// A text with shaded characters, which can be selected by pointer or arrow keys.
+// A text with shaded tokens, which can be selected by pointer or arrow keys.
 
 import { make, number, percent, visible } from "./dom.js";
 
-const MOST = 5; // nats of surprise that get the full color
+const FULL_COLOR = 5; // nats of surprise
 
 export class ShadedText {
   constructor(place, { choose, hover }) {
@@ -21,7 +21,7 @@ export class ShadedText {
     this.place.replaceChildren();
   }
 
-  #open = null; // a character whose last byte is still to come
+  #open = null; // a character whose last byte has not arrived
 
   add(tokens) {
     const nodes = [];
@@ -48,7 +48,7 @@ export class ShadedText {
 
   #shade(cell) {
     const value = this.mode === "unit" ? cell.activation : this.mode === "surprise" ? cell.surprise : null;
-    const strength = value === null ? 0 : this.mode === "unit" ? Math.min(1, Math.abs(value)) : Math.min(1, value / MOST) ** 1.25;
+    const strength = value === null ? 0 : this.mode === "unit" ? Math.min(1, Math.abs(value)) : Math.min(1, value / FULL_COLOR) ** 1.25;
     cell.node.dataset.sign = this.mode === "unit" && value > 0 ? "plus" : "minus";
     cell.node.style.setProperty("--s", strength.toFixed(3));
   }
@@ -86,8 +86,8 @@ export class ShadedText {
   }
 }
 
-/** One line about a character. */
-export function saying(cell, mode) {
+/** One line about a token. */
+export function describe(cell, mode) {
   if (!cell) return "";
   const name = `“${visible(cell.piece)}”`;
   if (mode === "unit") return cell.activation === null ? name : `${name}: the unit is at ${number(cell.activation)}`;

@@ -2,7 +2,7 @@
 
 import { at } from "./dom.js";
 
-const KEPT = "elman-theme";
+const STORED_THEME = "elman-theme"; // name in localStorage
 const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
 
@@ -27,11 +27,11 @@ function set(wanted) {
 }
 
 export function startTheme() {
-  const kept = localStorage.getItem(KEPT);
+  const kept = localStorage.getItem(STORED_THEME);
   if (kept) set(kept);
   at("theme").addEventListener("click", () => {
     set(isDark() ? "light" : "dark");
-    localStorage.setItem(KEPT, root.dataset.theme);
+    localStorage.setItem(STORED_THEME, root.dataset.theme);
   });
   system.addEventListener("change", () => theme.dispatchEvent(new Event("change")));
 }

@@ -9,9 +9,9 @@ let started = false;
 const form = () => at("train-form");
 const source = () => form().elements.source.value;
 
-function say(words, wrong = false) {
-  at("train-said").textContent = words;
-  at("train-said").classList.toggle("wrong", wrong);
+function setStatus(text, wrong = false) {
+  at("train-status").textContent = text;
+  at("train-status").classList.toggle("wrong", wrong);
 }
 
 async function fillCorpora() {
@@ -24,22 +24,22 @@ async function fillCorpora() {
 
 async function begin(event) {
   event.preventDefault();
-  if (source() === "text" && !form().elements.text.value.trim()) return say("Paste some text first.", true);
+  if (source() === "text" && !form().elements.text.value.trim()) return setStatus("Paste some text first.", true);
   const fields = form().elements, button = form().querySelector("button[type=submit]");
   const given = source() === "text" ? { text: fields.text.value } : { corpus: fields.corpus.value };
   const options = { cell: fields.cell.value, hidden: Number(fields.hidden.value), layers: Number(fields.layers.value), seconds: Number(fields.seconds.value), sample_every: 50, validate_every: 50, save_every: 50 };
   const name = fields.name.value.trim();
   button.disabled = true;
-  say("Starting …");
+  setStatus("Starting …");
   try {
     const training = await post("/v1/elman/trainings", { ...given, ...(name ? { name } : {}), options });
-    say("");
+    setStatus("");
     at("new-training").open = false;
     await refresh();
     go("learn", training.name);
     scrollTo({ top: 0 });
   } catch (error) {
-    say(error.message, true);
+    setStatus(error.message, true);
   } finally {
     button.disabled = false;
   }
@@ -58,6 +58,6 @@ export function startTraining() {
   form().addEventListener("change", () => {
     at("text-field").hidden = source() !== "text";
     at("corpus-field").hidden = source() !== "corpus";
-    if (source() === "corpus") fillCorpora().catch((error) => say(error.message, true));
+    if (source() === "corpus") fillCorpora().catch((error) => setStatus(error.message, true));
   });
 }

@@ -1,4 +1,4 @@
-// A drawing of the unrolled network, which fills with values as the equations run.
+// A drawing of the unrolled network, which shows the values that the equations have computed so far.
 
 import { draw, number, visible } from "./dom.js";
 import { largest, named, tint } from "./values.js";
@@ -15,7 +15,7 @@ export class Unrolled {
     this.nodes = new Map(); // key: {box, cells or bars, caption, entries: [[step, entry], …]}
     this.edges = []; // {path, kind, t, layer}
     this.pitch = this.T < 5 ? 184 : 148;
-    this.top = 70 + BARS; // the foot of the bars
+    this.top = 70 + BARS; // the bottom of the bars
     this.width = LEFT + 54 + this.T * this.pitch + 196;
     this.height = this.top + this.layers * (STATE + this.below) + 70;
     this.svg = draw("svg", { viewBox: `0 0 ${this.width} ${this.height}`, width: this.width, height: this.height, role: "img",
@@ -41,15 +41,15 @@ export class Unrolled {
     this.svg.append(draw("defs", {}, head("plain"), head("fore"), head("aft")));
   }
 
-  #words(x, y, text, more = {}) {
+  #label(x, y, text, more = {}) {
     const node = draw("text", { x, y, ...more }, text);
     this.svg.append(node);
     return node;
   }
 
   #labels() {
-    this.rows = []; // named by what they hold: y_hat and h on the way forward, d_o and d_h on the way back
-    const row = (y, text, back = text) => this.rows.push({ node: this.#words(8, y, text, { class: "row" }), text, back });
+    this.rows = []; // their names: y_hat and h in the forward pass, d_o and d_h in the backward pass
+    const row = (y, text, back = text) => this.rows.push({ node: this.#label(8, y, text, { class: "row" }), text, back });
     row(28, "target");
     row(this.top - 18, "y_hat", "d_o");
     for (let layer = 0; layer < this.layers; layer += 1) {
@@ -103,7 +103,7 @@ export class Unrolled {
   }
 
   #column(t) {
-    const x = this.x(t), count = this.data.axes.H.indices.length, [reads, says] = this.data.tokens[t];
+    const x = this.x(t), count = this.data.axes.H.indices.length, [reads, target] = this.data.tokens[t];
     for (let layer = 0; layer < this.layers; layer += 1) {
       const y = this.y(layer);
       this.#edge("W_hh", t, layer, `M${this.x(t - 1) + BOX / 2 + 3} ${y + STATE / 2}H${x - BOX / 2 - 5}`);
@@ -119,7 +119,7 @@ export class Unrolled {
     this.#bars(t);
     const token = this.#group(`x:${t}`, ["x", t, 0]);
     token.append(draw("circle", { class: "box", cx: x, cy: this.height - 24, r: 18 }), draw("text", { class: "token", x, y: this.height - 18, "text-anchor": "middle" }, visible(reads).slice(0, 7)));
-    this.svg.append(draw("text", { class: "token says", x, y: 30, "text-anchor": "middle" }, visible(says).slice(0, 9)));
+    this.svg.append(draw("text", { class: "token says", x, y: 30, "text-anchor": "middle" }, visible(target).slice(0, 9)));
   }
 
   #initial() {
@@ -130,9 +130,9 @@ export class Unrolled {
     }
     const first = this.x(0), under = this.bottom(0);
     this.names = {
-      W_hh: this.#words((this.x(-1) + first) / 2, this.y(this.layers - 1) + STATE / 2 - 9, "W_hh", { class: "weight", "text-anchor": "middle" }),
-      W_xh: this.#words(first - 7, under + 24, "W_xh", { class: "weight", "text-anchor": "end" }),
-      W_hy: this.#words(first - 7, this.top + 30, "W_hy", { class: "weight", "text-anchor": "end" }),
+      W_hh: this.#label((this.x(-1) + first) / 2, this.y(this.layers - 1) + STATE / 2 - 9, "W_hh", { class: "weight", "text-anchor": "middle" }),
+      W_xh: this.#label(first - 7, under + 24, "W_xh", { class: "weight", "text-anchor": "end" }),
+      W_hy: this.#label(first - 7, this.top + 30, "W_hy", { class: "weight", "text-anchor": "end" }),
     };
   }
 
@@ -174,7 +174,7 @@ export class Unrolled {
         const value = entry?.values[i] ?? 0, most = entry?.signed ? (BARS - 14) / 2 : BARS - 14, zero = entry?.signed ? foot - most : foot;
         const height = Math.max(1, Math.min(1, Math.abs(value) / (entry?.full || 1)) * most);
         bar.setAttribute("height", height.toFixed(1));
-        bar.setAttribute("y", (value < 0 ? zero : zero - height).toFixed(1)); // what is negative points down
+        bar.setAttribute("y", (value < 0 ? zero : zero - height).toFixed(1)); // negative values point down
         this.#fill(bar, hit, entry, i, "Y");
       });
     }

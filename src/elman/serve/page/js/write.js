@@ -1,34 +1,34 @@
 // Write: a prompt, sliders, and the text as it is generated.
 
 import { post } from "./api.js";
-import { at, calm, count, make, number, settled } from "./dom.js";
+import { at, reducedMotion, count, make, number, debounced } from "./dom.js";
 import { openInspector, startInspector } from "./inspector.js";
-import { written } from "./sampling.js";
-import { ShadedText, saying } from "./text.js";
+import { streamTokens } from "./sampling.js";
+import { ShadedText, describe } from "./text.js";
 
-const RANKED = 3000; // characters in which units are looked for
+const SAMPLE_TOKENS = 3000; // length of the sample in which units are searched
 
 let run = null, stop = null, started = false, last = null;
 const mode = () => document.querySelector("[name=shade]:checked").value;
 const text = new ShadedText(at("text"), {
   choose: (i) => openInspector(text, i, (prompt) => { at("prompt").value = prompt; begin(); }),
-  hover: (cell) => { at("readout").textContent = saying(cell, mode()); },
+  hover: (cell) => { at("readout").textContent = describe(cell, mode()); },
 });
 
 const sliders = ["temperature", "top-p", "length"];
 const value = (id) => Number(at(id).value);
 const unit = () => (mode() === "unit" ? { layer: value("layer"), state: at("unit-state").value, unit: value("unit") } : null);
-const say = (words, wrong = false) => {
-  at("write-said").textContent = words;
-  at("write-said").classList.toggle("wrong", wrong);
+const setStatus = (text, wrong = false) => {
+  at("write-status").textContent = text;
+  at("write-status").classList.toggle("wrong", wrong);
 };
 
-function asked() {
+function settings() {
   const seed = Math.max(0, Math.floor(value("seed")) || 0);
   return { prompt: at("prompt").value, temperature: value("temperature"), top_p: value("top-p"), max_tokens: value("length"), seed };
 }
 
-/** Reveals tokens as they arrive, never more than a moment behind; all at once with reduced motion. */
+/** Shows tokens one after the other, never far behind their arrival; all at once with reduced motion. */
 class Reveal {
   constructor(slowly) { this.queue = []; this.slowly = slowly; this.over = false; }
 
@@ -51,16 +51,16 @@ class Reveal {
   drop() { this.over = true; this.empty?.(); }
 }
 
-async function begin({ again = null, slowly = !calm.matches } = {}) {
+async function begin({ again = null, slowly = !reducedMotion.matches } = {}) {
   stop?.();
   const control = new AbortController(), reveal = new Reveal(slowly), began = performance.now();
   stop = () => { control.abort(); reveal.drop(); };
-  last = again ?? asked();
+  last = again ?? settings();
   let first = null, tokens = 0, fresh = true;
   at("halt").hidden = false;
-  say("");
+  setStatus("");
   try {
-    for await (const part of written(run, { ...last, unit: unit() }, control.signal)) {
+    for await (const part of streamTokens(run, { ...last, unit: unit() }, control.signal)) {
       if (fresh) { text.clear(); at("text").hidden = false; at("readout").textContent = ""; fresh = false; }
       first ??= performance.now() - began;
       tokens += part.filter((token) => !token.given).length;
@@ -69,20 +69,20 @@ async function begin({ again = null, slowly = !calm.matches } = {}) {
     const seconds = (performance.now() - began) / 1000;
     if (fresh) { text.clear(); at("text").hidden = true; }
     await reveal.end();
-    if (!control.signal.aborted) say(stats(tokens, first ?? 0, seconds));
+    if (!control.signal.aborted) setStatus(stats(tokens, first ?? 0, seconds));
   } catch (error) {
     if (error.name === "AbortError") return;
     reveal.drop();
-    say(error.message.replace(/^prompt: /, ""), true);
+    setStatus(error.message.replace(/^prompt: /, ""), true);
   } finally {
     if (!control.signal.aborted) { at("halt").hidden = true; stop = null; }
   }
 }
 
 function stats(tokens, first, seconds) {
-  const kind = { char: "characters", byte: "bytes", word: "words" }[run.config.tokens];
-  const costs = text.cells.map((cell) => cell.surprise).filter((cost) => cost !== null);
-  const mean = costs.reduce((a, b) => a + b, 0) / Math.max(1, costs.length);
+  const kind = { char: "characters", byte: "bytes", word: "words", bpe: "subwords" }[run.config.tokens];
+  const surprises = text.cells.map((cell) => cell.surprise).filter((nats) => nats !== null);
+  const mean = surprises.reduce((a, b) => a + b, 0) / Math.max(1, surprises.length);
   const each = `${number(mean, 2)} nats each`;
   return tokens ? `${count(tokens)} ${kind}, ${each} · first after ${count(first)} ms · ${count(tokens / seconds)} per second` : `Read: ${each}`;
 }
@@ -99,10 +99,10 @@ function legend() {
 async function findUnits() {
   const button = at("find-units");
   button.disabled = true;
-  button.textContent = "Reading …";
-  const kept = last ?? asked();
+  button.textContent = "Searching …";
+  const kept = last ?? settings();
   try {
-    const sample = await post("/v1/completions", { model: run.name, prompt: "", max_tokens: RANKED, temperature: 0.8, seed: kept.seed });
+    const sample = await post("/v1/completions", { model: run.name, prompt: "", max_tokens: SAMPLE_TOKENS, temperature: 0.8, seed: kept.seed });
     const { features } = await post("/v1/elman/look/units", { model: run.name, text: sample.choices[0].text, count: 1 });
     at("found-units").replaceChildren(...features.slice(0, 8).map(({ feature, measure, units: [best] }) =>
       make("li", {}, make("button", { type: "button", onclick: () => chooseUnit(best) },
@@ -133,17 +133,17 @@ function shadeAgain() {
 function start() {
   started = true;
   startInspector();
-  const rewrite = settled(() => { if (last && run) begin({ slowly: false }); }, 180);
+  const rewrite = debounced(() => { if (last && run) begin({ slowly: false }); }, 180);
   for (const id of sliders) {
     const shown = document.querySelector(`output[for=${id}]`);
-    const tell = () => { shown.textContent = id === "length" ? (value(id) ? count(value(id)) : "only read") : value(id).toFixed(2); };
-    at(id).addEventListener("input", () => { tell(); rewrite(); });
-    tell();
+    const show = () => { shown.textContent = id === "length" ? (value(id) ? count(value(id)) : "only read") : value(id).toFixed(2); };
+    at(id).addEventListener("input", () => { show(); rewrite(); });
+    show();
   }
   at("seed").addEventListener("input", rewrite);
   at("dice").addEventListener("click", () => { at("seed").value = Math.floor(Math.random() * 1e6); if (run) begin(); });
   at("go").addEventListener("click", () => begin());
-  at("halt").addEventListener("click", () => { stop?.(); stop = null; at("halt").hidden = true; say("Stopped."); });
+  at("halt").addEventListener("click", () => { stop?.(); stop = null; at("halt").hidden = true; setStatus("Stopped."); });
   at("prompt").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); begin(); }
   });
