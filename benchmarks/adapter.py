@@ -66,8 +66,11 @@ def task_step(problem: Any, hyper: Any) -> Callable[[], float]:
     def stack(inputs: int, prefix: str = "") -> Stack:
         return Stack(inputs, task.H, bidirectional=task.bidirectional, embedding=task.E, prefix=prefix)
 
-    if task.name == "translator":
-        network: Any = EncoderDecoder(stack(task.X, "encoder."), stack(task.Y, "decoder."), task.Y, edge=problem.edge)
+    if task.translates:
+        network: Any = EncoderDecoder(
+            stack(task.X, "encoder."), stack(task.Y, "decoder."), task.Y, edge=problem.edge,
+            attention="dot" if task.attention else "none",
+        )  # fmt: skip
     else:
         network = HeadNetwork(stack(task.X), task.Y, pooling="none" if task.name == "tagger" else "last")
     p = Parameters(network.shapes, np.float32)

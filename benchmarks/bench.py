@@ -162,12 +162,13 @@ def training_flops(size: Size) -> int:
 
 
 def tasks(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Steps of a classifier, a tagger and a translator."""
+    """Steps of a classifier, a tagger and translators."""
     names = entrants(args, ("torch",))
+    tasks, small = ([task for task in of if not (args.before and task.attention)] for of in (TASKS, SMALL_TASKS))
     with Crew(args.threads, args.before) as crew:
-        same_losses(crew, "task", SMALL_TASKS, {"rate": 0.01, "limit": 0.2}, [n for n in names if "/" not in n])
-        turns, absent = take_turns(crew, "task", TASKS, names, args)
-    return [{"task": task, "why": absent[task], **compared(turns, task, TaskProblem(task).flops)} for task in TASKS]
+        same_losses(crew, "task", small, {"rate": 0.01, "limit": 0.2}, [n for n in names if "/" not in n])
+        turns, absent = take_turns(crew, "task", tasks, names, args)
+    return [{"task": task, "why": absent[task], **compared(turns, task, TaskProblem(task).flops)} for task in tasks]
 
 
 def sampling(args: argparse.Namespace) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def main() -> None:
                 f"{asked.gigabytes:g} GB in {FILES} files on {used} core{'s' * (used > 1)}: encoded in"
                 f" {got['encoding']:.1f} s, {size / got['encoding']:.0f} MB/s ({size / got['cpu']:.0f} MB a second of"
                 f" processor time); {asked.steps} steps of {got['batch_size']:.0f} lanes,"
-                f" {got['validations']:.0f} validations of {got['judged']:,.0f} tokens and the compilation in"
+                f" {got['validations']:.0f} validations of {got['validated']:,.0f} tokens and the compilation in"
                 f" {got['training']:.1f} s;"
                 f" memory at most {got['anonymous']:.0f} MB, file pages aside",
                 flush=True,
@@ -95,7 +95,7 @@ def train(texts: Path, steps: int) -> dict[str, float]:
         "training": time.perf_counter() - encoded,
         "validations": validations,
         "batch_size": prepared.batch,
-        "judged": prepared.validation_size,
+        "validated": prepared.validation_size,
     }
 
 

@@ -106,7 +106,7 @@ def cases(folder: Path) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
     """One of each shape, on real data."""
     yield "classify", SequenceClassifier, load(folder, "surnames"), {}
     yield "regress", SequenceRegressor, adding(), {k: v for k, v in ADDING.items() if k != "epochs"}
-    yield "tag, both ways", SequenceTagger, load(folder, "part of speech"), {}
+    yield "tag, two directions", SequenceTagger, load(folder, "part of speech"), {}
     X, y, X_test, y_test = load(folder, "surnames", SequenceGenerator)
     yield "generate", SequenceGenerator, Split(y, X, y_test, X_test), {}
     yield "translate", Seq2Seq, load(folder, "pronunciation"), {}
@@ -144,7 +144,7 @@ def float32(folder: Path) -> list[dict[str, Any]]:
 
 
 def with_numbers_of(twin: Twin, model: Any) -> Any:
-    """The network is the same, so the twin's numbers are put into the model: both are judged by the same code."""
+    """The network is the same, so the twin's numbers are put into the model: the same code evaluates both."""
     twin.fitted.parameters.buffer[:] = twin.give().buffer
     return model._take(twin.fitted)
 
@@ -153,11 +153,11 @@ def figures(model: Any, data: Split) -> dict[str, float]:
     """The score on what was held out; of several right answers the nearest counts."""
     if model.task != "translate":
         return {"score": model.score(data.X_test, data.y_test)}
-    said, nearest = model.predict(data.X_test), []
-    for answers, one in zip(data.y_test, said, strict=True):
+    predicted, nearest = model.predict(data.X_test), []
+    for answers, one in zip(data.y_test, predicted, strict=True):
         nearest.append(min(answers, key=lambda answer: edit_distance(answer.split(), one.split())))
-    judged = sequence_scores(nearest, said, model.symbols_)
-    return {"score": judged.exact_match, "tokens right": 1 - judged.edit_distance}
+    scores = sequence_scores(nearest, predicted, model.symbols_)
+    return {"score": scores.exact_match, "tokens right": 1 - scores.edit_distance}
 
 
 def defaults(folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from report import DOCS, Sheet, environment, markdown, show_sheet
 
-MEASURES = {  # by what each is judged, and where that stands in a row
+MEASURES = {  # the metric of each, and its key in a row
     "surnames": ("surname → language", "accuracy", "score"),
     "part of speech": ("word → part of speech", "accuracy", "score"),
     "sentiment": ("sentence → sentiment", "accuracy", "score"),
@@ -52,10 +52,10 @@ def defaults(found: dict[str, list[dict[str, Any]]]) -> Sheet:
     cells = []
     for name, rows in found.items():
         title, measure, what = MEASURES[name]
-        told = [", ".join(f"{score:.3f}" for score in column(rows, who, what)) for who in WHO]
+        scores = [", ".join(f"{score:.3f}" for score in column(rows, who, what)) for who in WHO]
         times = [f"{min(column(rows, who, 'seconds')):.0f}" for who in ("elman", "torch")]
-        cells.append([f"{title}, {measure}", f"{rows[0]['examples']:,}", *told, f"{rows[0]['steps']:,}", *times])
-    header = ["", "judged on", *WHO.values(), "steps", "Elman, s", "PyTorch, s"]
+        cells.append([f"{title}, {measure}", f"{rows[0]['examples']:,}", *scores, f"{rows[0]['steps']:,}", *times])
+    header = ["", "test examples", *WHO.values(), "steps", "Elman, s", "PyTorch, s"]
     return Sheet("With the defaults, seeds 0, 1 and 2", header, cells)
 
 

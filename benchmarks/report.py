@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 import sys
@@ -17,10 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 DOCS = Path(__file__).parent.parent / "docs"
+RESULTS = Path(__file__).parent / "results"  # a file for each CPU that was measured
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 NO_SLOWER = 0.97  # of the speed before
 MARK = "?"
-TASK_AIMS = {"classifier": 1.6, "tagger": 1.6, "translator": 1.2}  # times as fast as PyTorch
+TASK_AIMS = {"classifier": 1.6, "tagger": 1.6, "translator": 1.2, "translator with attention": 1.2}  # times PyTorch
 
 
 class Sheet(NamedTuple):
@@ -294,23 +296,38 @@ def environment(results: dict[str, Any]) -> str:
 
 
 def write_docs(results: dict[str, Any]) -> None:
-    made = sheets(results)
+    """docs/performance.md: how it is measured, and a section for each CPU that was measured, this one's made anew."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{cpu_name(results)}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    known = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
     text = (Path(__file__).parent / "performance.md").read_text(encoding="utf-8")
-    text = text.replace("{environment}", environment(results))
-    text = text.replace("{turns}", str(results["turns"]))
     text = text.replace("{turn}", f"{1e3 * results['turn_seconds']:.0f} milliseconds")
+    (DOCS / "performance.md").write_text(text.replace("{cpus}", "\n\n".join(map(section, known))), encoding="utf-8")
+
+
+def cpu_name(results: dict[str, Any]) -> str:
+    """LLVM's name of the CPU, such as znver3 or emeraldrapids."""
+    return str(results["machine"]["cpu"].rpartition("(")[2].rstrip(")"))
+
+
+def section(results: dict[str, Any]) -> str:
+    """All tables and figures of one CPU."""
+    made, name = sheets(results), cpu_name(results)
     figures = {"training": ("speed", bars), "cost": ("cost", curves)}
-    for part in ("targets", "training", "speed", "tasks", "memory", "sampling", "cost", "start", "growth", "encoding"):
-        shown = markdown(made[part]) if part in made else "Not measured in this run."
-        if part in made and part in figures:
-            name, draw = figures[part]
-            (DOCS / "figures" / f"{name}.svg").write_text(draw(results[part]), encoding="utf-8")
-            shown += f"\n\n![{made[part].title}](figures/{name}.svg)"
-        text = text.replace(f"{{{part}}}", shown)
-    (DOCS / "performance.md").write_text(text, encoding="utf-8")
+    turns = f"{results['turns']} turns for each figure."
+    parts = [f"## {results['machine']['cpu']}", f"{environment(results)} {turns}"]
+    for part in ("targets", "training", "speed", "tasks", "memory", "growth", "sampling", "cost", "start", "encoding"):
+        if part not in made:
+            continue
+        parts.append(markdown(made[part]))
+        if part in figures:
+            kind, draw = figures[part]
+            (DOCS / "figures" / f"{kind}-{name}.svg").write_text(draw(results[part]), encoding="utf-8")
+            parts.append(f"![{made[part].title}](figures/{kind}-{name}.svg)")
+    return "\n\n".join(parts)
 
 
 def markdown(sheet: Sheet) -> str:
     lines = [sheet.header, [":--" if index == 0 else "--:" for index in range(len(sheet.header))], *sheet.rows]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return "\n".join([f"**{sheet.title}**", "", table, *(f"\n– {note}" for note in sheet.notes)])
+    return "\n".join([f"### {sheet.title}", "", table, *(f"\n– {note}" for note in sheet.notes)])

@@ -73,14 +73,14 @@ async def stream(host: str, port: int, seed: int) -> tuple[float, int]:
     began = time.perf_counter()
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent)
-    first, told = 0.0, b""
+    first, received = 0.0, b""
     while piece := await reader.read(65536):
-        told += piece
-        if not first and b'"text":"' in told:
+        received += piece
+        if not first and b'"text":"' in received:
             first = time.perf_counter() - began
     writer.close()
-    assert b"[DONE]" in told, told[:500]
-    chunks = [json.loads(line[6:]) for line in told.splitlines() if line.startswith(b"data: {")]
+    assert b"[DONE]" in received, received[:500]
+    chunks = [json.loads(line[6:]) for line in received.splitlines() if line.startswith(b"data: {")]
     return first, sum(len(chunk["choices"][0]["text"]) for chunk in chunks)
 
 
@@ -91,9 +91,9 @@ async def clients(host: str, port: int, count: int, requests: int) -> tuple[floa
         return [await stream(host, port, number * requests + i) for i in range(requests)]
 
     began = time.perf_counter()
-    told = [one for some in await asyncio.gather(*map(client, range(count))) for one in some]
+    received = [one for some in await asyncio.gather(*map(client, range(count))) for one in some]
     seconds = time.perf_counter() - began
-    return sum(characters for _, characters in told) / seconds, [first for first, _ in told]
+    return sum(characters for _, characters in received) / seconds, [first for first, _ in received]
 
 
 def ready(url: str) -> bool:

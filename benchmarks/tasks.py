@@ -1,4 +1,4 @@
-"""One training step of a classifier, a tagger and a translator: the problems, their cost, and PyTorch's step.
+"""One training step of a classifier, a tagger and two translators: the problems, their cost, and PyTorch's step.
 
 A step is: forward over sequences of several lengths, softmax cross-entropy, backward, clip by global norm, Adam.
 """
@@ -20,6 +20,11 @@ class Task(NamedTuple):
     H: int
     Y: int  # classes, tags, or tokens that are written
     bidirectional: bool = False
+    attention: bool = False  # dot, with input feeding
+
+    @property
+    def translates(self) -> bool:
+        return self.name.startswith("translator")
 
 
 class TaskHyper(NamedTuple):
@@ -32,6 +37,7 @@ TASKS = [
     Task("classifier", 64, 20, 60, 0, 192, 18),
     Task("tagger", 32, 25, 5000, 100, 128, 17, bidirectional=True),
     Task("translator", 64, 12, 5000, 256, 256, 5000),
+    Task("translator with attention", 64, 12, 5000, 256, 256, 5000, attention=True),
 ]
 
 
@@ -43,13 +49,13 @@ class TaskProblem:
     def __init__(self, task: Task) -> None:
         self.task = task
         rng = np.random.default_rng(0)
-        _, B, T, X, E, H, Y, _ = task
+        B, T, X, E, H, Y = task[1:7]
 
         def weights(*shape: int, deviation: float) -> Any:
             return rng.normal(0, deviation, shape).astype(np.float32)
 
         self.weights: dict[str, Any] = {}
-        for prefix, inputs in [("encoder.", X), ("decoder.", Y)] if task.name == "translator" else [("", X)]:
+        for prefix, inputs in [("encoder.", X), ("decoder.", Y)] if task.translates else [("", X)]:
             if E:
                 self.weights[f"{prefix}embedding.W"] = weights(inputs, E, deviation=0.5)
             for side in self.sides:
@@ -57,6 +63,9 @@ class TaskProblem:
                 self.weights[f"{cell}.W_xh"] = weights(E or inputs, H, deviation=E**-0.5 if E else 0.3)
                 self.weights[f"{cell}.W_hh"] = weights(H, H, deviation=0.8 * H**-0.5)
                 self.weights[f"{cell}.b_h"] = weights(H, deviation=0.1)
+        if task.attention:
+            for name, rows in (("W_q", H), ("W_c", 2 * H), ("W_fh", H)):
+                self.weights[f"attention.{name}"] = weights(rows, H, deviation=rows**-0.5)
         self.weights["head.W_hy"] = weights(H * len(self.sides), Y, deviation=H**-0.5)
         self.weights["head.b_y"] = weights(Y, deviation=0.1)
 
@@ -64,7 +73,7 @@ class TaskProblem:
         self.y, self.y_lengths = rng.integers(Y, size=B), None
         if task.name == "tagger":
             self.y, self.y_lengths = rng.integers(Y, size=(T, B)), self.x_lengths
-        elif task.name == "translator":
+        elif task.translates:
             self.y, self.y_lengths = self._sequences(rng, Y)
 
     @property
@@ -81,12 +90,13 @@ class TaskProblem:
     @property
     def flops(self) -> int:
         """Of the products of one step, padding aside: forward, and two as large backward for each."""
-        _, B, _, _, E, H, Y, _ = self.task
+        _, B, T, _, E, H, Y, *_ = self.task
         read, sides = int(self.x_lengths.sum()), len(self.sides)
         cells = 6 * (H * H + E * H) * sides
-        if self.task.name == "translator":
+        if self.task.translates:
             written = int((self.y_lengths + 1).sum())
-            return read * cells + written * (cells + 6 * H * Y)
+            attention = 6 * (4 * H * H + 2 * T * H) if self.task.attention else 0  # W_q, W_c, W_fh, scores and context
+            return read * cells + written * (cells + attention + 6 * H * Y)
         return read * cells + (read if self.task.name == "tagger" else B) * 6 * H * sides * Y
 
 
@@ -95,7 +105,7 @@ def torch_task_step(problem: TaskProblem, hyper: TaskHyper) -> Step:
     import torch
     import torch.nn.functional as F
     from torch import nn
-    from torch.nn.utils.rnn import pack_padded_sequence
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
     task, weights = problem.task, {name: torch.from_numpy(array) for name, array in problem.weights.items()}
     modules = nn.ModuleList()
@@ -131,9 +141,24 @@ def torch_task_step(problem: TaskProblem, hyper: TaskHyper) -> Step:
         head.weight.copy_(weights["head.W_hy"].T)
         head.bias.copy_(weights["head.b_y"])
     x, lengths, y = map(torch.from_numpy, (problem.x, problem.x_lengths, problem.y))
-    if task.name == "translator":
-        encode, decode = cells("encoder.", task.X), cells("decoder.", task.Y)
+    if task.translates:
+        encode = cells("encoder.", task.X)
         y_lengths, edge = torch.from_numpy(problem.y_lengths) + 1, torch.full((1, task.B), problem.edge)
+    if task.attention:
+        decoder, embedding = _torch_decoder(task, weights), nn.Embedding(task.Y, task.E)
+        with torch.no_grad():
+            embedding.weight.copy_(weights["decoder.embedding.W"])
+        modules.extend([decoder, embedding])
+        given, steps = torch.cat([edge, y]), torch.arange(task.T + 1)[:, None] < y_lengths  # (S, B)
+        (table, rnn), read = modules[:2], torch.arange(task.T)[:, None] < lengths  # of the encoder; (T, B)
+        wanted = torch.cat([y, edge])[steps]
+
+        def forward(_: None) -> tuple[Any, None]:
+            packed, h = rnn(pack_padded_sequence(table(x), lengths, enforce_sorted=False))
+            values, _lengths = pad_packed_sequence(packed)
+            return F.cross_entropy(head(decoder(embedding(given), h[0], values, read)[steps]), wanted), None
+    elif task.translates:
+        decode = cells("decoder.", task.Y)
 
         def forward(_: None) -> tuple[Any, None]:
             h = encode(x, lengths)[1]
@@ -152,3 +177,31 @@ def torch_task_step(problem: TaskProblem, hyper: TaskHyper) -> Step:
     params = [p for p in modules.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(params, lr=hyper.rate, betas=hyper.betas, fused=True)
     return torch_training(optimizer, params, forward, None, hyper.limit)
+
+
+def _torch_decoder(task: Task, weights: dict[str, Any]) -> Any:
+    """A vanilla cell with dot attention and input feeding. Nothing but its input product of all steps at once can be
+    taken out of the loop."""
+    import torch
+    from torch import nn
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in ("decoder.layers.0.W_xh", "decoder.layers.0.W_hh", "decoder.layers.0.b_h", "attention.W_q",
+                         "attention.W_c", "attention.W_fh"):  # fmt: skip
+                self.register_parameter(name.rpartition(".")[2], nn.Parameter(weights[name].clone()))
+
+        def forward(self, x: Any, h: Any, values: Any, read: Any) -> Any:
+            a, h_tilde, found = x @ self.W_xh + self.b_h, torch.zeros_like(h), []
+            keys = values.permute(1, 2, 0)  # (B, H, T)
+            rows, past = values.transpose(0, 1), ~read.T.unsqueeze(1)  # (B, T, H), (B, 1, T)
+            for a_x in a:
+                h = torch.tanh(a_x + h_tilde @ self.W_fh + h @ self.W_hh)
+                score = torch.bmm((h @ self.W_q).unsqueeze(1), keys) / task.H**0.5  # (B, 1, T)
+                context = torch.bmm(score.masked_fill(past, -torch.inf).softmax(dim=2), rows)[:, 0]  # (B, H)
+                h_tilde = torch.tanh(torch.cat([h, context], dim=1) @ self.W_c)
+                found.append(h_tilde)
+            return torch.stack(found)
+
+    return Decoder()

@@ -2,7 +2,7 @@
 sequences, autograd.
 
 A twin can start from Elman's numbers, to see that both learn alike, or from PyTorch's, to see which learns better.
-What it has learned can be given back, so that both are judged by the same code.
+What it has learned can be given back, so that the same code evaluates both.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Twin(nn.Module):
     # -- the loss -----------------------------------------------------------------------------------------------------
 
     def loss(self, batch: Batch) -> Tensor:
-        """The mean over all that the batch is judged by."""
+        """The mean loss of the batch."""
         x, y = torch.from_numpy(batch.x), torch.from_numpy(batch.y)
         x_lengths = None if batch.x_lengths is None else torch.from_numpy(batch.x_lengths)
         if isinstance(self.network, HeadNetwork):
@@ -243,21 +243,21 @@ class Twin(nn.Module):
             c = parts.unflatten(0, (self.network.decoder.layers, -1))
         edge = torch.full((1, y.shape[1]), self.network.edge)
         lengths = torch.from_numpy(batch.y_lengths) + 1
-        told, wanted = torch.cat([edge, y]), torch.cat([y, edge])
+        given, wanted = torch.cat([edge, y]), torch.cat([y, edge])
         wanted[lengths - 1, torch.arange(y.shape[1])] = self.network.edge
-        inside = torch.arange(len(told))[:, None] < lengths
+        inside = torch.arange(len(given))[:, None] < lengths
         if self.attention is None:
-            outputs = self.drop(self.decoder(told, lengths, c)[0])
+            outputs = self.drop(self.decoder(given, lengths, c)[0])
         else:
             own = torch.arange(len(x))[:, None] < x_lengths
-            outputs = self._attend(told, c, values, own)
+            outputs = self._attend(given, c, values, own)
         return F.cross_entropy(self.head(outputs[inside]), wanted[inside])
 
-    def _attend(self, told: Tensor, state: Tensor, values: Tensor, own: Tensor) -> Tensor:
+    def _attend(self, given: Tensor, state: Tensor, values: Tensor, own: Tensor) -> Tensor:
         """What enters the output layer, (S, B, H): a step is fed what the one before it has found."""
         keys = values if self.attention.key is None else self.attention.key(values)
         fed, outputs = torch.zeros_like(state[0, 0]), []
-        for x in self.decoder.read(told):
+        for x in self.decoder.read(given):
             h, state = self.decoder.step(x, fed, state)
             fed = self.drop(self.attention(h, values, keys, own))
             outputs.append(fed)
