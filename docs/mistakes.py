@@ -1,11 +1,11 @@
-"""The numbers of docs/maths.md: the common mistakes against numeric derivatives, vanishing, clipping, truncation.
+"""The numbers of docs/maths.md: the errors of the common mistakes, vanishing, clipping, truncation.
 
     python docs/mistakes.py            print every number, by its id
     python docs/mistakes.py --write    write them into docs/maths.md, wherever <!-- id --> follows a number
     python docs/mistakes.py --cost     time RTRL against BPTT (the only numbers that depend on the machine)
 
-What is right comes from elman.maths; only what is wrong is written here. The sizes are all 4 where they can be: a wrong
-shape then multiplies without complaint, and only a number can show the mistake.
+The right formulas come from elman.maths; this file contains only the wrong ones. All sizes are 4 where possible: arrays
+of a wrong shape can then be multiplied without an error, and only a number shows the mistake.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from elman.maths.cells import CELLS, Cell
 from elman.maths.recurrence import cell_backward, cell_forward
 
 T, X, H, Y = 6, 4, 4, 4
-GAINS, SPANS, REACHES, SIZES = (0.5, 1.0, 1.5), (10, 50), (1, 2, 4, 8, 16), (8, 32, 64, 128)
+GAINS, SPANS, BPTT_STEPS, SIZES = (0.5, 1.0, 1.5), (10, 50), (1, 2, 4, 8, 16), (8, 32, 64, 128)
 HIDDEN = 32
 TEXT = "the cat sat on the mat. the dog sat on the log. a hen met ten men. "
 
 
 class Trial:
-    """A network of the notes' kind, one sequence long, with the numeric derivative that judges all of them."""
+    """A vanilla network as in the notes, with one sequence, and the numeric derivatives to compare gradients with."""
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
@@ -67,7 +67,7 @@ class Trial:
         )
 
     def from_states(self, d_h: Array, **options: object) -> maths.RNNGradients:
-        """The weight gradients that follow from a given d_h: with W_hh = 0 nothing is sent on."""
+        """The weight gradients that follow from a given d_h: with W_hh = 0 no gradient goes to the step before."""
         return maths.rnn_backward(d_h, self.x, self.h, self.W_xh, np.zeros((H, H)), **options)
 
     def jacobian(self, first: int, last: int) -> Array:
@@ -116,7 +116,7 @@ def entropy(ids: Array) -> float:
 
 
 def below() -> dict[str, float]:
-    """What is right, as far as rounding allows: the document gives a bound for these."""
+    """Errors of the right formulas, which are rounding errors: the document gives bounds for them."""
     n = Trial()
     d = n.right._asdict() | n.out._asdict()
     forward_mode = maths.rtrl(n.out.d_h, n.x, n.h, n.W_xh, n.W_hh)
@@ -135,7 +135,7 @@ def below() -> dict[str, float]:
 
 
 def above() -> dict[str, float]:
-    """What training by note 001's rules comes to: it is chaotic, so the document gives bounds."""
+    """The result of training by the rules of note 001. It is chaotic, so the document gives bounds."""
     loss, states = train("001")
     return {"001-trained": loss, "001-saturated": float((np.abs(states) > 0.99).mean())}
 
@@ -152,7 +152,7 @@ def note_000() -> dict[str, float]:
     moved = float(np.abs(n.forward()[0][2] - past).max())
     n.x[2] -= 1.0
     logits = np.array([0.2, 0.5, 1.0])
-    ones = maths.cross_entropy(np.ones_like(n.o), n.y)[1] * 0  # ∂1/∂o = 0: nothing passes a constant
+    ones = maths.cross_entropy(np.ones_like(n.o), n.y)[1] * 0  # ∂1/∂o = 0: no gradient passes through a constant
     constant = maths.output_backward(ones, n.h[1:], n.W_hy)
     p, q = np.array([0.5, 0.25, 0.25]), np.array([0.8, 0.1, 0.1])
     return {
@@ -189,9 +189,9 @@ def note_001() -> dict[str, float]:
 
     x, W_hh = np.zeros((4, 1, 4)), np.zeros((3, 3))  # τ = 4, so h has τ - 1 = 3 entries
     W_xh, b_h = np.zeros((4, 3)), np.zeros(3)
-    W_xh_second, b_h_note = np.zeros((3, 4)), np.zeros(4)  # as rows: the note's matrices stand the other way
+    W_xh_second, b_h_note = np.zeros((3, 4)), np.zeros(4)  # for rows: the note's matrices are transposed
     for fits, W, b in ((True, W_xh, b_h), (False, W_xh_second, b_h), (False, W_xh, b_h_note)):
-        assert fits != is_refused(maths.rnn_forward, x, None, W, W_hh, b)
+        assert fits != raises_shape_error(maths.rnn_forward, x, None, W, W_hh, b)
     two_steps = maths.truncated_backward(n.out.d_h, n.x, n.h, n.W_xh, n.W_hh, k1=1, k2=2)
     return {
         "001-sizes-4": weights(4),
@@ -211,7 +211,7 @@ def note_001() -> dict[str, float]:
     }
 
 
-def is_refused(function: Callable[..., Array], *arguments: Array | None) -> bool:
+def raises_shape_error(function: Callable[..., Array], *arguments: Array | None) -> bool:
     try:
         function(*arguments)
     except ShapeError:
@@ -225,9 +225,9 @@ def text_ids() -> Array:
 
 
 def train(rule: str, *, hidden: int = HIDDEN, steps: int = 300, rate: float = 0.1) -> tuple[float, Array]:
-    """Loss per letter and states after training on TEXT: by the rule named.
+    """Train on TEXT by the named rule; return the loss per letter and the states.
 
-    The rate is small enough that the first two come to the same three digits on every CPU.
+    The rate is small enough that all rules but 001 give the same three digits on every CPU.
     """
     ids = text_ids()
     x, y, letters = ids[:-1, np.newaxis], ids[1:, np.newaxis], int(ids.max()) + 1
@@ -247,7 +247,7 @@ def train(rule: str, *, hidden: int = HIDDEN, steps: int = 300, rate: float = 0.
         elif rule == "001":
             d_o_001 = maths.softmax(o).sum(axis=0, keepdims=True) / len(x)  # WRONG: no - y, and a sum over t
             d_h_001 = maths.output_backward(d_o_001, h[:1], W_hy).d_h  # the same for every step
-            # its two terms without recursion are a reach of two steps
+            # its two terms without the recursion are a truncation with k2 = 2
             d = maths.truncated_backward(np.repeat(d_h_001, len(x), axis=0), x, h, W_xh, W_hh, k1=1, k2=2)
         if rule != "frozen":
             W_xh -= rate * d.d_W_xh
@@ -403,13 +403,13 @@ def truncation(steps: int = 32) -> dict[str, float]:
         f"truncation-{k2}": relative(
             maths.truncated_backward(d_h_direct, x, h, W_xh, W_hh, k1=1, k2=k2).d_W_hh, full
         )
-        for k2 in REACHES
+        for k2 in BPTT_STEPS
     }  # fmt: skip
 
 
 def cost(steps: int = 20) -> dict[int, float]:
     """For each H: the time of RTRL as a multiple of that of BPTT."""
-    from threadpoolctl import threadpool_limits  # one thread for both, or the larger products would win by cores
+    from threadpoolctl import threadpool_limits  # one thread for both: more would speed up the larger products only
 
     found = {}
     for size in SIZES:
@@ -427,7 +427,7 @@ def cost(steps: int = 20) -> dict[int, float]:
 
 
 def edited_module(module: ModuleType, *edits: tuple[str, str]) -> ModuleType:
-    """A module with texts of its file replaced."""
+    """A copy of a module with parts of its source replaced."""
     text = Path(str(module.__file__)).read_text("utf-8")
     for old, new in edits:
         assert text.count(old) == 1, old
@@ -453,7 +453,7 @@ class GatedTrial:
         return float((cell_forward(self.cell, self.x, self.s0, self.p).s[0, 1:] * self.d_h_direct).sum())
 
     def edited(self, *edits: tuple[str, str]) -> Cell:
-        """The cell with texts of its file replaced."""
+        """The cell with parts of its source replaced."""
         module = edited_module(sys.modules[type(self.cell).__module__], *edits)
         cell: Cell = getattr(module, type(self.cell).__name__)()
         return cell
@@ -513,7 +513,7 @@ class AttentionTrial:
         self.d_h_tilde = rng.standard_normal((self.S, 2, H))
 
     def forward(self, module: ModuleType = attention) -> tuple[list[Any], list[Array], list[Array]]:
-        """h, what is found and h_tilde of each step."""
+        """h, the result of attention and h_tilde of each step."""
         p, h, fed, found = self.p, self.p["h0"], np.zeros((2, H)), []
         for x in p["x"]:
             h = np.tanh(x + fed @ p["W_fh"] + h @ p["W_hh"])
@@ -531,7 +531,7 @@ class AttentionTrial:
     def gradients(
         self, module: ModuleType = attention, *, feeds: bool = True, queries: bool = True, from_keys: bool = True
     ) -> dict[str, Array]:
-        """The switches leave a path out."""
+        """Each switch that is False leaves one path out."""
         p, keys, (hs, looks, outputs) = self.p, self.keys(), self.forward()
         d = {name: np.zeros_like(array) for name, array in p.items()}
         d_keys, d_a = np.zeros_like(keys), np.zeros((2, H))
@@ -579,7 +579,7 @@ def attending() -> dict[str, float]:
     rng, K = np.random.default_rng(0), 512
     h, keys = rng.standard_normal((200, K)), rng.standard_normal((12, 200, K))
     alphas, norms = [], []
-    for scale in (1.0, K**0.5):  # times √K: as if it had not been divided by
+    for scale in (1.0, K**0.5):  # times √K: this cancels the division by √K
         look = attention.attention_forward(scale * h, keys, keys, np.eye(K))
         d = attention.attention_backward(rng.standard_normal(h.shape), scale * h, keys, keys, look, np.eye(K))
         alphas.append(float(look.alpha.max(axis=0).mean()))
@@ -595,7 +595,7 @@ def attending() -> dict[str, float]:
 
 
 def path_to_the_source(steps: int = 30) -> dict[str, float]:
-    """The gradient on the first state of an encoder as a multiple of that on its last one, after one look at it."""
+    """Norm of the gradient on an encoder's first state over that on its last, without and with attention."""
     rng, size = np.random.default_rng(0), HIDDEN
     W_hh, x = 0.8 * maths.orthogonal(rng, (size, size)), rng.standard_normal((steps, 1, size))
     h = maths.rnn_forward(x, None, np.eye(size) * 0.3, W_hh, np.zeros(size))
@@ -606,7 +606,7 @@ def path_to_the_source(steps: int = 30) -> dict[str, float]:
     fixed[-1] = d_context
     found = {}
     for name, direct in (("attention-path-fixed", fixed), ("attention-path", d.d_values + d.d_keys)):
-        # with W_xh = I, d_x is d_a, which tanh' separates from d_h
+        # with W_xh = I, d_x is d_a, which is tanh' times d_h
         d_a = maths.rnn_backward(direct, np.zeros((steps, 1, size)), h, np.eye(size), W_hh).d_x
         d_h = d_a / (1 - h[1:] ** 2)
         found[name] = float(np.linalg.norm(d_h[0]) / np.linalg.norm(d_h[-1]))
@@ -639,7 +639,7 @@ def double_sum(n: Trial) -> Array:
 
 
 def information() -> dict[str, float]:
-    """Nats, bits and perplexity, and what a temperature does."""
+    """Nats, bits and perplexity, and the effect of the temperature."""
     nats, o = 1.25, np.array([0.2, 0.5, 1.0])
     found = {"bits": nats / math.log(2), "perplexity": math.exp(nats), "uniform": math.log(65)}
     for tau in (0.5, 1.0, 2.0):
@@ -650,7 +650,7 @@ def information() -> dict[str, float]:
 
 
 def powers() -> dict[str, float]:
-    """A matrix whose spectral radius says one thing and whose largest singular value another."""
+    """Norms of the powers of a matrix with spectral radius below 1 and largest singular value above 1."""
     W = np.array([[0.5, 4.0], [0.0, 0.5]])
     norms = {k: float(np.linalg.norm(np.linalg.matrix_power(W, k), 2)) for k in (1, 2, 5, 10, 20)}
     radius = float(np.abs(np.linalg.eigvals(W)).max())
@@ -670,7 +670,7 @@ def first_steps() -> dict[str, float]:
 
 
 def kept(steps: int = 20) -> dict[str, float]:
-    """The numbers that RTRL carries, as a multiple of the states that BPTT keeps."""
+    """How many numbers RTRL keeps, as a multiple of those that BPTT keeps."""
     return {f"rtrl-kept-{size}": (X + size + 1) * size**2 / (steps * size) for size in SIZES}
 
 

@@ -17,7 +17,7 @@ import dataclasses
 import difflib
 import numbers
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
@@ -44,8 +44,8 @@ SUBWORDS = 2048  # the default vocabulary_size for tokens bpe
 GROUPS = {
     "data": "data and tokens",
     "network": "the network",
-    "budget": "how long it trains (give epochs, seconds or steps)",
-    "training": "how it is trained",
+    "budget": "training time (give one of epochs, seconds and steps)",
+    "training": "training",
     "optimizer": "the optimizer and its learning rate",
     "record": "what is measured and saved",
 }
@@ -119,16 +119,16 @@ class Config:
         "else characters",
         tasks=("lm", *SEQUENCE_INPUT_TASKS), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
     target_tokens: Tokens = _data("auto", "what a token of the target is", tasks=("generate", "translate"))
-    lowercase: bool = _data(False, "read words in lower case", tasks=("classify", "regress"))
+    lowercase: bool = _data(False, "convert words to lower case", tasks=("classify", "regress"))
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
     keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
         tasks=("lm",), service=False)
     vocabulary_size: int = _data(20_000, "maximum number of different tokens; a language model keeps all "
         "characters", above=0, service_most=20_000)
-    min_count: int = _data(2, "tokens that occur less often are unknown; a language model keeps all characters",
+    min_count: int = _data(2, "tokens with fewer occurrences are unknown; a language model keeps all characters",
         above=0)
-    unk_dropout: float = _data(0.25, "α: training reads a token that occurs c times as unknown with probability "
-        "α / (α + c)", tasks=SEQUENCE_INPUT_TASKS, least=0, fixed=False)
+    unk_dropout: float = _data(0.25, "α: in training, a token that occurs c times is replaced by unknown with "
+        "probability α / (α + c)", tasks=SEQUENCE_INPUT_TASKS, least=0, fixed=False)
     standardize: bool = _data(True, "scale each feature to mean 0 and standard deviation 1", tasks=SEQUENCE_TASKS,
         flag_tasks=())
     validation_fraction: float = _data(0.1, "fraction held out for validation during training: the end of a text, "
@@ -141,7 +141,7 @@ class Config:
     layers: int = _network(1, "number of recurrent layers", above=0, most=1000, sweep=Range(1, 3, usual=True),
         first=True, service_most=4)
     cell: CellName = _network("rnn", "kind of recurrent cell", first=True)
-    activation: Activation = _network("tanh", "activation function of the cell", cells=("rnn",))
+    activation: Activation = _network("tanh", "activation function of the rnn cell", cells=("rnn",))
     bidirectional: bool = _network(False, "read in both directions", tasks=SEQUENCE_INPUT_TASKS)
     pooling: Pooling = _network("last", "pooling of the states over time: the last one, their mean or maximum",
         tasks=("classify", "regress"))
@@ -154,21 +154,22 @@ class Config:
         sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
     input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown", least=0,
         below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
-    recurrent_dropout: float = _network(0.0, "dropout on the state that enters W_hh, the same units at every step",
+    recurrent_dropout: float = _network(0.0, "dropout on the state that enters W_hh, with one mask for all steps",
         least=0, below=1, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_init: RecurrentInit = _network("orthogonal", "initialization of W_hh")
     recurrent_init_scale: float = _network(1.0, "scale (gain) of the initial W_hh", above=0, sweep=Range(0.5, 1.5))
     input_init_scale: float = _network(0.3, "standard deviation of the initial W_xh, for token inputs", above=0,
         sweep=Range(0.03, 1.0, log=True))
-    forget_bias: float = _network(1.0, "initial bias of the forget gate", cells=("lstm",), sweep=Range(0.0, 3.0))
+    forget_bias: float = _network(1.0, "initial bias of the forget gate of an lstm", cells=("lstm",),
+        sweep=Range(0.0, 3.0))
     dtype: Dtype = _network("float32", "floating-point type of the parameters and of all computation")
 
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
     steps: int | None = _budget(None, "number of parameter updates", above=0)
-    seconds: float | None = _budget(None, "training time; a short measurement converts it into a number of steps",
+    seconds: float | None = _budget(None, "training time; a short measurement converts it to a number of steps",
         above=0, first=True, service_most=600)
 
-    batch_size: int = _training(64, "sequences, or streams of the text, in one batch", above=0,
+    batch_size: int = _training(64, "number of sequences, or of parallel streams of a text, in one batch", above=0,
         sweep=Range(16, 256, log=True, usual=True), first=True, service_most=256)
     window: int = _training(64, "time steps between two updates (T)", above=0, tasks=("lm",),
         sweep=Range(16, 256, log=True, usual=True), service_most=512)
@@ -183,7 +184,7 @@ class Config:
     clip_value: float = _training(0.0, "maximum absolute value of a gradient's entries; 0 disables clipping", least=0,
         sweep=Range(0.01, 10.0, log=True))
     patience: int = _training(0, "stop after this many validations without improvement; 0: never", least=0)
-    retries: int = _training(5, "how often a diverged training may go back to a snapshot and lower the learning rate",
+    retries: int = _training(5, "how many times a diverged run may return to a snapshot and lower the learning rate",
         least=0)
     seed: int = _training(0, "seed of all random numbers", least=0, argument=False, sweep=Range(0, 9), first=True)
 
@@ -193,30 +194,30 @@ class Config:
     schedule: Schedule = _optimizer("cosine", "how the learning rate falls after the warm-up")
     warmup_steps: int = _optimizer(100, "steps over which the learning rate rises from 0", least=0,
         sweep=Range(0, 500))
-    final_rate_fraction: float = _optimizer(0.01, "cosine: the final learning rate as a fraction of the maximum",
+    final_rate_fraction: float = _optimizer(0.01, "cosine schedule: final learning rate as a fraction of the maximum",
         least=0, most=1, sweep=Range(1e-3, 1.0, log=True))
-    decay_factor: float = _optimizer(0.5, "step and plateau: factor by which the learning rate is multiplied",
+    decay_factor: float = _optimizer(0.5, "step and plateau schedules: factor that multiplies the learning rate",
         least=0, most=1, sweep=Range(0.1, 0.9))
-    decay_every: int = _optimizer(1000, "step: steps between two reductions", above=0,
+    decay_every: int = _optimizer(1000, "step schedule: steps between two reductions of the learning rate", above=0,
         sweep=Range(100, 5000, log=True))
-    plateau_patience: int = _optimizer(3, "plateau: validations without improvement before a reduction", above=0,
-        sweep=Range(1, 10))
-    beta1: float = _optimizer(0.9, "decay of the first moment of adam and adamw; the momentum of optimizer momentum",
+    plateau_patience: int = _optimizer(3, "plateau schedule: validations without improvement before a reduction",
+        above=0, sweep=Range(1, 10))
+    beta1: float = _optimizer(0.9, "decay of the first moment (adam, adamw); momentum coefficient (momentum)",
         least=0, below=1, sweep=Range(0.5, 0.99))
     beta2: float = _optimizer(0.99, "decay of the second moment (adam, adamw, rmsprop)", least=0, below=1,
         sweep=Range(0.9, 0.9999))
     epsilon: float = _optimizer(1e-8, "added to the square root of the second moment", above=0,
         sweep=Range(1e-10, 1e-5, log=True))
-    weight_decay: float = _optimizer(0.0, "L2 penalty; with adamw decoupled weight decay", least=0,
+    weight_decay: float = _optimizer(0.0, "L2 penalty; decoupled weight decay for adamw", least=0,
         sweep=Range(1e-6, 1e-1, log=True))
 
-    validate_every: int = _record(250, "steps between two validations; at most an epoch if the data are examples",
+    validate_every: int = _record(250, "steps between two validations; at most one epoch for all tasks but lm",
         above=0)
     save_every: int = _record(250, "steps between two checkpoints", above=0, argument=False)
     log_every: int = _record(10, "steps between two rows of metrics.jsonl", above=0, argument=False)
-    sample_every: int | None = _record(None, "steps between two samples that are shown", above=0, argument=False,
-        tasks=("lm", "generate"))
-    snapshot_every: int = _record(50, "steps between two snapshots to which a diverged training returns", above=0,
+    sample_every: int | None = _record(None, "steps between two samples printed during training", above=0,
+        argument=False, tasks=("lm", "generate"))
+    snapshot_every: int = _record(50, "steps between two snapshots to which a diverged run returns", above=0,
         argument=False)
     # fmt: on
 
@@ -440,7 +441,8 @@ def resolve(
     given = {name: value for name, value in _known(options or {}).items() if value is not None}
     for name in given:
         if task not in OPTIONS[name].tasks:
-            raise ArgumentError(f"{name} does not apply to task {task}", do=f"It is for {applies_to(name)}.")
+            allowed = in_words(OPTIONS[name].tasks)
+            raise ArgumentError(f"{name} does not apply to task {task}", do=f"It is for {allowed}.")
     found = defaults(task, str(given.get("cell", "rnn")), form)
     if "cell" not in given:
         for name, value in given.items():
@@ -469,13 +471,12 @@ def resolve(
     return check(Config(**found | chosen))
 
 
-def applies_to(name: str) -> str:
-    """The tasks that an option applies to, in words.
+def in_words(tasks: Sequence[str]) -> str:
+    """Some of the tasks, in words.
 
-    >>> applies_to("pooling")
+    >>> in_words(OPTIONS["pooling"].tasks)
     'classify and regress'
     """
-    tasks = OPTIONS[name].tasks
     if len(others := [task for task in ALL_TASKS if task not in tasks]) == 1:
         return f"all tasks but {others[0]}"
     return " and ".join([", ".join(tasks[:-1]), tasks[-1]]) if tasks[1:] else tasks[0]

@@ -109,6 +109,15 @@ def test_the_loss_on_old_and_new_text_is_known_before_and_after():
     assert dropped.fitted_.fine_tuning["new"][1] is not None
 
 
+def test_losses_before_and_after_are_of_the_same_data_if_validations_are_shortened(monkeypatch):
+    monkeypatch.setattr(runs, "allowed_share", lambda *_: 0.2)  # as on a slow machine
+    start = LanguageModel(**TEXT, steps=5).fit(OLD, listeners=[])
+    with pytest.warns(UserWarning, match="validat"):
+        model = LanguageModel(seconds=0.05, learning_rate=1e-12).fit(NEW + OLD, start=start, listeners=[])
+    before, after = model.fitted_.fine_tuning["new"]
+    assert after == pytest.approx(before, rel=1e-6)  # nothing was learned
+
+
 def test_vocabularies_of_words_and_characters_are_merged():
     words = merge_vocabularies(WordVocabulary((UNK, " a", " b")), WordVocabulary((UNK, " b", " c")))
     assert words.tokens == (UNK, " a", " b", " c")

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from elman.config import ALL_TASKS, BY_FORM, GROUPS, OPTIONS, PRESETS, Option, applies_to, defaults, kind_of, suggestion
+from elman.config import ALL_TASKS, BY_FORM, GROUPS, OPTIONS, PRESETS, Option, defaults, in_words, kind_of, suggestion
 from elman.errors import ArgumentError
 
 FITTING = "depends on the data, see docs/options.md"
@@ -220,7 +220,7 @@ def help_of(command: Any, name: str, task: str | None = None, preset: str | None
     sections = {"": places, "flags": own}
     first = [each for each in flags if each.table and each.option.first]
     if first:
-        sections["the options that most people need"] = first
+        sections["main options"] = first
         for group, title in GROUPS.items():
             rest = [each for each in flags if each.table and each.option.group == group and not each.option.first]
             sections[title] = rest
@@ -238,6 +238,8 @@ def _usage(each: Flag) -> str:
 
 def _row(each: Flag, shown: dict[str, Any], task: str | None, width: int) -> str:
     default = shown.get(each.field) if each.table else each.default
+    if each.table and task is None and "lm" not in each.option.tasks and each.kind is not bool:
+        default = None  # each task has its own: elman train --task TASK --help shows it
     if each.positional:
         head = _usage(each)
     elif each.kind is bool:
@@ -245,8 +247,8 @@ def _row(each: Flag, shown: dict[str, Any], task: str | None, width: int) -> str
     else:
         head = ", ".join(f"{text} {_metavar(each)}" for text in reversed(each.names()))
     text = each.option.help
-    if each.table and task is None and each.option.tasks != ALL_TASKS:
-        text += f" [{applies_to(each.field)}]"
+    if each.table and task is None and each.option.flags_of() != ALL_TASKS:
+        text += f" [{in_words(each.option.flags_of())}]"
     if each.kind is bool and default != FITTING:
         text += " (on; this turns it off)" if default is True else ""
     elif default is not MISSING and default not in (None, "", ()):

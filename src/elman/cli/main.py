@@ -16,22 +16,22 @@ from elman.errors import ElmanError, ElmanWarning, options_as
 #            command: where it is, what it does
 COMMANDS = {
     "train": ("elman.cli.train:Train", "train a model on a text or on examples, or continue a run"),
-    "sweep": ("elman.cli.sweep:Sweep", "many short trainings, to find the options that suit a text"),
+    "sweep": ("elman.cli.sweep:Sweep", "search for the best options for a text with many short training runs"),
     "sample": ("elman.cli.sample:Sample", "generate text with a trained model"),
     "predict": ("elman.cli.predict:Predict", "classify, tag, translate or generate with a trained model"),
     "eval": ("elman.cli.evaluate:Evaluate", "evaluate a model on its held-out data, on a text or on examples"),
-    "surprise": ("elman.cli.surprise:Surprise", "how unexpected each line or token of a file is"),
+    "surprise": ("elman.cli.surprise:Surprise", "show how unexpected each line or token of a file is"),
     "runs": ("elman.cli.runs:Runs", "list and compare run folders"),
-    "show": ("elman.cli.show:Show", "a run: its data, network, progress and loss curve"),
-    "look": ("elman.cli.look:Look", "analyze how a model reads: gradient flow, spectra, units"),
-    "serve": ("elman.cli.serve:Serve", "serve models over HTTP, with a page"),
+    "show": ("elman.cli.show:Show", "show a run: its data, network, progress and loss curve"),
+    "look": ("elman.cli.look:Look", "analyze a model on a text: gradient flow, spectra, units, attributions"),
+    "serve": ("elman.cli.serve:Serve", "serve models over HTTP, with a web page"),
     "data": ("elman.cli.data:Data", "list and download the texts and examples that are known by name"),
-    "export": ("elman.cli.export:Export", "a trained model as a file for other tools"),
+    "export": ("elman.cli.export:Export", "export a trained model as a file for other tools"),
     "import": ("elman.cli.import_:Import", "import a model from PyTorch or ONNX as a run"),
-    "steps": ("elman.cli.steps:Steps", "every equation with its numbers and the code that computes it"),
+    "steps": ("elman.cli.steps:Steps", "show every equation with its numbers and the code that computes it"),
     "lab": ("elman.cli.lab:Lab", "write backpropagation yourself, with a checker that names mistakes"),
-    "card": ("elman.cli.card:Card", "a model card for a run, ready to be uploaded"),
-    "compile": ("elman.cli.compile_:Compile", "compile the kernels beforehand"),
+    "card": ("elman.cli.card:Card", "write a model card into a run folder, ready to be uploaded"),
+    "compile": ("elman.cli.compile_:Compile", "compile all kernels before their first use"),
     "gradcheck": ("elman.cli.gradcheck:Gradcheck", "check every gradient against finite differences"),
 }
 
@@ -121,7 +121,7 @@ def overview() -> str:
 
 {lines}
 
-  elman COMMAND --help explains each command; elman --version.
+  elman COMMAND --help explains a command; elman --version prints the version.
 
 Begin with:
   elman train --seconds 30

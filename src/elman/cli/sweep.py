@@ -1,4 +1,4 @@
-"""elman sweep: many short trainings, to find the options that suit a text."""
+"""elman sweep: search for the best options for a text with many short training runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Find the options that suit a text: many short trainings, judged by their validation loss.
+    """Search for the best options for a text: many short training runs, compared by validation loss.
 
     The budget (--seconds, --epochs or --steps) is that of each trial; trials that do worse than most are cut short.
     The first trial has the default options. Options that are given as flags are the same for all trials. --search names

@@ -18,9 +18,9 @@ from elman.config import (
     Config,
     DataForm,
     Task,
-    applies_to,
     check_value,
     described,
+    in_words,
     resolve,
 )
 from elman.errors import ArgumentError, UnknownNameError
@@ -36,19 +36,20 @@ if TYPE_CHECKING:
 class Train:
     """Train a model on a text or on examples, or continue a run.
 
-    A text (--task lm): SOURCE is a file, - for standard input, or a text known by name (elman data list); several
-    files, a folder of .txt files or a pattern in quotes ('books/*.txt') are one text. .gz and .zst are unpacked.
-    Without SOURCE the text is Pride and Prejudice.
+    A language model (--task lm) learns a text: SOURCE is a file, - for standard input, or a name listed by elman data
+    list; several files, a folder of .txt files or a pattern in quotes ('books/*.txt') are read as one text. .gz and
+    .zst files are decompressed. Without SOURCE the text is Pride and Prejudice, or Python's
+    documentation if it cannot be downloaded.
 
-    Examples: --task classify, regress and generate read a text, a tab and a label or number in each line, a CSV or TSV
-    file with named columns, or a folder with one file per label; --task tag reads a token, a tab and a tag in each line
-    and a blank line after each sequence; --task translate reads a source, a tab and a target in each line. Without
-    --task the task is guessed from SOURCE.
+    The other tasks learn from examples: --task classify, regress and generate read a text, a tab and a label or number
+    in each line, a CSV or TSV file with named columns, or a folder with one file per label; --task tag reads a token, a
+    tab and a tag in each line and a blank line after each sequence; --task translate reads a source, a tab and a target
+    in each line. Without --task the task is guessed from SOURCE.
 
     Ctrl-C finishes the step and saves; elman train --resume RUN continues, with the same result as without the
-    interruption. If it is given more epochs or steps, the learning-rate schedule is computed for the new number: after
-    a finished cosine schedule the rate rises again. elman train --task TASK --help shows the flags and defaults of one
-    task.
+    interruption. If --resume is given more epochs or steps, the learning-rate schedule is recomputed for the new
+    number: after a finished cosine schedule the rate rises again. elman train --task TASK --help shows the flags and
+    defaults of one task.
 
     For instance:
         elman train novel.txt --seconds 60
@@ -60,19 +61,25 @@ class Train:
 
     takes_options: ClassVar[bool] = True
 
-    source: tuple[str, ...] = argument("SOURCE", "files, folders, patterns, - for standard input, or a name", ())
-    task: Task | None = flag(None, "what to learn (default: guessed from SOURCE, lm for a text)")
-    out: Path | None = flag(None, "the run folder (default: runs/NAME, or runs/NAME-2 …)")
-    force: bool = flag(False, "replace the run folder, unless a training is writing to it")
+    source: tuple[str, ...] = argument(
+        "SOURCE", "files, folders, patterns, - for standard input, or a name listed by elman data list", ()
+    )
+    task: Task | None = flag(None, "the task (default: guessed from SOURCE; lm for a text)")
+    out: Path | None = flag(None, "the run folder (default: runs/NAME; if it exists, runs/NAME-2 …)")
+    force: bool = flag(False, "replace the run folder, unless a process is training in it")
     start: Path | None = flag(None, "start from the weights of this run, at a lower learning rate", name="from")
-    drop_unused: bool = flag(False, "with --from: leave out tokens and labels of the run that SOURCE does not have")
-    resume: Path | None = flag(None, "continue this run; only --epochs, --steps or --seconds (additional) may change")
+    drop_unused: bool = flag(False, "with --from: drop the tokens and labels of the run that do not occur in SOURCE")
+    resume: Path | None = flag(
+        None, "continue this run; only --epochs, --steps or --seconds (additional time) may change"
+    )
     text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
     label_column: str | None = flag(None, "name or number of the column with the label, number or target")
-    preset: str | None = flag(None, "a time and the options for it: fast (30 s), default (5 min) or best (50 min) [lm]")
+    preset: str | None = flag(
+        None, "training time with suitable options: fast (30 s), default (5 min) or best (50 min) [lm]"
+    )
     threads: int | None = flag(None, "number of threads (default: all cores)")
     tensorboard: bool = flag(False, "write TensorBoard files into the run folder")
-    watch: bool = flag(False, "open a page that shows the training live")
+    watch: bool = flag(False, "open a web page that shows the training progress live")
     options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:
@@ -282,7 +289,9 @@ def options_of(task: str, options: dict[str, Any], preset: str | None = None) ->
     for name in options:
         given = f"--{name.replace('_', '-')}"
         if task not in OPTIONS[name].tasks:
-            raise ArgumentError(f"{given} does not apply to --task {task}", do=f"It is for {applies_to(name)}.")
+            raise ArgumentError(
+                f"{given} does not apply to --task {task}", do=f"It is for {in_words(OPTIONS[name].flags_of())}."
+            )
         if task not in OPTIONS[name].flags_of():
             raise ArgumentError(f"{given} does not apply to --task {task} from a file", do="It is for Python.")
     if task != "lm" and preset is not None:

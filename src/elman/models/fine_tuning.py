@@ -30,7 +30,7 @@ from elman.models.task_spec import TaskSpec
 RATE = 0.25  # default learning rate, as a fraction of that of the first training
 KEPT = [name for name, option in OPTIONS.items() if option.fixed and option.group == "network"]
 KEPT += ["tokens", "target_tokens", "lowercase"]  # options that must be those of the first training
-MOST_OLD = 50_000  # tokens of the old text that are evaluated before and after
+MAX_OLD_TOKENS = 50_000  # tokens of the old text that are evaluated before and after
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,11 @@ class Origin:
     old: Array | Examples | None = None  # a text, or examples, encoded for the old model
     name: str = ""  # the path of its run
 
-    def losses(self, model: FittedModel | None, new: Array | Examples) -> dict[str, float | None]:
-        """The loss on the old data and on the new: before training (model None: the old one), or after."""
-        old = self.old if model is None else self._translated()
-        return {"old": _loss(model or self.model, old), "new": None if model is None else _loss(model, new)}
+    def losses(self, model: FittedModel, new: Array | Examples, *, trained: bool) -> dict[str, float | None]:
+        """The losses of the new model on the old and the new data; before it is trained, on the old data those of the
+        model that training starts from."""
+        old = _loss(model, self._translated()) if trained else _loss(self.model, self.old)
+        return {"old": old, "new": _loss(model, new)}
 
     def _translated(self) -> Array | Examples | None:
         """The old data encoded for the new model; None if they contain dropped tokens or labels."""
@@ -175,7 +176,11 @@ def _merge(old: Any, new: Any, drop_unused: bool) -> tuple[Any, Array]:
     if isinstance(old, Labels):
         kinds = [labels.classes.dtype.kind in "UO" for labels in (old, new)]
         if kinds[0] != kinds[1]:
-            raise ArgumentError("labels", expected=f"like {old.classes[0]!r}, as before", got=repr(new.classes[0]))
+            raise ArgumentError(
+                "labels",
+                expected=f"like {old.classes[0]!r}, as in the model that training starts from",
+                got=repr(new.classes[0]),
+            )
         labels = new if drop_unused else Labels(np.unique(np.concatenate([old.classes, new.classes])))
         return labels, _places(old.classes.tolist(), labels.classes.tolist())
     symbols = _merge_symbols(old.symbols, new.symbols, drop_unused)
@@ -183,8 +188,9 @@ def _merge(old: Any, new: Any, drop_unused: bool) -> tuple[Any, Array]:
 
 
 def _merge_symbols(old: Symbols, new: Symbols, drop_unused: bool) -> Symbols:
-    if (old.kind, old.lowercase) != (new.kind, new.lowercase):
-        raise ArgumentError("tokens", expected=f"{old.kind}, as in the model that training starts from", got=new.kind)
+    kinds = [f"{s.kind}{', lowercase' if s.lowercase else ''}" for s in (old, new)]
+    if kinds[0] != kinds[1]:
+        raise ArgumentError("tokens", expected=f"{kinds[0]}, as in the model that training starts from", got=kinds[1])
     if old.kind in ("byte", "bpe"):
         return old
     first = len(SPECIAL)  # the special tokens come before the others

@@ -20,7 +20,7 @@ from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import fine_tuning, runs
 from elman.models.evaluation import Evaluation, evaluate_dynamically, evaluate_text, token_losses
-from elman.models.fine_tuning import MOST_OLD
+from elman.models.fine_tuning import MAX_OLD_TOKENS
 from elman.models.fitted import FittedModel
 from elman.models.memorization import CopyReport, copy_report
 from elman.models.sampling import Sampling, TextSampler
@@ -225,7 +225,7 @@ class LanguageModel(LanguageModelOptions):
             old, name = runs.old_data(self.run_.path), str(self.run_.path)
         elif hasattr(self, "corpus_"):
             known = self.config_
-            old = self.corpus_.split(known.validation_fraction, known.test_fraction).validation[:MOST_OLD]
+            old = self.corpus_.split(known.validation_fraction, known.test_fraction).validation[:MAX_OLD_TOKENS]
         return setup.started_from(fine_tuning.Origin(self._fitted, merged, old, name))
 
     @property

@@ -37,7 +37,7 @@ from elman.errors import (
 from elman.files import sha256_of
 from elman.maths.arrays import Array
 from elman.models.batches import MAX_ROWS, lengths_and_weights
-from elman.models.fine_tuning import MOST_OLD, Origin, copy_weights
+from elman.models.fine_tuning import MAX_OLD_TOKENS, Origin, copy_weights
 from elman.models.fitted import FittedModel, build_network, new_model
 from elman.models.sampling import TextSampler, sample_labels
 from elman.models.task_spec import ALL_TASKS, TaskSpec
@@ -397,9 +397,8 @@ def start(
         here.agree(setup.shared_values())
     check_cost(setup.cost(), config.seconds)
     model = setup.new_model()
-    before = setup.origin.losses(None, setup.held_out()) if setup.origin else {}
-    if setup.origin:
-        before["new"] = setup.origin.losses(model, setup.held_out())["new"]
+    new_data = setup.held_out()  # all of it, before and after training; validations may use less
+    before = setup.origin.losses(model, new_data, trained=False) if setup.origin else {}
     task = setup.new_task(model)
     if config.seconds is not None:
         whole = setup.validation_size
@@ -424,7 +423,7 @@ def start(
         with Run.create_locked(out, written, files, force=force) as trainer.run:
             model.finished = trainer.train()
     if setup.origin:
-        after = setup.origin.losses(model, setup.held_out())
+        after = setup.origin.losses(model, new_data, trained=True)
         model.fine_tuning = {name: (before[name], after[name]) for name in ("old", "new")}
     return model
 
@@ -453,7 +452,8 @@ def resume(
             checkpoint = here.broadcast(run.newest() if here.rank == 0 else None)
             taken = checkpoint.step if checkpoint else 0
             more = step_budget(setup, setup.new_task(model))
-            before, steps = steps, taken * ("seconds" in given) + more  # seconds are added to the steps already taken
+            taken_before = taken if "seconds" in given else 0  # seconds are added to the steps already taken
+            before, steps = steps, taken_before + more
             if here.rank == 0 and taken < steps != before:  # else the run is finished, or nothing changes
                 # the rest of config.json describes how the run began and is not changed
                 changed = {"steps": steps, "config": to_json(model.config), "estimator": model.estimator_params}
@@ -515,7 +515,7 @@ def old_data(path: Path) -> Array | Examples | None:
     found = setup.held_out()
     if isinstance(found, Examples):
         return found if len(found) else None
-    return np.asarray(found[:MOST_OLD])
+    return np.asarray(found[:MAX_OLD_TOKENS])
 
 
 def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:

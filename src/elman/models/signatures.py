@@ -74,7 +74,7 @@ class LanguageModelOptions:
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=2
-            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
         validation_fraction : float, default=0.1
             Fraction held out for validation during training: the end of a text, or examples drawn at random. At
             least 0 and below 1.
@@ -88,14 +88,14 @@ class LanguageModelOptions:
         cell : {"rnn", "gru", "lstm"}, default="rnn"
             Kind of recurrent cell.
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
-            Activation function of the cell. For cell rnn.
+            Activation function of the rnn cell. For cell rnn.
         embedding : int, default=0
             Size of token embeddings; 0: one-hot tokens. At least 0.
         dropout : float or None, default=None
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         recurrent_dropout : float, default=0.0
-            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+            Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
@@ -103,7 +103,7 @@ class LanguageModelOptions:
         input_init_scale : float, default=0.3
             Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Initial bias of the forget gate. For cell lstm.
+            Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -111,10 +111,10 @@ class LanguageModelOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it into a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps. Above 0.
         batch_size : int or None, default=None
-            Sequences, or streams of the text, in one batch. Above 0. None: depends on the data
-            (docs/options.md).
+            Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
+            data (docs/options.md).
         window : int, default=64
             Time steps between two updates (T). Above 0.
         bptt_block : int or None, default=None
@@ -131,7 +131,7 @@ class LanguageModelOptions:
         patience : int, default=0
             Stop after this many validations without improvement; 0: never. At least 0.
         retries : int, default=5
-            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
+            How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         seed : int, default=0
             Seed of all random numbers. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
@@ -144,32 +144,31 @@ class LanguageModelOptions:
         warmup_steps : int, default=100
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
+            Cosine schedule: final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
+            Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step: steps between two reductions. Above 0.
+            Step schedule: steps between two reductions of the learning rate. Above 0.
         plateau_patience : int, default=3
-            Plateau: validations without improvement before a reduction. Above 0.
+            Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
-            below 1.
+            Decay of the first moment (adam, adamw); momentum coefficient (momentum). At least 0 and below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
-            L2 penalty; with adamw decoupled weight decay. At least 0.
+            L2 penalty; decoupled weight decay for adamw. At least 0.
         validate_every : int, default=250
-            Steps between two validations; at most an epoch if the data are examples. Above 0.
+            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
         save_every : int, default=250
             Steps between two checkpoints. Above 0.
         log_every : int, default=10
             Steps between two rows of metrics.jsonl. Above 0.
         sample_every : int or None, default=None
-            Steps between two samples that are shown. Above 0.
+            Steps between two samples printed during training. Above 0.
         snapshot_every : int, default=50
-            Steps between two snapshots to which a diverged training returns. Above 0.
+            Steps between two snapshots to which a diverged run returns. Above 0.
         """
         self.tokens = tokens
         self.encoding = encoding
@@ -282,14 +281,14 @@ class ClassifierOptions:
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
         lowercase : bool or None, default=None
-            Read words in lower case. None: depends on the data (docs/options.md).
+            Convert words to lower case. None: depends on the data (docs/options.md).
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
-            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
         unk_dropout : float or None, default=None
-            Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
-            None: depends on the data (docs/options.md).
+            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
+            least 0. None: depends on the data (docs/options.md).
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -305,7 +304,7 @@ class ClassifierOptions:
         cell : {"rnn", "gru", "lstm"} or None, default=None
             Kind of recurrent cell. None: depends on the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
-            Activation function of the cell. For cell rnn.
+            Activation function of the rnn cell. For cell rnn.
         bidirectional : bool or None, default=None
             Read in both directions. None: depends on the data (docs/options.md).
         pooling : {"last", "mean", "max"} or None, default=None
@@ -323,7 +322,7 @@ class ClassifierOptions:
             Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
             depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
-            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+            Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
@@ -331,7 +330,7 @@ class ClassifierOptions:
         input_init_scale : float, default=0.1
             Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Initial bias of the forget gate. For cell lstm.
+            Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -339,10 +338,10 @@ class ClassifierOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it into a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps. Above 0.
         batch_size : int or None, default=None
-            Sequences, or streams of the text, in one batch. Above 0. None: depends on the data
-            (docs/options.md).
+            Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
+            data (docs/options.md).
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
         clip_norm : float, default=1.0
@@ -353,7 +352,7 @@ class ClassifierOptions:
             Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
             data (docs/options.md).
         retries : int, default=5
-            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
+            How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"} or None, default=None
             Optimizer. None: depends on the data (docs/options.md).
         learning_rate : float or None, default=None
@@ -364,25 +363,24 @@ class ClassifierOptions:
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
+            Cosine schedule: final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
+            Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step: steps between two reductions. Above 0.
+            Step schedule: steps between two reductions of the learning rate. Above 0.
         plateau_patience : int, default=3
-            Plateau: validations without improvement before a reduction. Above 0.
+            Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
-            below 1.
+            Decay of the first moment (adam, adamw); momentum coefficient (momentum). At least 0 and below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float or None, default=None
-            L2 penalty; with adamw decoupled weight decay. At least 0. None: depends on the data
+            L2 penalty; decoupled weight decay for adamw. At least 0. None: depends on the data
             (docs/options.md).
         validate_every : int, default=250
-            Steps between two validations; at most an epoch if the data are examples. Above 0.
+            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
         class_weight : dict or "balanced", optional
             Weight of each class; "balanced" weights classes by the inverse of their frequency.
         random_state : int, RandomState instance or None, default=None
@@ -497,14 +495,14 @@ class RegressorOptions:
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
         lowercase : bool or None, default=None
-            Read words in lower case. None: depends on the data (docs/options.md).
+            Convert words to lower case. None: depends on the data (docs/options.md).
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
-            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
         unk_dropout : float or None, default=None
-            Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
-            None: depends on the data (docs/options.md).
+            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
+            least 0. None: depends on the data (docs/options.md).
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -520,7 +518,7 @@ class RegressorOptions:
         cell : {"rnn", "gru", "lstm"} or None, default=None
             Kind of recurrent cell. None: depends on the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
-            Activation function of the cell. For cell rnn.
+            Activation function of the rnn cell. For cell rnn.
         bidirectional : bool or None, default=None
             Read in both directions. None: depends on the data (docs/options.md).
         pooling : {"last", "mean", "max"} or None, default=None
@@ -538,7 +536,7 @@ class RegressorOptions:
             Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
             depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
-            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+            Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
@@ -546,7 +544,7 @@ class RegressorOptions:
         input_init_scale : float, default=0.1
             Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Initial bias of the forget gate. For cell lstm.
+            Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -554,10 +552,10 @@ class RegressorOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it into a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps. Above 0.
         batch_size : int or None, default=None
-            Sequences, or streams of the text, in one batch. Above 0. None: depends on the data
-            (docs/options.md).
+            Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
+            data (docs/options.md).
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
         clip_norm : float, default=1.0
@@ -568,7 +566,7 @@ class RegressorOptions:
             Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
             data (docs/options.md).
         retries : int, default=5
-            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
+            How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"} or None, default=None
             Optimizer. None: depends on the data (docs/options.md).
         learning_rate : float or None, default=None
@@ -579,25 +577,24 @@ class RegressorOptions:
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
+            Cosine schedule: final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
+            Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step: steps between two reductions. Above 0.
+            Step schedule: steps between two reductions of the learning rate. Above 0.
         plateau_patience : int, default=3
-            Plateau: validations without improvement before a reduction. Above 0.
+            Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
-            below 1.
+            Decay of the first moment (adam, adamw); momentum coefficient (momentum). At least 0 and below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float or None, default=None
-            L2 penalty; with adamw decoupled weight decay. At least 0. None: depends on the data
+            L2 penalty; decoupled weight decay for adamw. At least 0. None: depends on the data
             (docs/options.md).
         validate_every : int, default=250
-            Steps between two validations; at most an epoch if the data are examples. Above 0.
+            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
@@ -710,9 +707,10 @@ class TaggerOptions:
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
-            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
         unk_dropout : float, default=1.0
-            Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
+            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
+            least 0.
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -727,7 +725,7 @@ class TaggerOptions:
         cell : {"rnn", "gru", "lstm"} or None, default=None
             Kind of recurrent cell. None: depends on the data (docs/options.md).
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
-            Activation function of the cell. For cell rnn.
+            Activation function of the rnn cell. For cell rnn.
         bidirectional : bool, default=True
             Read in both directions.
         embedding : int, default=100
@@ -739,7 +737,7 @@ class TaggerOptions:
         input_dropout : float, default=0.2
             Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1.
         recurrent_dropout : float, default=0.2
-            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+            Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
@@ -747,7 +745,7 @@ class TaggerOptions:
         input_init_scale : float, default=0.1
             Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Initial bias of the forget gate. For cell lstm.
+            Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -755,9 +753,9 @@ class TaggerOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it into a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps. Above 0.
         batch_size : int, default=32
-            Sequences, or streams of the text, in one batch. Above 0.
+            Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
         clip_norm : float, default=1.0
@@ -768,7 +766,7 @@ class TaggerOptions:
             Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
             data (docs/options.md).
         retries : int, default=5
-            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
+            How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
         learning_rate : float, default=0.005
@@ -778,24 +776,23 @@ class TaggerOptions:
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
+            Cosine schedule: final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
+            Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step: steps between two reductions. Above 0.
+            Step schedule: steps between two reductions of the learning rate. Above 0.
         plateau_patience : int, default=3
-            Plateau: validations without improvement before a reduction. Above 0.
+            Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
-            below 1.
+            Decay of the first moment (adam, adamw); momentum coefficient (momentum). At least 0 and below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
-            L2 penalty; with adamw decoupled weight decay. At least 0.
+            L2 penalty; decoupled weight decay for adamw. At least 0.
         validate_every : int, default=250
-            Steps between two validations; at most an epoch if the data are examples. Above 0.
+            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
         class_weight : dict or "balanced", optional
             Weight of each class; "balanced" weights classes by the inverse of their frequency.
         random_state : int, RandomState instance or None, default=None
@@ -905,7 +902,7 @@ class GeneratorOptions:
         vocabulary_size : int, default=20000
             Maximum number of different tokens; a language model keeps all characters. Above 0.
         min_count : int, default=1
-            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -920,7 +917,7 @@ class GeneratorOptions:
         cell : {"rnn", "gru", "lstm"}, default="rnn"
             Kind of recurrent cell.
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
-            Activation function of the cell. For cell rnn.
+            Activation function of the rnn cell. For cell rnn.
         embedding : int, default=0
             Size of token embeddings; 0: one-hot tokens. At least 0.
         dropout : float, default=0.0
@@ -928,7 +925,7 @@ class GeneratorOptions:
         input_dropout : float, default=0.0
             Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1.
         recurrent_dropout : float, default=0.0
-            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+            Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
@@ -936,7 +933,7 @@ class GeneratorOptions:
         input_init_scale : float, default=0.1
             Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Initial bias of the forget gate. For cell lstm.
+            Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -944,9 +941,9 @@ class GeneratorOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it into a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps. Above 0.
         batch_size : int, default=32
-            Sequences, or streams of the text, in one batch. Above 0.
+            Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
         clip_norm : float, default=1.0
@@ -957,7 +954,7 @@ class GeneratorOptions:
             Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
             data (docs/options.md).
         retries : int, default=5
-            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
+            How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
         learning_rate : float, default=0.002
@@ -967,24 +964,23 @@ class GeneratorOptions:
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
+            Cosine schedule: final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
+            Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step: steps between two reductions. Above 0.
+            Step schedule: steps between two reductions of the learning rate. Above 0.
         plateau_patience : int, default=3
-            Plateau: validations without improvement before a reduction. Above 0.
+            Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
-            below 1.
+            Decay of the first moment (adam, adamw); momentum coefficient (momentum). At least 0 and below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
-            L2 penalty; with adamw decoupled weight decay. At least 0.
+            L2 penalty; decoupled weight decay for adamw. At least 0.
         validate_every : int, default=250
-            Steps between two validations; at most an epoch if the data are examples. Above 0.
+            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
@@ -1096,9 +1092,10 @@ class Seq2SeqOptions:
             Maximum number of different tokens; a language model keeps all characters. Above 0. None: depends on
             the data (docs/options.md).
         min_count : int, default=1
-            Tokens that occur less often are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
         unk_dropout : float, default=0.25
-            Α: training reads a token that occurs c times as unknown with probability α / (α + c). At least 0.
+            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
+            least 0.
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -1113,7 +1110,7 @@ class Seq2SeqOptions:
         cell : {"rnn", "gru", "lstm"}, default="gru"
             Kind of recurrent cell.
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
-            Activation function of the cell. For cell rnn.
+            Activation function of the rnn cell. For cell rnn.
         bidirectional : bool, default=True
             Read in both directions.
         embedding : int, default=128
@@ -1129,7 +1126,7 @@ class Seq2SeqOptions:
             Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
             depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
-            Dropout on the state that enters W_hh, the same units at every step. At least 0 and below 1.
+            Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
             Initialization of W_hh.
         recurrent_init_scale : float, default=1.0
@@ -1137,7 +1134,7 @@ class Seq2SeqOptions:
         input_init_scale : float, default=0.1
             Standard deviation of the initial W_xh, for token inputs. Above 0.
         forget_bias : float, default=1.0
-            Initial bias of the forget gate. For cell lstm.
+            Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
@@ -1145,9 +1142,9 @@ class Seq2SeqOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it into a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps. Above 0.
         batch_size : int, default=64
-            Sequences, or streams of the text, in one batch. Above 0.
+            Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
             Batches whose gradients are summed for one update. Above 0.
         clip_norm : float, default=1.0
@@ -1158,7 +1155,7 @@ class Seq2SeqOptions:
             Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
             data (docs/options.md).
         retries : int, default=5
-            How often a diverged training may go back to a snapshot and lower the learning rate. At least 0.
+            How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
             Optimizer.
         learning_rate : float, default=0.003
@@ -1168,24 +1165,23 @@ class Seq2SeqOptions:
         warmup_steps : int, default=50
             Steps over which the learning rate rises from 0. At least 0.
         final_rate_fraction : float, default=0.01
-            Cosine: the final learning rate as a fraction of the maximum. At least 0 and at most 1.
+            Cosine schedule: final learning rate as a fraction of the maximum. At least 0 and at most 1.
         decay_factor : float, default=0.5
-            Step and plateau: factor by which the learning rate is multiplied. At least 0 and at most 1.
+            Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step: steps between two reductions. Above 0.
+            Step schedule: steps between two reductions of the learning rate. Above 0.
         plateau_patience : int, default=3
-            Plateau: validations without improvement before a reduction. Above 0.
+            Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
-            Decay of the first moment of adam and adamw; the momentum of optimizer momentum. At least 0 and
-            below 1.
+            Decay of the first moment (adam, adamw); momentum coefficient (momentum). At least 0 and below 1.
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
-            L2 penalty; with adamw decoupled weight decay. At least 0.
+            L2 penalty; decoupled weight decay for adamw. At least 0.
         validate_every : int, default=250
-            Steps between two validations; at most an epoch if the data are examples. Above 0.
+            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """

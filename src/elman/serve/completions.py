@@ -128,8 +128,8 @@ class Completions:
             raise unknown_token("prompt", error) from None
         try:
             self.engine.submit(jobs)
-        except BusyError:
-            raise busy(f"{self.engine.limit} texts are being generated already. Try again in a moment.") from None
+        except BusyError as error:
+            raise busy(f"{error}. Try again in a moment.") from None
         completion = CompletionTask(self, params, queue, jobs, choices, prompt_tokens, start)
         if body.stream:
             return StreamedCompletion(completion, self.limits.max_seconds)

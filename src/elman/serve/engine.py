@@ -26,7 +26,7 @@ log = logging.getLogger("elman.serve")
 
 
 class BusyError(ElmanError):
-    """More texts at a time than allowed."""
+    """More texts at a time than allowed, or the service is shutting down."""
 
 
 def dispatch(deltas: Deltas) -> None:
@@ -51,8 +51,10 @@ class Engine:
     def submit(self, jobs: Sequence[SequenceJob]) -> None:
         """Accept all of the jobs, or raise BusyError and accept none."""
         with self._wake:
-            if self.active + len(jobs) > self.limit or self._closed or not self.alive:
-                raise BusyError("too many texts at a time", expected=f"at most {self.limit}", got=self.active)
+            if self._closed or not self.alive:
+                raise BusyError("the service is shutting down")
+            if self.active + len(jobs) > self.limit:
+                raise BusyError(f"{self.limit} texts are being generated already")
             self.active += len(jobs)
             self._arrived += jobs
             self._wake.notify()

@@ -21,8 +21,8 @@ def is_good(p: Progress, baseline_loss: float) -> bool:
 def diverged(p: Progress, loss: float, norm: float, baseline_loss: float) -> bool:
     """Whether the training has diverged after this loss and gradient norm; updates the moving averages of `p`.
 
-    It has if one of them is not finite, if the loss is above twice that of a uniform prediction for IN_A_ROW steps, or
-    if the smoothed loss is above twice its best value.
+    It has if one of them is not finite, if the loss is above 2 · baseline_loss + 1 for IN_A_ROW steps, or if the
+    smoothed loss is above twice its best value, both with FLOOR · baseline_loss added.
     """
     if not (math.isfinite(loss) and math.isfinite(norm)):
         return True
