@@ -115,26 +115,28 @@ _record = partial(option, group="record")
 class Config:
     """The value of every option; the defaults are those of a language model, `resolve` gives those of other tasks."""
 
-    tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if most strings have several words, "
-        "else characters",
+    tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if strings have two or more on "
+        "average, else characters; in a translator, subwords if the sources have 1,000 different words or more",
         tasks=("lm", *SEQUENCE_INPUT_TASKS), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
-    target_tokens: Tokens = _data("auto", "what a token of the target is", tasks=("generate", "translate"))
-    lowercase: bool = _data(False, "convert words to lower case", tasks=("classify", "regress"))
+    target_tokens: Tokens = _data("auto", "what a token of the target is, with the same values as tokens",
+        tasks=("generate", "translate"))
+    lowercase: bool = _data(False, "convert words to lower case; has no effect on other kinds of tokens",
+        tasks=("classify", "regress"))
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
     keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
         tasks=("lm",), service=False)
-    vocabulary_size: int = _data(20_000, "maximum number of different tokens; a language model keeps all "
-        "characters", above=0, service_most=20_000)
-    min_count: int = _data(2, "tokens with fewer occurrences are unknown; a language model keeps all characters",
-        above=0)
+    vocabulary_size: int = _data(20_000, "maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto "
+        "means bpe); a language model of characters keeps all of them", above=0, service_most=20_000)
+    min_count: int = _data(2, "tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a "
+        "language model of characters keeps all of them", above=0)
     unk_dropout: float = _data(0.25, "α: in training, a token that occurs c times is replaced by unknown with "
         "probability α / (α + c)", tasks=SEQUENCE_INPUT_TASKS, least=0, fixed=False)
     standardize: bool = _data(True, "scale each feature to mean 0 and standard deviation 1", tasks=SEQUENCE_TASKS,
         flag_tasks=())
-    validation_fraction: float = _data(0.1, "fraction held out for validation during training: the end of a text, "
-        "or examples drawn at random", least=0, below=1, fixed=False)
-    test_fraction: float = _data(0.0, "fraction held out for testing with elman eval RUN", least=0, below=1,
-        fixed=False)
+    validation_fraction: float = _data(0.1, "fraction held out for validation during training: the end of a text "
+        "(before the test part), or examples drawn at random", least=0, below=1, fixed=False)
+    test_fraction: float = _data(0.0, "fraction that training never reads: the end of a text, or examples drawn at "
+        "random; elman eval RUN evaluates this part, or the validation part if it is 0", least=0, below=1, fixed=False)
 
     hidden: int = _network(256, "number of units of each recurrent layer and direction", above=0,
         sweep=Range(32, 512, log=True, usual=True), first=True, service_most=512)
@@ -148,8 +150,9 @@ class Config:
     embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", least=0, service_most=512)
     learned_state: bool = _network(False, "learn the initial state instead of starting from zeros",
         tasks=SEQUENCE_INPUT_TASKS)
-    attention: Attention = _network("none", "attention of the decoder over the source: none, scaled dot product "
-        "(Luong) or additive (Bahdanau)", tasks=("translate",))
+    attention: Attention = _network("none", "attention of the decoder over the outputs k of the encoder; dot: scaled "
+        "dot product, q · k / √K with q = h @ W_q; additive: tanh(q + k @ W_k) @ w_a (Bahdanau)",
+        tasks=("translate",))
     dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
         sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
     input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown", least=0,
@@ -171,16 +174,17 @@ class Config:
 
     batch_size: int = _training(64, "number of sequences, or of parallel streams of a text, in one batch", above=0,
         sweep=Range(16, 256, log=True, usual=True), first=True, service_most=256)
-    window: int = _training(64, "time steps between two updates (T)", above=0, tasks=("lm",),
-        sweep=Range(16, 256, log=True, usual=True), service_most=512)
-    bptt_block: int | None = _training(None, "steps whose losses are backpropagated together (k1; default: "
-        "the smaller of window and bptt_steps)", above=0, tasks=("lm",), sweep=Range(1, 64, log=True))
-    bptt_steps: int | None = _training(None, "maximum number of steps that a loss is backpropagated over (k2; default: "
-        "the window)", above=0, tasks=("lm",), sweep=Range(1, 256, log=True))
-    accumulate: int = _training(1, "batches whose gradients are summed for one update", above=0, sweep=Range(1, 4),
-        service_most=16)  # the service can stop a training only between steps: one must not take minutes
-    clip_norm: float = _training(1.0, "maximum gradient norm; 0 disables clipping", least=0,
-        sweep=Range(0.1, 10.0, log=True))
+    window: int = _training(64, "sequence length of a batch (T), in tokens; its final state, detached, is the initial "
+        "state of the next batch", above=0, tasks=("lm",), sweep=Range(16, 256, log=True, usual=True), service_most=512)
+    bptt_block: int | None = _training(None, "truncated BPTT: steps of a block, whose losses are backpropagated "
+        "together (k1; default: the smaller of T and k2)", above=0, tasks=("lm",), sweep=Range(1, 64, log=True))
+    bptt_steps: int | None = _training(None, "truncated BPTT: steps back from the end of a block that its losses are "
+        "backpropagated over, at most to the start of the batch (k2; default: T)", above=0, tasks=("lm",),
+        sweep=Range(1, 256, log=True))
+    accumulate: int = _training(1, "batches per update (gradient accumulation); the loss is the mean over all of them",
+        above=0, sweep=Range(1, 4), service_most=16)  # the service stops only between steps: one must not take minutes
+    clip_norm: float = _training(1.0, "maximum norm of the gradient of all parameters together; 0 disables clipping",
+        least=0, sweep=Range(0.1, 10.0, log=True))
     clip_value: float = _training(0.0, "maximum absolute value of a gradient's entries; 0 disables clipping", least=0,
         sweep=Range(0.01, 10.0, log=True))
     patience: int = _training(0, "stop after this many validations without improvement; 0: never", least=0)
@@ -211,8 +215,8 @@ class Config:
     weight_decay: float = _optimizer(0.0, "L2 penalty; decoupled weight decay for adamw", least=0,
         sweep=Range(1e-6, 1e-1, log=True))
 
-    validate_every: int = _record(250, "steps between two validations; at most one epoch for all tasks but lm",
-        above=0)
+    validate_every: int = _record(250, "steps between two validations; unless it is set, all tasks but lm validate at "
+        "least once per epoch", above=0)
     save_every: int = _record(250, "steps between two checkpoints", above=0, argument=False)
     log_every: int = _record(10, "steps between two rows of metrics.jsonl", above=0, argument=False)
     sample_every: int | None = _record(None, "steps between two samples printed during training", above=0,

@@ -140,6 +140,11 @@ def test_options_that_make_no_sense_are_refused(refused, text, words, message):
     refused(["train", text, *words], message)
 
 
+def test_an_unknown_preset_of_a_sweep_is_refused(refused, text):
+    pytest.importorskip("optuna")
+    refused(["sweep", text, "--preset", "huge"], "^elman: --preset: expected one of fast, default, best, got 'huge'")
+
+
 @pytest.mark.parametrize(("words", "message"), [
     (["--length", "-1"], r"length: expected a whole number of tokens from 0 to 2\^53, got -1"),
     (["--length", "99999999999999999999"], r"length: .*from 0 to 2\^53, got 99999999999999999999"),

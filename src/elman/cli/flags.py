@@ -22,6 +22,11 @@ from elman.config import ALL_TASKS, BY_FORM, GROUPS, OPTIONS, PRESETS, Option, d
 from elman.errors import ArgumentError
 
 FITTING = "depends on the data, see docs/options.md"
+ABOUT_DEFAULTS = (
+    "The defaults below are those of a language model; elman train --task TASK --help shows those of another task. "
+    "An option with tasks in brackets, such as [classify and regress], exists for these tasks only. "
+    "With --seconds or --preset, the defaults of --hidden, --dropout and --lr depend on the time and the text."
+)
 KINDS = {int: ("INT", "a whole number"), float: ("NUMBER", "a number"), str: ("TEXT", "text"), Path: ("PATH", "a path")}
 
 
@@ -225,6 +230,8 @@ def help_of(command: Any, name: str, task: str | None = None, preset: str | None
             rest = [each for each in flags if each.table and each.option.group == group and not each.option.first]
             sections[title] = rest
     for title, members in sections.items():
+        if title == "flags" and first and task is None:
+            parts.append(textwrap.fill(ABOUT_DEFAULTS, width))
         if members:
             rows = [_row(each, shown, task, width) for each in members]
             parts.append("\n".join(([f"{title}:"] if title else []) + rows))

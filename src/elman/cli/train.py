@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from elman.cli.flags import argument, flag
 from elman.config import (
@@ -31,25 +31,37 @@ if TYPE_CHECKING:
     from elman.models.runs import ExampleSetup, RowSplit, TextSetup
     from elman.training.events import Listener
 
+Preset = Literal["fast", "default", "best"]  # the keys of PRESETS
+
 
 @dataclass(frozen=True)
 class Train:
     """Train a model on a text or on examples, or continue a run.
 
     A language model (--task lm) learns a text: SOURCE is a file, - for standard input, or a name listed by elman data
-    list; several files, a folder of .txt files or a pattern in quotes ('books/*.txt') are read as one text. .gz and
-    .zst files are decompressed. Without SOURCE the text is Pride and Prejudice, or Python's
-    documentation if it cannot be downloaded.
+    list; several files, the .txt files of a folder or a pattern in quotes ('books/*.txt') are read as one text. .gz
+    files are decompressed, and so are .zst files after pip install 'elman[zstd]'. Without SOURCE the text is Pride and
+    Prejudice, or Python's documentation if it cannot be downloaded.
 
-    The other tasks learn from examples: --task classify, regress and generate read a text, a tab and a label or number
-    in each line, a CSV or TSV file with named columns, or a folder with one file per label; --task tag reads a token, a
-    tab and a tag in each line and a blank line after each sequence; --task translate reads a source, a tab and a target
-    in each line. Without --task the task is guessed from SOURCE.
+    The other tasks learn from examples in one file. Each line has a text, a tab and a label (--task classify), a text,
+    a tab and a number (regress), a source, a tab and a target (translate), or a token, a tab and a tag, with a blank
+    line after each sequence (tag). --task generate reads the lines of classify, but the label is the input and the text
+    is the output. All but tag also read a CSV or TSV file. classify and generate also read a folder with one file per
+    label: each line is a text, and the name of the file, without its suffix, is the label.
+
+    Without --task the task is guessed. A file with a tab in each line, or a CSV file, is tag if it has blank lines
+    between sequences of tokens; regress if all labels are numbers, or classify if these are at most 20 different whole
+    numbers; classify if there are at most a quarter as many different labels as examples; else translate. A folder is
+    classify if its files have the same suffix and short lines (under 60 characters on average). Everything else is lm.
+    generate is never guessed.
+
+    --from RUN fine-tunes: the network and the kind of tokens are those of RUN. Tokens and labels of SOURCE that RUN
+    lacks are added with random weights; those of RUN that SOURCE lacks are kept, or removed by --drop-unused.
 
     Ctrl-C finishes the step and saves; elman train --resume RUN continues, with the same result as without the
-    interruption. If --resume is given more epochs or steps, the learning-rate schedule is recomputed for the new
-    number: after a finished cosine schedule the rate rises again. elman train --task TASK --help shows the flags and
-    defaults of one task.
+    interruption. With --resume, --epochs and --steps are new totals, --seconds is additional time, and --threads,
+    --tensorboard and --watch may be given; everything else is as before. The learning-rate schedule is recomputed for
+    the new number of steps: after a finished cosine schedule the rate rises again.
 
     For instance:
         elman train novel.txt --seconds 60
@@ -67,19 +79,29 @@ class Train:
     task: Task | None = flag(None, "the task (default: guessed from SOURCE; lm for a text)")
     out: Path | None = flag(None, "the run folder (default: runs/NAME; if it exists, runs/NAME-2 …)")
     force: bool = flag(False, "replace the run folder, unless a process is training in it")
-    start: Path | None = flag(None, "start from the weights of this run, at a lower learning rate", name="from")
-    drop_unused: bool = flag(False, "with --from: drop the tokens and labels of the run that do not occur in SOURCE")
-    resume: Path | None = flag(
-        None, "continue this run; only --epochs, --steps or --seconds (additional time) may change"
+    start: Path | None = flag(
+        None,
+        "start from the weights of this run, at a quarter of its learning rate unless --lr is given",
+        name="from",
     )
-    text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
-    label_column: str | None = flag(None, "name or number of the column with the label, number or target")
-    preset: str | None = flag(
-        None, "training time with suitable options: fast (30 s), default (5 min) or best (50 min) [lm]"
+    drop_unused: bool = flag(False, "with --from: remove the tokens and labels of the run that SOURCE lacks")
+    resume: Path | None = flag(
+        None, "continue this run; --epochs and --steps are new totals, --seconds is additional time"
+    )
+    text_column: str | None = flag(
+        None, "name or number (from 1) of the column with the text or source, in a CSV or TSV file"
+    )
+    label_column: str | None = flag(
+        None, "name or number (from 1) of the column with the label, number or target, in a CSV or TSV file"
+    )
+    preset: Preset | None = flag(
+        None,
+        "the same as --seconds 30 (fast), 300 (default) or 3000 (best); options that are given override it; without "
+        "a preset the training time is that of --epochs [lm]",
     )
     threads: int | None = flag(None, "number of threads (default: all cores)")
-    tensorboard: bool = flag(False, "write TensorBoard files into the run folder")
-    watch: bool = flag(False, "open a web page that shows the training progress live")
+    tensorboard: bool = flag(False, "write TensorBoard files into the run folder (pip install 'elman[tensorboard]')")
+    watch: bool = flag(False, "open a web page that shows the training progress live (pip install 'elman[serve]')")
     options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:

@@ -66,20 +66,24 @@ class LanguageModelOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="char"
-            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
+            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
+            in a translator, subwords if the sources have 1,000 different words or more.
         encoding : str, default="utf-8"
             Encoding of the file.
         keep_boilerplate : bool, default=False
             Keep the header and footer that Project Gutenberg adds to a book.
         vocabulary_size : int, default=20000
-            Maximum number of different tokens; a language model keeps all characters. Above 0.
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            model of characters keeps all of them. Above 0.
         min_count : int, default=2
-            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            of characters keeps all of them. Above 0.
         validation_fraction : float, default=0.1
-            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
-            least 0 and below 1.
+            Fraction held out for validation during training: the end of a text (before the test part), or
+            examples drawn at random. At least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
+            Fraction that training never reads: the end of a text, or examples drawn at random; elman eval RUN
+            evaluates this part, or the validation part if it is 0. At least 0 and below 1.
         hidden : int or None, default=None
             Number of units of each recurrent layer and direction. Above 0. None: depends on the data
             (docs/options.md).
@@ -116,16 +120,18 @@ class LanguageModelOptions:
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
         window : int, default=64
-            Time steps between two updates (T). Above 0.
+            Sequence length of a batch (T), in tokens; its final state, detached, is the initial state of the
+            next batch. Above 0.
         bptt_block : int or None, default=None
-            Steps whose losses are backpropagated together (k1; default: the smaller of window and bptt_steps).
-            Above 0.
+            Truncated BPTT: steps of a block, whose losses are backpropagated together (k1; default: the smaller
+            of T and k2). Above 0.
         bptt_steps : int or None, default=None
-            Maximum number of steps that a loss is backpropagated over (k2; default: the window). Above 0.
+            Truncated BPTT: steps back from the end of a block that its losses are backpropagated over, at most
+            to the start of the batch (k2; default: T). Above 0.
         accumulate : int, default=1
-            Batches whose gradients are summed for one update. Above 0.
+            Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
         clip_norm : float, default=1.0
-            Maximum gradient norm; 0 disables clipping. At least 0.
+            Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int, default=0
@@ -160,7 +166,8 @@ class LanguageModelOptions:
         weight_decay : float, default=0.0
             L2 penalty; decoupled weight decay for adamw. At least 0.
         validate_every : int, default=250
-            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
+            Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
+            Above 0.
         save_every : int, default=250
             Steps between two checkpoints. Above 0.
         log_every : int, default=10
@@ -279,23 +286,28 @@ class ClassifierOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
+            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
+            in a translator, subwords if the sources have 1,000 different words or more.
         lowercase : bool or None, default=None
-            Convert words to lower case. None: depends on the data (docs/options.md).
+            Convert words to lower case; has no effect on other kinds of tokens. None: depends on the data
+            (docs/options.md).
         vocabulary_size : int, default=20000
-            Maximum number of different tokens; a language model keeps all characters. Above 0.
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            model of characters keeps all of them. Above 0.
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            of characters keeps all of them. Above 0.
         unk_dropout : float or None, default=None
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
             least 0. None: depends on the data (docs/options.md).
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
-            least 0 and below 1.
+            Fraction held out for validation during training: the end of a text (before the test part), or
+            examples drawn at random. At least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
+            Fraction that training never reads: the end of a text, or examples drawn at random; elman eval RUN
+            evaluates this part, or the validation part if it is 0. At least 0 and below 1.
         hidden : int or None, default=None
             Number of units of each recurrent layer and direction. Above 0. None: depends on the data
             (docs/options.md).
@@ -343,9 +355,9 @@ class ClassifierOptions:
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
         accumulate : int, default=1
-            Batches whose gradients are summed for one update. Above 0.
+            Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
         clip_norm : float, default=1.0
-            Maximum gradient norm; 0 disables clipping. At least 0.
+            Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
@@ -380,7 +392,8 @@ class ClassifierOptions:
             L2 penalty; decoupled weight decay for adamw. At least 0. None: depends on the data
             (docs/options.md).
         validate_every : int, default=250
-            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
+            Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
+            Above 0.
         class_weight : dict or "balanced", optional
             Weight of each class; "balanced" weights classes by the inverse of their frequency.
         random_state : int, RandomState instance or None, default=None
@@ -493,23 +506,28 @@ class RegressorOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
+            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
+            in a translator, subwords if the sources have 1,000 different words or more.
         lowercase : bool or None, default=None
-            Convert words to lower case. None: depends on the data (docs/options.md).
+            Convert words to lower case; has no effect on other kinds of tokens. None: depends on the data
+            (docs/options.md).
         vocabulary_size : int, default=20000
-            Maximum number of different tokens; a language model keeps all characters. Above 0.
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            model of characters keeps all of them. Above 0.
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            of characters keeps all of them. Above 0.
         unk_dropout : float or None, default=None
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
             least 0. None: depends on the data (docs/options.md).
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
-            least 0 and below 1.
+            Fraction held out for validation during training: the end of a text (before the test part), or
+            examples drawn at random. At least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
+            Fraction that training never reads: the end of a text, or examples drawn at random; elman eval RUN
+            evaluates this part, or the validation part if it is 0. At least 0 and below 1.
         hidden : int or None, default=None
             Number of units of each recurrent layer and direction. Above 0. None: depends on the data
             (docs/options.md).
@@ -557,9 +575,9 @@ class RegressorOptions:
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
         accumulate : int, default=1
-            Batches whose gradients are summed for one update. Above 0.
+            Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
         clip_norm : float, default=1.0
-            Maximum gradient norm; 0 disables clipping. At least 0.
+            Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
@@ -594,7 +612,8 @@ class RegressorOptions:
             L2 penalty; decoupled weight decay for adamw. At least 0. None: depends on the data
             (docs/options.md).
         validate_every : int, default=250
-            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
+            Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
+            Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
@@ -703,21 +722,25 @@ class TaggerOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
+            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
+            in a translator, subwords if the sources have 1,000 different words or more.
         vocabulary_size : int, default=20000
-            Maximum number of different tokens; a language model keeps all characters. Above 0.
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            model of characters keeps all of them. Above 0.
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            of characters keeps all of them. Above 0.
         unk_dropout : float, default=1.0
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
             least 0.
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
-            least 0 and below 1.
+            Fraction held out for validation during training: the end of a text (before the test part), or
+            examples drawn at random. At least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
+            Fraction that training never reads: the end of a text, or examples drawn at random; elman eval RUN
+            evaluates this part, or the validation part if it is 0. At least 0 and below 1.
         hidden : int, default=128
             Number of units of each recurrent layer and direction. Above 0.
         layers : int, default=1
@@ -757,9 +780,9 @@ class TaggerOptions:
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
-            Batches whose gradients are summed for one update. Above 0.
+            Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
         clip_norm : float, default=1.0
-            Maximum gradient norm; 0 disables clipping. At least 0.
+            Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
@@ -792,7 +815,8 @@ class TaggerOptions:
         weight_decay : float, default=0.0
             L2 penalty; decoupled weight decay for adamw. At least 0.
         validate_every : int, default=250
-            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
+            Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
+            Above 0.
         class_weight : dict or "balanced", optional
             Weight of each class; "balanced" weights classes by the inverse of their frequency.
         random_state : int, RandomState instance or None, default=None
@@ -898,18 +922,21 @@ class GeneratorOptions:
         Parameters
         ----------
         target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token of the target is.
+            What a token of the target is, with the same values as tokens.
         vocabulary_size : int, default=20000
-            Maximum number of different tokens; a language model keeps all characters. Above 0.
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            model of characters keeps all of them. Above 0.
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            of characters keeps all of them. Above 0.
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
-            least 0 and below 1.
+            Fraction held out for validation during training: the end of a text (before the test part), or
+            examples drawn at random. At least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
+            Fraction that training never reads: the end of a text, or examples drawn at random; elman eval RUN
+            evaluates this part, or the validation part if it is 0. At least 0 and below 1.
         hidden : int, default=128
             Number of units of each recurrent layer and direction. Above 0.
         layers : int, default=1
@@ -945,9 +972,9 @@ class GeneratorOptions:
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
-            Batches whose gradients are summed for one update. Above 0.
+            Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
         clip_norm : float, default=1.0
-            Maximum gradient norm; 0 disables clipping. At least 0.
+            Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
@@ -980,7 +1007,8 @@ class GeneratorOptions:
         weight_decay : float, default=0.0
             L2 penalty; decoupled weight decay for adamw. At least 0.
         validate_every : int, default=250
-            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
+            Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
+            Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
@@ -1085,24 +1113,27 @@ class Seq2SeqOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if most strings have several words, else characters.
+            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
+            in a translator, subwords if the sources have 1,000 different words or more.
         target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token of the target is.
+            What a token of the target is, with the same values as tokens.
         vocabulary_size : int or None, default=None
-            Maximum number of different tokens; a language model keeps all characters. Above 0. None: depends on
-            the data (docs/options.md).
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            model of characters keeps all of them. Above 0. None: depends on the data (docs/options.md).
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown; a language model keeps all characters. Above 0.
+            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            of characters keeps all of them. Above 0.
         unk_dropout : float, default=0.25
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
             least 0.
         standardize : bool, default=True
             Scale each feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
-            Fraction held out for validation during training: the end of a text, or examples drawn at random. At
-            least 0 and below 1.
+            Fraction held out for validation during training: the end of a text (before the test part), or
+            examples drawn at random. At least 0 and below 1.
         test_fraction : float, default=0.0
-            Fraction held out for testing with elman eval RUN. At least 0 and below 1.
+            Fraction that training never reads: the end of a text, or examples drawn at random; elman eval RUN
+            evaluates this part, or the validation part if it is 0. At least 0 and below 1.
         hidden : int, default=256
             Number of units of each recurrent layer and direction. Above 0.
         layers : int, default=1
@@ -1118,7 +1149,8 @@ class Seq2SeqOptions:
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         attention : {"none", "dot", "additive"}, default="dot"
-            Attention of the decoder over the source: none, scaled dot product (Luong) or additive (Bahdanau).
+            Attention of the decoder over the outputs k of the encoder; dot: scaled dot product, q · k / √K with
+            q = h @ W_q; additive: tanh(q + k @ W_k) @ w_a (Bahdanau).
         dropout : float or None, default=None
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
@@ -1146,9 +1178,9 @@ class Seq2SeqOptions:
         batch_size : int, default=64
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
-            Batches whose gradients are summed for one update. Above 0.
+            Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
         clip_norm : float, default=1.0
-            Maximum gradient norm; 0 disables clipping. At least 0.
+            Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
         patience : int or None, default=None
@@ -1181,7 +1213,8 @@ class Seq2SeqOptions:
         weight_decay : float, default=0.0
             L2 penalty; decoupled weight decay for adamw. At least 0.
         validate_every : int, default=250
-            Steps between two validations; at most one epoch for all tasks but lm. Above 0.
+            Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
+            Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
