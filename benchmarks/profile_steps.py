@@ -60,8 +60,8 @@ PARTS: list[tuple[str, Any, str, Work]] = [
     ("logits and softmax", layers.CompiledOutput, "loss", lambda o, h, *_, **__: (2 * h.size * o.Y, 0)),
     ("head, backward", layers.CompiledOutput, "backward", lambda o, d_o, h, *_: (4 * h.size * o.Y, 0)),
     ("selecting steps that count", network.Network, "head_loss", lambda *_, **__: (0, 0)),
-    ("gradient of W_hh", recurrence.CompiledLayer, "recurrent_product",
-     lambda _, h, d, out: (2 * h.size * d.shape[1], 0)),
+    ("gradient of W_hh", recurrence.CompiledLayer, "recurrent_gradient",
+     lambda layer, h, *_, **__: (2 * h.size * layer.N, 0)),
     ("gradient of token rows", recurrence, "token_gradient", lambda *_, **__: (0, 0)),
     ("gradient of token rows", stack, "token_gradient", lambda *_, **__: (0, 0)),
     ("gradient of token rows", network, "token_gradient", lambda *_, **__: (0, 0)),
@@ -111,13 +111,13 @@ def clocks() -> Iterator[dict[str, Spent]]:
 
 def product_alone(B: int, T: int, H: int, N: int, turns: int = 20) -> float:
     """GFLOP/s of the recurrent product of one slice, on one thread."""
-    from elman.kernels.product import edge_size, packed_forward, packed_size, product
+    from elman.kernels.product import edge_size, pack_forward, packed_size, product
 
     rng, rows = np.random.default_rng(0), max(B // 2 if B >= 16 else B, 1)
     h, W = (rng.normal(size=shape).astype(np.float32) for shape in ((rows, H), (H, N)))
     packed, c = np.empty(packed_size(H, N, 4), np.float32), np.zeros((rows, N), np.float32)
     edge, best = np.empty(edge_size(rows, 4), np.float32), math.inf
-    packed_forward(W, packed)
+    pack_forward(W, packed)
     for _ in range(turns):
         start = time.perf_counter()
         for _ in range(T):

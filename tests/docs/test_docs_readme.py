@@ -6,10 +6,12 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+import requests
 
 from elman.cli.flags import parse
 from elman.cli.main import COMMANDS
@@ -41,6 +43,14 @@ def test_python_of_the_readme_runs(folder, monkeypatch):
             exec(compile(quick, f"README.md, {code.splitlines()[0]}", "exec"), {})
 
 
+def wait_until_ready(url, seconds=120):
+    """The first start compiles kernels, which takes longer than a client retries."""
+    end = time.monotonic() + seconds
+    while requests.get(url, timeout=60).status_code != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def test_the_openai_client_of_the_readme_runs(folder):
     pytest.importorskip("openai")
     (code,) = (code for code in SNIPPETS if "OpenAI" in code)
@@ -52,6 +62,7 @@ def test_the_openai_client_of_the_readme_runs(folder):
         url = re.search(r"http://[^\s/]+", service.stdout.readline())
         try:
             assert url is not None
+            wait_until_ready(f"{url[0]}/health")
             answer = (
                 code.replace("http://127.0.0.1:8765", url[0])
                 .strip()

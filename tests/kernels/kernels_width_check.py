@@ -11,7 +11,7 @@ from kernels_tools import Guard, assert_close, make, same_bits
 from test_kernels_gated import Trial
 
 from elman.kernels.compile import VECTOR_BYTES
-from elman.kernels.product import edge_size, packed_forward, packed_size, panel_width, product
+from elman.kernels.product import edge_size, pack_forward, packed_size, panel_width, product
 from elman.maths.cells.rnn import rnn_backward, rnn_forward
 
 assert int(sys.argv[1]) == VECTOR_BYTES
@@ -22,7 +22,7 @@ for dtype in (np.float32, np.float64):
         for N in (1, 7, 16, 31, 33, 64, 130, 257):
             W, a, c = (rng.standard_normal(shape).astype(dtype) for shape in ((K, N), (20, K), (20, N)))
             packed = np.empty(packed_size(K, N, W.itemsize), dtype)
-            Guard(packed_forward, "packed")(W, packed)
+            Guard(pack_forward, "packed")(W, packed)
             expected = c.astype(float) + a.astype(float) @ W.astype(float)
             results = []
             for rows in (1, 2, 3, 4, 5, 6, 7, 13, 14, 15, 20):

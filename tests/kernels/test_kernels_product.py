@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 from kernels_tools import FLOATS, Guard, assert_close, make, same_bits
 
 from elman.kernels import dropout, layers, loss, pooling, recurrence
+from elman.kernels import gradient_product as gradients
 from elman.kernels.cells import rnn
-from elman.kernels.product import edge_size, packed_backward, packed_forward, packed_size, panel_width, product
+from elman.kernels.product import (
+    BLOCK,
+    edge_size,
+    pack_backward,
+    pack_forward,
+    packed_size,
+    panel_width,
+    product,
+    row_products,
+)
 from elman.network import Batch, Draw, Dropout, language_network, make_sampler
 from elman.network import network as network_module
 from elman.network import stack as stack_module
@@ -22,8 +32,8 @@ WIDTHS = (1, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65, 100, 128, 130, 16
 SEEDS = st.integers(0, 2**32)
 
 
-def packed(W, pack=packed_forward):
-    K, N = W.shape if pack is packed_forward else W.shape[::-1]
+def packed(W, pack=pack_forward):
+    K, N = W.shape if pack is pack_forward else W.shape[::-1]
     room = np.full(packed_size(K, N, W.itemsize), np.nan, W.dtype)
     pack(W, room)
     return room
@@ -87,7 +97,7 @@ def test_the_bits_test_can_tell_other_orders_of_a_sum():
 def test_packing_leaves_zeros_in_the_last_panel_and_bidirectional_agree(dtype, K, N):
     (W,) = random(3, dtype, (K, N))
     forward = packed(W)
-    assert same_bits(forward, packed(W.T.copy(), packed_backward))
+    assert same_bits(forward, packed(W.T.copy(), pack_backward))
     panels = forward.reshape(-1, K, panel_width(W.itemsize))
     columns = panels.transpose(1, 0, 2).reshape(K, -1)
     assert same_bits(columns[:, :N], W)
@@ -98,13 +108,52 @@ def test_packing_leaves_zeros_in_the_last_panel_and_bidirectional_agree(dtype, K
 @given(SEEDS, st.sampled_from(FLOATS), st.integers(1, 17), st.sampled_from(DEPTHS), st.sampled_from(WIDTHS))
 def test_nothing_beside_the_arrays_of_a_product_is_read_or_written(seed, dtype, rows, K, N):
     a, W, c = random(seed, dtype, (rows, K), (K, N), (rows, N))
-    for pack, matrix in ((packed_forward, W), (packed_backward, W.T.copy())):
+    for pack, matrix in ((pack_forward, W), (pack_backward, W.T.copy())):
         assert same_bits(packed(matrix, pack), packed_with_guard(matrix, pack))
     assert same_bits(multiply(a, W, c, Guard(product, "edge")), multiply(a, W, c))
 
 
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, st.sampled_from(FLOATS), st.sampled_from((1, 5, BLOCK - 1, BLOCK, 2 * BLOCK + 3)),
+       st.sampled_from(DEPTHS), st.sampled_from(WIDTHS), st.booleans())  # fmt: skip
+def test_products_by_blocks_of_rows_have_the_bits_of_one_product(seed, dtype, rows, K, N, add):
+    wide, W, c = random(seed, dtype, (rows, K + 3), (K, N), (rows, N))
+    expected = multiply(wide[:, 2 : K + 2].copy(), W, c if add else np.zeros_like(c))
+    edge = np.full(edge_size(rows, c.itemsize), np.nan, dtype)
+    Guard(row_products, "edge")(wide.reshape(-1), 2, K + 3, packed(W), K, c, edge, add)
+    assert same_bits(c, expected)
+
+
+COLUMNS = (1, 7, 8, 13, 14, 15, 22, 100, 128, 223, 224, 225, 300)  # around the panels and blocks of the left side
+
+
+@settings(max_examples=120, deadline=None)
+@given(SEEDS, st.sampled_from(FLOATS), st.sampled_from((0, *DEPTHS, 513)), st.sampled_from(COLUMNS),
+       st.sampled_from((*WIDTHS, 520)), st.booleans())  # fmt: skip
+def test_a_weight_gradient_is_the_transposed_product(seed, dtype, rows, M, N, add):
+    """Of some columns of a and b into some columns of the result; nothing else is read or written."""
+    a, b, out = random(seed, dtype, (rows, M + 2), (rows, N + 5), (M, N + 3))
+    before = out.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gradients, "add_transposed_product", Guard(gradients.add_transposed_product, "space"))
+        gradients.weight_gradient(a, b, out, N=N, b_from=4, out_from=2, add=add)
+    expected = a[:, :M].astype(float).T @ b[:, 4 : 4 + N].astype(float) + (before[:, 2 : 2 + N] if add else 0)
+    assert_close(out[:, 2 : 2 + N], expected, dtype)
+    assert same_bits(out[:, :2], before[:, :2])
+    assert same_bits(out[:, 2 + N :], before[:, 2 + N :])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_an_entry_of_a_weight_gradient_does_not_depend_on_the_others(dtype):
+    a, b = random(11, dtype, (300, 240), (300, 70))
+    whole, part = np.empty((240, 70), dtype), np.empty((9, 33), dtype)
+    gradients.weight_gradient(a, b, whole)
+    gradients.weight_gradient(a[:, 200:209].copy(), b[:, 20:53].copy(), part)
+    assert same_bits(whole[200:209, 20:53], part)
+
+
 def packed_with_guard(W, pack):
-    room = np.empty(packed_size(*(W.shape if pack is packed_forward else W.shape[::-1]), W.itemsize), W.dtype)
+    room = np.empty(packed_size(*(W.shape if pack is pack_forward else W.shape[::-1]), W.itemsize), W.dtype)
     Guard(pack, "packed")(W, room)
     return room
 
@@ -115,7 +164,7 @@ def test_the_guard_is_awake():
     a, W, c = random(5, np.float32, (6, 9), (9, 33), (6, 33))
     width = panel_width(4)
     with pytest.raises(AssertionError, match="written outside of packed"):
-        Guard(packed_forward)(W, np.empty(packed_size(9, 33, 4) - width, np.float32))
+        Guard(pack_forward)(W, np.empty(packed_size(9, 33, 4) - width, np.float32))
     with pytest.raises(AssertionError, match="written outside of edge"):
         Guard(product)(a, packed(W), c.copy(), np.empty(5 * width, np.float32))
     short = c.copy()
@@ -151,6 +200,9 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
     guards = {
         (recurrence, "pack_both"): "forward backward",
         (recurrence, "pack_forward"): "packed",
+        (recurrence, "pack_backward"): "packed",
+        (recurrence, "row_products"): "edge",
+        (gradients, "add_transposed_product"): "space",
         (layers, "_output"): "o packed edge",
         (loss, "_cross_entropy"): "",
         (loss, "_cross_entropy_of_shares"): "",
@@ -212,6 +264,9 @@ def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B,
         (recurrence, "pack_both"): "forward backward",
         (layers, "_logits_and_loss"): "o edge d_b_y",
         (layers, "_pack"): "packed",
+        (layers, "_pack_transposed"): "packed",
+        (layers, "row_products"): "edge",
+        (gradients, "add_transposed_product"): "space",
         (dropout, "_mask"): "mask",
     }
     for (module, name), scratch in guards.items():

@@ -305,7 +305,9 @@ def test_row_names_stay_in_view_on_a_phone(open_page, written):
     page = watched.page
     page.keyboard.press("End")
     page.evaluate("at('drawing').scrollTo(400, 0)")
-    page.wait_for_function("drawing.rowNames.classList.contains('moved')")
+    page.locator("#drawing .rows.moved").wait_for(
+        state="attached"
+    )  # wait_for_function needs eval, which the page forbids
     left = page.locator("#drawing").bounding_box()["x"]
     names = page.locator("#drawing .rowname")
     assert names.count() == 6

@@ -16,10 +16,10 @@ MUTANTS = [
     ("attention.py", "d *= masks.head[t]", "pass", "dropout of the outputs forgotten on the way back"),
     ("attention.py", "d *= masks.layers[number - 1][t]", "pass", "dropout between layers forgotten on the way back"),
     ("attention.py", "outputs[t] = found if masks.head is None else found * masks.head[t]\n            h_tilde = outputs[t]", "outputs[t] = found if masks.head is None else found * masks.head[t]\n            h_tilde = found", "what is fed is not dropped, but goes back as if"),  # noqa: E501
-    ("attention.py", "fed = trace.outputs[:-1]", "fed = trace.outputs[1:]", "W_fh learns from the step after"),
-    ("attention.py", "d_a[0][1:].reshape(-1, N)", "d_a[0][:-1].reshape(-1, N)", "W_fh learns from the step before"),
+    ("attention.py", "trace.outputs[:-1], d_a[0][1:]", "trace.outputs[1:], d_a[0][1:]", "W_fh learns from the step after"),  # noqa: E501
+    ("attention.py", "d_a[0][1:]", "d_a[0][:-1]", "W_fh learns from the step before"),
     ("attention.py", "        d_values += d_keys\n", "", "the keys send nothing to the encoder"),
-    ("attention.py", "memory.values.reshape(-1, self.width).T, d_rows", "memory.values.reshape(-1, self.width).T, 2 * d_rows", "W_k learns twice as fast"),  # noqa: E501
+    ("attention.py", "weight_gradient(memory.values, d_rows", "weight_gradient(memory.values, 2 * d_rows", "W_k learns twice as fast"),  # noqa: E501
     ("attention.py", "np.full((1, B), T) if lengths is None else lengths[np.newaxis]", "np.full((1, B), T)", "the padding is looked at"),  # noqa: E501
     ("attention.py", "d_x *= masks.inputs", "pass", "input dropout forgotten on the way back"),
     ("attention.py", "        d_W[...] = 0\n", "", "gradients of the step before"),

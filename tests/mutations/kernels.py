@@ -19,7 +19,11 @@ TESTS = {
         "tests/kernels/test_kernels_gated.py::test_tanh_of_vectors_is_exact_to_a_few_units_in_the_last_place",
         "tests/kernels/test_kernels_loss.py",
     ],
-    "product.py": [PRODUCT],
+    "product.py": [
+        PRODUCT,
+        "tests/kernels/test_kernels_product.py::test_products_by_blocks_of_rows_have_the_bits_of_one_product",
+    ],
+    "gradient_product.py": ["tests/kernels/test_kernels_product.py::test_a_weight_gradient_is_the_transposed_product"],
     "tile.py": [PRODUCT],
     "elementwise.py": ["tests/kernels/test_kernels_elementwise.py"],
     "loss.py": ["tests/kernels/test_kernels_loss.py"],
@@ -54,7 +58,7 @@ MUTANTS = [
     ("cells/lstm.py", "(1 - tanh_c * tanh_c)", "(1 - c_next * c_next)", "tanh' from c itself"),
     ("cells/lstm.py", "f * (1 - f) * c * d_c", "f * (1 - f) * c_next * d_c", "c[t+1] for c[t]"),
     ("cells/lstm.py", "d_a_o, f * d_c", "d_a_o, d_c", "the forget gate forgotten, backward"),
-    ("recurrence.py", "out=out[:, self.N - self.apart :]", "out=out[:, : self.apart]", "another gate"),
+    ("recurrence.py", "N=apart, out_from=rest", "N=apart, out_from=0", "another gate"),
     ("vectors.py", "for k in range(len(xs) - 1, 0, -1)", "for k in range(1, len(xs))", "inverses in another order"),
     # the loss
     ("vectors.py", "builder.select(mask, last.value, nothing.value)", "last.value", "more classes than there are"),
@@ -67,10 +71,16 @@ MUTANTS = [
     ("pooling.py", "row[j] > best[j]", "row[j] >= best[j]", "of equal ones the last"),
     # the layer around it
     ("recurrence.py", "pack_transposed_from(W, backward, first)", "pack_from(W, backward, first)", "not transposed"),
-    ("recurrence.py", "            out += first", "            pass", "reverse: the initial state adds nothing"),
+    ("recurrence.py", "d_a[(T - 1) * B :], out, work, add=True", "d_a[(T - 1) * B :], out.copy(), work, add=True",
+     "reverse: the initial state adds nothing"),
     ("recurrence.py", "        zero(d_W.reshape(-1))", "        pass", "gradients of the step before"),
     # the product
-    ("product.py", "at = a_at + start", "at = a_at", "the first rows of weights for all blocks"),
+    ("product.py", "at = a_at + start\n", "at = a_at\n", "the first rows of weights for all blocks"),
+    ("product.py", "at = a_at + start * a_step", "at = a_at", "the first rows for all blocks"),
+    ("gradient_product.py", "start * a_step + top", "top", "the first rows of a for all blocks"),
+    ("gradient_product.py", "            to[M - whole : MIDDLE] = 0\n", "", "columns that are not there"),
+    ("gradient_product.py", "(top + i) * c_step", "i * c_step", "the first columns of a for all blocks"),
+    ("gradient_product.py", "    if not add:\n        out", "    if False:\n        out", "old gradients"),
     ("tile.py", 'icmp_signed("<", following, K)', 'icmp_signed("<=", following, K)', "a step too many along K"),
     # entry by entry
     ("elementwise.py", "f4(9.02) if abs(x) > f4(9.02)", "f4(7.9) if abs(x) > f4(7.9)", "tanh stops short of 1"),
@@ -101,5 +111,5 @@ MUTANTS = [
     ("attention.py", "                own[k] *= scale\n", "                own[k] *= one\n", "d_q without the scale"),
     ("attention.py", "        copy(d_c[i], d_h[i], H)\n", "        d_h[i] = 0\n", "the state's own gradient is lost"),
     ("attention.py", "weights[j * S + t] = shares[t, i, j] * scale", "weights[j * S + t] = shares[t, i, j]", "d_keys without the scale"),  # noqa: E501
-    ("attention.py", "np.matmul(c[:, :H].T, v.d_q.reshape(-1, K)", "np.matmul(c[:, :H].T, v.q.reshape(-1, K)", "d_W_q of the query itself"),  # noqa: E501
+    ("attention.py", "weight_gradient(c, v.d_q.reshape(-1, K)", "weight_gradient(c, v.q.reshape(-1, K)", "d_W_q of the query itself"),  # noqa: E501
 ]  # fmt: skip

@@ -14,7 +14,14 @@ from elman.maths.optimizers import Rates
 KERNELS = os.environ.get("ELMAN_KERNELS") or "compiled"
 
 if KERNELS == "reference":
-    from elman.kernels.reference import add_up, compiled_for, make_layer, make_output, token_gradient
+    from elman.kernels.reference import (
+        add_up,
+        compiled_for,
+        make_layer,
+        make_output,
+        token_gradient,
+        weight_gradient,
+    )
     from elman.kernels.stepwise import layer_steps, make_attention, make_product
     from elman.maths.dropout import dropout_mask
     from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
@@ -25,6 +32,7 @@ if KERNELS == "reference":
 elif KERNELS == "compiled":
     from elman.kernels.attention import layer_steps, make_attention, make_product
     from elman.kernels.dropout import dropout_mask
+    from elman.kernels.gradient_product import weight_gradient
     from elman.kernels.layers import (
         embedding_backward,
         embedding_forward,
@@ -79,4 +87,5 @@ __all__ = [
     "surprise",
     "token_gradient",
     "update",
+    "weight_gradient",
 ]

@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 
 from elman.kernels.compile import FLOATS, kernel, part
 from elman.kernels.elementwise import activate, tanh, through
+from elman.kernels.gradient_product import weight_gradient
 from elman.kernels.product import (
     add_product,
     copy,
@@ -355,9 +356,9 @@ class CompiledAttentionSteps:
         v, layer, d_keys = self.v, self.layer, self.d_keys
         H, K, M, F = layer.H, layer.K, layer.M, layer.F
         c = v.c.reshape(-1, H + M)
-        # d_W_c = Σ [h, context].T @ d_a,  d_W_q = Σ h.T @ d_q: products of BLAS over all steps
-        np.matmul(c.T, v.d_a.reshape(-1, F), out=gradients["W_c"])
-        np.matmul(c[:, :H].T, v.d_q.reshape(-1, K), out=gradients["W_q"])
+        # d_W_c = Σ [h, context].T @ d_a,  d_W_q = Σ h.T @ d_q, over all steps
+        weight_gradient(c, v.d_a.reshape(-1, F), gradients["W_c"], self.work)
+        weight_gradient(c, v.d_q.reshape(-1, K), gradients["W_q"], self.work)
         one = layer.dtype.type(1)
         d_values = np.empty_like(self.values)
         # d_values[j] = Σ alpha[j] · d_context
@@ -400,7 +401,7 @@ class CompiledLayerSteps:
         work: Workspace | None,
     ) -> None:
         self.layer, self.t, dtype, (P, B, H) = layer, 0, layer.dtype, s0.shape
-        work = Workspace(dtype) if work is None else work
+        self.work = work = Workspace(dtype) if work is None else work
         name, A, in_place = f"steps{id(layer)}", layer.N + layer.apart, layer.kernels.in_place
         self.s = work.array(f"{name}.s", S, P, 2, B, H)
         self.a = self.s[:, 0, 1:] if in_place else work.array(f"{name}.a", S, 1, B, A)
@@ -443,7 +444,7 @@ class CompiledLayerSteps:
             h = h * self.mask.reshape(h.shape[1:])
         # d_W_hh = Σ h[t].T @ d_a_h[t], over all steps
         d_a = self.d_a.reshape(-1, self.d_a.shape[3])
-        layer.recurrent_product(h.reshape(len(d_a), -1).T, d_a[:, : layer.N], gradients["W_hh"])
+        layer.recurrent_gradient(np.ascontiguousarray(h).reshape(len(d_a), -1), d_a, gradients["W_hh"], self.work)
         gradients["b_h"][...] = d_bias[layer.apart :]
         if layer.extra is not None:
             gradients[layer.extra][...] = d_bias[: layer.apart]

@@ -1,4 +1,4 @@
-"""The output layer and the embedding, compiled where that is more than a call of BLAS."""
+"""The output layer and the embedding, compiled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from elman.kernels.compile import CHUNK, FLOATS, VECTOR_BYTES, kernel
-from elman.kernels.product import add_product, edge_size, pack, pack_panels, packed_size, panel_width
+from elman.kernels.gradient_product import weight_gradient
+from elman.kernels.product import (
+    add_product,
+    edge_size,
+    pack,
+    pack_panels,
+    pack_transposed_panels,
+    packed_size,
+    panel_width,
+    row_products,
+)
 from elman.kernels.recurrence import scatter
 from elman.kernels.reference import ReferenceOutput, Workspace
 from elman.kernels.steps import cross_entropy_rows, fill_rows
@@ -30,6 +40,11 @@ def _output(h, W_hy, b_y, o, packed, edge):
 @kernel
 def _pack(W, packed, begin, end):
     pack_panels(W, packed, 0, begin, end)
+
+
+@kernel
+def _pack_transposed(W, packed, begin, end):
+    pack_transposed_panels(W, packed, 0, begin, end)
 
 
 @kernel
@@ -62,18 +77,25 @@ class CompiledOutput(ReferenceOutput):
         super().__init__(H, Y)
         self.dtype, lanes = dtype, VECTOR_BYTES // dtype.itemsize
         self.packed = np.empty(packed_size(H, Y, dtype.itemsize), dtype)
+        self.transposed = np.empty(packed_size(Y, H, dtype.itemsize), dtype)
         self.bias = np.full(-(-Y // lanes) * lanes, -np.inf, dtype)  # exp(-inf) = 0 in the columns beyond Y
         self.no_weights = np.empty(0, dtype)
 
     def pack(self, p: Mapping[str, Array]) -> None:
         super().pack(p)
         self.bias[: self.Y] = self.b_y
-        width = panel_width(self.dtype.itemsize)
-        panels, each = -(-self.Y // width), max(CHUNK // (self.H * width), 1)  # a few for each thread
-        if panels <= each:
-            _pack(self.W_hy, self.packed, 0, panels)
+        width, jobs = panel_width(self.dtype.itemsize), []
+        for to, packed, K, N in (
+            (_pack, self.packed, self.H, self.Y),
+            (_pack_transposed, self.transposed, self.Y, self.H),
+        ):
+            panels, each = -(-N // width), max(CHUNK // (K * width), 1)  # a few for each thread
+            jobs += [partial(to, self.W_hy, packed, p, min(p + each, panels)) for p in range(0, panels, each)]
+        if len(jobs) > 2:
+            run(jobs)
         else:
-            run([partial(_pack, self.W_hy, self.packed, p, min(p + each, panels)) for p in range(0, panels, each)])
+            for job in jobs:
+                job()
 
     def forward(self, h: Array, work: Workspace | None = None) -> Array:
         rows = np.ascontiguousarray(h, self.dtype).reshape(-1, self.H)
@@ -102,7 +124,17 @@ class CompiledOutput(ReferenceOutput):
         ids, scale = np.ascontiguousarray(y, np.int64).reshape(-1), self.dtype.type(1 / normalizer)
         value = _logits_and_loss(rows, self.packed, self.bias, d_o, edge, ids, each, scale, sums)
         d_b_y[...] = sums[: self.Y]
-        return value, d_o.reshape(*h.shape[:-1], self.bias.size)[..., : self.Y]
+        return value, d_o
+
+    def backward(self, d_o: Array, h: Array, d_W_hy: Array, d_h: Array, work: Workspace | None = None) -> None:
+        work = Workspace(self.dtype) if work is None else work
+        rows = d_o.reshape(-1, d_o.shape[-1])  # Y columns, and what fills them up to whole vectors
+        # d_W_hy = Σ h[t+1].T @ d_o[t],  direct part of d_h[t+1]: d_o[t] @ W_hy.T
+        weight_gradient(np.ascontiguousarray(h, self.dtype).reshape(-1, self.H), rows, d_W_hy, work, N=self.Y)
+        row_products(
+            rows.reshape(-1), 0, rows.shape[1], self.transposed, self.Y, d_h.reshape(-1, self.H),
+            self._edge(work, len(rows)), False,
+        )  # fmt: skip
 
     def _views(self, work: Workspace, rows: int) -> tuple[Array, Array, Array]:
         """d_o, its sums and what a product needs. Rows of d_o are filled up to whole vectors: with zeros, and faster

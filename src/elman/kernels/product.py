@@ -9,6 +9,7 @@ from elman.kernels.compile import VECTOR_BYTES, inline, kernel, part
 from elman.kernels.tile import MIDDLE, ROWS, VECTORS, make_tile
 
 DEPTH = 256  # rows of a panel that are used before the next ones: they and a few rows of a stay in the first cache
+BLOCK = 16 * ROWS  # rows of a that are used before the next ones: DEPTH columns of them stay in the second cache
 tall = make_tile(ROWS, VECTORS)
 middle = make_tile(MIDDLE, VECTORS)
 tile5, tile4, tile3, tile2 = (make_tile(rows, VECTORS) for rows in (5, 4, 3, 2))
@@ -82,11 +83,11 @@ def pack(W, packed):
 
 
 @inline
-def pack_transposed_from(W, packed, first):
-    """The panels of W.T, in blocks of 16 rows, so that no side is read across its rows for long."""
+def pack_transposed_panels(W, packed, first, begin, end):
+    """Some panels of W.T, in blocks of 16 rows, so that no side is read across its rows for long."""
     N, K = W.shape
     width = width_of(packed)
-    for p in range((N + width - 1) // width):
+    for p in range(begin, end):
         used = min(width, N - p * width)
         panel = packed[p * K * width : (p + 1) * K * width].reshape(K, width)
         for side in range(2):  # W's columns from `first` on, then those before it
@@ -98,6 +99,12 @@ def pack_transposed_from(W, packed, first):
                     for j in range(used):
                         to[k, j] = block[j, k]
         panel[:, used:] = 0
+
+
+@inline
+def pack_transposed_from(W, packed, first):
+    """All of them."""
+    pack_transposed_panels(W, packed, first, 0, (W.shape[0] + width_of(packed) - 1) // width_of(packed))
 
 
 @inline
@@ -222,16 +229,28 @@ def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
 
 
 @kernel
+def row_products(a, a_at, a_step, packed, K, c, edge, add):
+    """c (rows, N) = a @ W for flat a, or added to it, by blocks of rows that stay in the second cache."""
+    rows, N = c.shape
+    for start in range(0, rows, BLOCK):
+        part = c[start : start + BLOCK]
+        if not add:
+            part[:] = 0
+        at = a_at + start * a_step
+        add_strided_product(a, at, a_step, part.shape[0], packed, K, N, part.reshape(-1), 0, N, edge)
+
+
+@kernel
 def product(a, packed, c, edge):
     """c += a @ W for contiguous a (rows, K) and c (rows, N)."""
     add_product(a.reshape(-1), 0, a.shape[0], packed, a.shape[1], c.shape[1], c.reshape(-1), 0, edge)
 
 
 @kernel
-def packed_forward(W, packed):
+def pack_forward(W, packed):
     pack(W, packed)
 
 
 @kernel
-def packed_backward(W, packed):
+def pack_backward(W, packed):
     pack_transposed(W, packed)

@@ -10,7 +10,16 @@ import numpy as np
 
 from elman.kernels.cells import cell_kernels
 from elman.kernels.compile import FLOATS, kernel
-from elman.kernels.product import edge_size, pack, pack_from, pack_transposed_from, packed_size
+from elman.kernels.gradient_product import weight_gradient
+from elman.kernels.product import (
+    edge_size,
+    pack_backward,
+    pack_forward,
+    pack_from,
+    pack_transposed_from,
+    packed_size,
+    row_products,
+)
 from elman.kernels.reference import Layer, ReferenceLayer, TokenGradient, Workspace
 from elman.kernels.reference import token_gradient as token_gradient_reference
 from elman.kernels.steps import scatter_add
@@ -46,7 +55,7 @@ class _Passes(NamedTuple):
 
     trace: CellTrace  # s is (P, T+1, B, H)
     first: Array  # (P, B, H), s[:, 0]
-    h_before: Array  # (H, T·B), h[:-1].T
+    h_before: Array  # (T·B, H), h[:-1]
     a: Array  # (T, B, A)
     scratch: Array  # (B·H,)
     edge: Array
@@ -68,12 +77,12 @@ class CompiledLayer:
         size = dtype.itemsize
         self.forward_weights = np.empty(packed_size(H, self.N, size), dtype)
         self.backward_weights = np.empty(packed_size(self.N, H, size), dtype)
-        self.input_weights = np.empty(0, dtype)  # made when a dense input comes
+        self.input_weights: dict[bool, Array] = {}  # and backward: made when a dense input comes
         self.nothing, self.nothing2 = np.empty(0, dtype), np.empty((0, 0), dtype)
         self.extra = next(iter(cell.extra_shapes(H)), None)
 
     def pack(self, p: Weights) -> None:
-        self.p, self.input_packed = p, False
+        self.p, self.packed = p, set[bool]()  # which of input_weights are those of p
         pack_both(p["W_hh"], self.forward_weights, self.backward_weights, (self.N - self.apart) % self.N)
 
     def forward(
@@ -135,42 +144,44 @@ class CompiledLayer:
         if self.extra is not None:
             gradients[self.extra][...], gradients["b_h"][...] = d_bias[: self.apart], d_bias[self.apart :]
         d_a = a.reshape(T * B, N + self.apart)
-        d_a_h, d_a_x = d_a[:, :N], d_a[:, self.apart :]
-        # d_W_hh = Σ h[t].T @ d_a_h[t],  d_W_xh = Σ x[t].T @ d_a_x[t],  d_x[t] = d_a_x[t] @ W_xh.T: products of BLAS
+        # d_W_hh = Σ h[t].T @ d_a_h[t],  d_W_xh = Σ x[t].T @ d_a_x[t],  d_x[t] = d_a_x[t] @ W_xh.T
         if trace is v.trace and not reverse and h_mask is None:
-            self.recurrent_product(v.h_before, d_a_h, gradients["W_hh"])
+            self.recurrent_gradient(v.h_before, d_a, gradients["W_hh"], work)
         else:
-            self._recurrent_gradient(s[0], d_a_h, h_mask, reverse, gradients["W_hh"])
+            self._recurrent_gradient(s[0], d_a, h_mask, reverse, gradients["W_hh"], work)
         if tokens is not None:
             tokens.append(TokenGradient(x, d_a))
         elif x.ndim == 3:
-            np.matmul(x.reshape(T * B, self.X).T, d_a_x, out=gradients["W_xh"])
-            if d_x is not None and add_x:
-                d_x += np.matmul(d_a_x, self.p["W_xh"].T).reshape(d_x.shape)
-            elif d_x is not None:
-                np.matmul(d_a_x, self.p["W_xh"].T, out=d_x.reshape(T * B, self.X))
+            dense = np.ascontiguousarray(x, self.dtype).reshape(T * B, self.X)
+            weight_gradient(dense, d_a, gradients["W_xh"], work, N=N, b_from=self.apart)
+            if d_x is not None:
+                row_products(
+                    d_a.reshape(-1), self.apart, N + self.apart, self.packed_inputs(backward=True), N,
+                    d_x.reshape(T * B, self.X), v.edge, add_x,
+                )  # fmt: skip
         return v.d_s
 
-    def _recurrent_gradient(self, h: Array, d_a_h: Array, h_mask: Array | None, reverse: bool, out: Array) -> None:
+    def _recurrent_gradient(
+        self, h: Array, d_a: Array, h_mask: Array | None, reverse: bool, out: Array, work: Workspace
+    ) -> None:
         T, B, H = h.shape[0] - 1, h.shape[1], h.shape[2]
         if T == 0:
             out[...] = 0
         elif h_mask is not None:
             before = (np.concatenate([h[2:], h[:1]]) if reverse else h[:-1]) * self.mask(h_mask).reshape(B, H)
-            self.recurrent_product(before.reshape(T * B, H).T, d_a_h, out)
+            self.recurrent_gradient(before.reshape(T * B, H), d_a, out, work)
         elif not reverse:
-            self.recurrent_product(h[:-1].reshape(T * B, H).T, d_a_h, out)
+            self.recurrent_gradient(h[:-1].reshape(T * B, H), d_a, out, work)
         else:  # the state before step t is h[t+2], and h[0] before the last
-            self.recurrent_product(h[2:].reshape(-1, H).T, d_a_h[: (T - 1) * B], out)
-            first = np.empty_like(out)
-            self.recurrent_product(h[0].T, d_a_h[(T - 1) * B :], first)
-            out += first
+            self.recurrent_gradient(h[2:].reshape(-1, H), d_a[: (T - 1) * B], out, work)
+            self.recurrent_gradient(h[0], d_a[(T - 1) * B :], out, work, add=True)
 
-    def recurrent_product(self, h: Array, d_a_h: Array, out: Array) -> None:
-        """out = h @ d_a_h, with the gates that come first in d_a_h at their place at the end."""
-        if self.apart:
-            np.matmul(h, d_a_h[:, : self.apart], out=out[:, self.N - self.apart :])
-        np.matmul(h, d_a_h[:, self.apart :], out=out[:, : self.N - self.apart])
+    def recurrent_gradient(self, h: Array, d_a: Array, out: Array, work: Workspace, *, add: bool = False) -> None:
+        """out = h.T @ d_a_h, with the gates that come first in d_a at their place at the end."""
+        apart, rest = self.apart, self.N - self.apart
+        if apart:
+            weight_gradient(h, d_a, out, work, N=apart, out_from=rest, add=add)
+        weight_gradient(h, d_a, out, work, N=rest, b_from=apart, add=add)
 
     def _views(self, work: Workspace, T: int, B: int) -> _Passes:
         P, H, A, size = self.cell.parts, self.H, self.N + self.apart, self.dtype.itemsize
@@ -180,7 +191,7 @@ class CompiledLayer:
         return _Passes(
             CellTrace(s, () if self.kernels.in_place else (a,)),
             s[:, 0],
-            s[0, :-1].reshape(T * B, H).T,
+            s[0, :-1].reshape(T * B, H),
             a,
             work.array("scratch", B * H),
             work.array("edge", edge_size(T * B, size)),
@@ -192,14 +203,15 @@ class CompiledLayer:
         """What a step's A columns begin with."""
         return self.p["b_h"] if self.extra is None else np.concatenate([self.p[self.extra], self.p["b_h"]])
 
-    def packed_inputs(self) -> Array:
-        """W_xh, packed when a dense input needs it."""
-        if not self.input_packed:
-            if not self.input_weights.size:
-                self.input_weights = np.empty(packed_size(self.X, self.N, self.dtype.itemsize), self.dtype)
-            pack_forward(self.p["W_xh"], self.input_weights)
-            self.input_packed = True
-        return self.input_weights
+    def packed_inputs(self, *, backward: bool = False) -> Array:
+        """W_xh, or its transpose, packed when a dense input needs it."""
+        if backward not in self.packed:
+            if backward not in self.input_weights:
+                K, N = (self.N, self.X) if backward else (self.X, self.N)
+                self.input_weights[backward] = np.empty(packed_size(K, N, self.dtype.itemsize), self.dtype)
+            (pack_backward if backward else pack_forward)(self.p["W_xh"], self.input_weights[backward])
+            self.packed.add(backward)
+        return self.input_weights[backward]
 
     def mask(self, h_mask: Array | None) -> Array:
         return self.nothing if h_mask is None else np.ascontiguousarray(h_mask, self.dtype).reshape(-1)
@@ -243,11 +255,6 @@ def _lengths(lengths: Array | None) -> Array:
 def pack_both(W, forward, backward, first):
     pack_from(W, forward, first)
     pack_transposed_from(W, backward, first)
-
-
-@kernel
-def pack_forward(W, packed):
-    pack(W, packed)
 
 
 @kernel

@@ -167,11 +167,11 @@ class ReferenceOutput:
         d_b_y[...] = d_o.reshape(-1, self.Y).sum(axis=0)
         return value, d_o
 
-    def backward(self, d_o: Array, h: Array, d_W_hy: Array, d_h: Array) -> None:
-        """d_W_hy and the direct part of d_h, both overwritten: products of BLAS."""
+    def backward(self, d_o: Array, h: Array, d_W_hy: Array, d_h: Array, work: Workspace | None = None) -> None:
+        """d_W_hy and the direct part of d_h, both overwritten, from what `loss` returned."""
         rows = d_o.reshape(-1, self.Y)
         # d_W_hy = Σ h[t+1].T @ d_o[t],  direct part of d_h[t+1]: d_o[t] @ W_hy.T
-        np.matmul(h.reshape(-1, self.H).T, rows, out=d_W_hy)  # where np.dot would copy rows that do not adjoin
+        np.matmul(h.reshape(-1, self.H).T, rows, out=d_W_hy)
         np.matmul(rows, self.W_hy.T, out=d_h.reshape(-1, self.H))
 
 
@@ -181,6 +181,11 @@ def token_gradient(parts: Sequence[TokenGradient], d_W: Array, *, add: bool = Fa
         d_W[...] = 0
     for ids, d in parts:
         embedding_backward(d.reshape(*ids.shape, d.shape[-1])[..., -d_W.shape[1] :], ids, d_W, out=d_W)
+
+
+def weight_gradient(a: Array, b: Array, out: Array, work: Workspace | None = None) -> None:
+    """out (M, N) = a (…, M).T @ b (…, N), summed over all rows."""
+    np.matmul(a.reshape(-1, len(out)).T, b.reshape(-1, out.shape[1]), out=out)
 
 
 def add_up(total: Array, parts: Sequence[Array]) -> None:

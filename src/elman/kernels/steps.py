@@ -132,7 +132,7 @@ def backward_layer(
 
     d_s (P, B, H) holds the gradient on the last state, and becomes that on the initial one (its first part only if
     `initial`). d_bias becomes the sum of a over steps and rows; d_W_xh, unless it is empty, the gradient of the rows
-    that the token ids name. Products over all steps are left to BLAS.
+    that the token ids name. Products over all steps are left to gradient_product.py.
     """
     d_bias[:] = 0
     d_W_xh[:] = 0

@@ -25,11 +25,11 @@ def lanes(itemsize: int) -> int:
     return VECTOR_BYTES // itemsize
 
 
-def make_tile(rows: int, vectors: int, panels: int = 1, left_out: int = 0) -> Any:
+def make_tile(rows: int, vectors: int, panels: int = 1, left_out: int = 0, a_next: int = 1) -> Any:
     """An intrinsic that adds a[rows, K] @ w[K, panels · vectors · lanes] to c; all offsets count elements.
 
     w is packed in panels: row k of a panel lies at w_at + k · w_step, and the next panel w_panel further on. The last
-    panel is used without its last `left_out` vectors.
+    panel is used without its last `left_out` vectors. The entries of a row of a are `a_next` apart.
     """
 
     @intrinsic
@@ -76,13 +76,13 @@ def make_tile(rows: int, vectors: int, panels: int = 1, left_out: int = 0) -> An
             k = builder.phi(integer)
             k.add_incoming(const(0), entry)
             sums = [[builder.phi(vector) for _ in columns] for _ in range(rows)]
-            w_k = builder.add(w_at, builder.mul(k, w_step))
+            w_k, a_k = builder.add(w_at, builder.mul(k, w_step)), builder.mul(k, const(a_next))
             weights = [load(w_data, place(w_k, w_panel, *column)) for column in columns]
             undefined = ir.Constant(vector, ir.Undefined)
             zeros = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
             after = []
             for i in range(rows):
-                scalar = builder.load(builder.gep(a_rows[i], [k]))
+                scalar = builder.load(builder.gep(a_rows[i], [a_k]))
                 spread = builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
                 spread = builder.shuffle_vector(spread, undefined, zeros)
                 after.append([builder.call(fma, [spread, w_j, s]) for w_j, s in zip(weights, sums[i], strict=True)])

@@ -29,6 +29,7 @@ from elman.kernels import (
     make_attention,
     make_product,
     output_forward,
+    weight_gradient,
 )
 from elman.maths.arrays import Array
 from elman.maths.initializers import glorot
@@ -163,6 +164,7 @@ class AttentionDecoder:
         gradients: Parameters,  # those of this decoder are overwritten
         *,
         masks: Masks = NO_MASKS,
+        work: Workspace | None = None,
     ) -> tuple[Array, Array]:
         """The gradient on the initial state (L, P, B, H), and that on the encoder's outputs (T, B, M)."""
         stack, S, d_a = self.stack, len(d_outputs), np.empty(0)
@@ -184,33 +186,38 @@ class AttentionDecoder:
         d_state = np.stack(
             [steps.finish(gradients.part(name)) for steps, name in zip(trace.layers, stack.names, strict=True)]
         )
-        self._weight_gradients(p, trace, [np.stack(part[::-1]) for part in sent], gradients, masks)
+        self._weight_gradients(p, trace, [np.stack(part[::-1]) for part in sent], gradients, masks, work)
         d_keys, d_values = trace.attention.finish(gradients.part("attention"))
         if self.kind == "additive":
             d_rows = d_keys.reshape(-1, self.K)
             # d_W_k = Σ values[j].T @ d_keys[j],  d_values[j] += d_keys[j] @ W_k.T
-            np.dot(memory.values.reshape(-1, self.width).T, d_rows, out=gradients["attention.W_k"])
+            weight_gradient(memory.values, d_rows, gradients["attention.W_k"], work)
             d_keys = np.dot(d_rows, p["attention.W_k"].T).reshape(d_values.shape)
         d_values += d_keys
         return d_state, d_values
 
     def _weight_gradients(
-        self, p: Parameters, trace: AttentionTrace, d_a: list[Array], gradients: Parameters, masks: Masks
+        self,
+        p: Parameters,
+        trace: AttentionTrace,
+        d_a: list[Array],
+        gradients: Parameters,
+        masks: Masks,
+        work: Workspace | None,
     ) -> None:
         """Of what enters the layers: products over all steps and rows."""
         N = d_a[0].shape[2]
         # d_W_fh = Σ h_tilde[t].T @ d_a[t]; nothing is fed to the first step
-        fed = trace.outputs[:-1].reshape(-1, self.stack.hidden)
-        np.dot(fed.T, d_a[0][1:].reshape(-1, N), out=gradients["attention.W_fh"])  # (H, G·H) [d_W_fh]
+        weight_gradient(trace.outputs[:-1], d_a[0][1:], gradients["attention.W_fh"], work)  # (H, G·H) [d_W_fh]
         first, *above = (gradients.part(name)["W_xh"] for name in self.stack.names)
         for d_W, x, d in zip(above, trace.inputs, d_a[1:], strict=True):
-            np.dot(x.reshape(-1, x.shape[2]).T, d.reshape(-1, N), out=d_W)
+            weight_gradient(x, d, d_W, work)
         if trace.x.ndim == 2:
             first[...] = 0
             embedding_backward(d_a[0], trace.ids, p[f"{self.stack.names[0]}.W_xh"], out=first)
             return
         rows, W_xh = d_a[0].reshape(-1, N), p[f"{self.stack.names[0]}.W_xh"]
-        np.dot(trace.x.reshape(-1, len(W_xh)).T, rows, out=first)
+        weight_gradient(trace.x, rows, first, work)
         d_x = np.dot(rows, W_xh.T).reshape(trace.x.shape)
         if masks.inputs is not None:
             d_x *= masks.inputs

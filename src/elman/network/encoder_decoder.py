@@ -244,7 +244,7 @@ class EncoderDecoder(Network):
             attended = self._attend(packed, given, start.state, memory, **options)
             loss, d_h = self.head_loss(packed, attended.outputs, wanted, weights, normalizer, gradients, work=work)
             d_state, d_memory = self.attention.backward(
-                packed.attention, p, attended, memory, d_h, gradients, masks=mask
+                packed.attention, p, attended, memory, d_h, gradients, masks=mask, work=work
             )
         else:
             trace = self.decoder.forward(packed.stacks[-1], p, given, start.state, **options)

@@ -244,7 +244,7 @@ class Network(ABC):
             h, y, self.loss_name, weights=weights, normalizer=normalizer, d_b_y=d["b_y"], work=work
         )
         d_h = scratch(work, "d_head", h.shape, h.dtype)
-        packed.output.backward(d_o, h, d["W_hy"], d_h)
+        packed.output.backward(d_o, h, d["W_hy"], d_h, work)
         if counted is not None:
             d_rows, d_h = d_h, scratch(work, "d_vector", shape, h.dtype)
             d_h[...] = 0

@@ -25,8 +25,8 @@ class Sampler:
 
     def __init__(self, stack: Stack, p: Parameters) -> None:
         from elman.kernels.cells import cell_kernels
-        from elman.kernels.product import packed_size
-        from elman.kernels.recurrence import CompiledLayer, make_layer, pack_forward
+        from elman.kernels.product import pack_forward, packed_size
+        from elman.kernels.recurrence import CompiledLayer, make_layer
 
         kernels = cell_kernels(stack.cell)
         assert kernels is not None
