@@ -129,12 +129,13 @@ COLUMNS = (1, 7, 8, 13, 14, 15, 22, 100, 128, 223, 224, 225, 300)  # around the 
 
 @settings(max_examples=120, deadline=None)
 @given(SEEDS, st.sampled_from(FLOATS), st.sampled_from((0, *DEPTHS, 513)), st.sampled_from(COLUMNS),
-       st.sampled_from((*WIDTHS, 520)), st.booleans())  # fmt: skip
-def test_a_weight_gradient_is_the_transposed_product(seed, dtype, rows, M, N, add):
+       st.sampled_from((*WIDTHS, 520)), st.booleans(), st.booleans())  # fmt: skip
+def test_a_weight_gradient_is_the_transposed_product(seed, dtype, rows, M, N, add, by_tile):
     """Of some columns of a and b into some columns of the result; nothing else is read or written."""
     a, b, out = random(seed, dtype, (rows, M + 2), (rows, N + 5), (M, N + 3))
     before = out.copy()
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gradients, "BY_TILE", by_tile)
         patch.setattr(gradients, "add_transposed_product", Guard(gradients.add_transposed_product, "space"))
         gradients.weight_gradient(a, b, out, N=N, b_from=4, out_from=2, add=add)
     expected = a[:, :M].astype(float).T @ b[:, 4 : 4 + N].astype(float) + (before[:, 2 : 2 + N] if add else 0)
@@ -144,7 +145,8 @@ def test_a_weight_gradient_is_the_transposed_product(seed, dtype, rows, M, N, ad
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_an_entry_of_a_weight_gradient_does_not_depend_on_the_others(dtype):
+def test_an_entry_of_a_weight_gradient_does_not_depend_on_the_others(dtype, monkeypatch):
+    monkeypatch.setattr(gradients, "BY_TILE", True)
     a, b = random(11, dtype, (300, 240), (300, 70))
     whole, part = np.empty((240, 70), dtype), np.empty((9, 33), dtype)
     gradients.weight_gradient(a, b, whole)
@@ -175,6 +177,8 @@ def test_the_guard_is_awake():
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("T", "B", "H"), [(1, 1, 1), (3, 7, 33), (2, 14, 47), (4, 3, 100)])
 def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
+    monkeypatch.setattr(gradients, "BY_TILE", True)
+
     def results():
         for ids in (None, np.int64):
             trial = make(H, T, B, 5, H, dtype, ids=ids, ragged=True, masked=True)
@@ -243,6 +247,7 @@ def guarded_cell(monkeypatch):
 def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B, H, V, monkeypatch):
     monkeypatch.setattr(stack_module, "make_layer", recurrence.make_layer)
     monkeypatch.setattr(network_module, "make_output", layers.make_output)
+    monkeypatch.setattr(gradients, "BY_TILE", True)
 
     def results():
         rng = np.random.default_rng(H)
