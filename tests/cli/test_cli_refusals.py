@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from cli_text import TEXT
 
+from elman.cli.console import reason
+
 
 def tree():
     """All files of the working folder, with their content."""
@@ -306,7 +308,9 @@ def test_too_little_memory_gives_no_traceback(refused, text, monkeypatch):
         raise MemoryError("Unable to allocate 4 TiB")
 
     monkeypatch.setattr("elman.models.runs.text_setup", too_much)
-    refused(["train", text], "not enough memory: Unable to allocate 4 TiB. Use a smaller --hidden")
+    advice = "Use a smaller model or a shorter text; for elman train a smaller --hidden, --batch-size or --window"
+    refused(["train", text], f"not enough memory: Unable to allocate 4 TiB. {advice}")
+    assert reason(MemoryError()) == f"not enough memory. {advice}."
 
 
 def test_a_system_error_gives_no_traceback(refused, text, monkeypatch):

@@ -112,7 +112,7 @@ def test_a_dash_is_standard_input_and_such_a_run_can_be_resumed(elman):
     assert status == 0
     assert out.splitlines()[-1] == "elman sample runs/stdin"
     assert "Continuing from step 2" in elman("train", "--resume", "runs/stdin", "--steps", 4).out
-    assert "100%" in elman("sample", "runs/stdin", "--prompt", TEXT[:52], "--length", 0, "--copies").out
+    assert "occur in the training text" in elman("sample", "runs/stdin", "--length", 52, "--copies").out
     status, out, _ = elman("eval", "runs/stdin", "-", "--json", stdin=b"the cat")
     assert json.loads(out)["tokens"] == 6
 

@@ -64,9 +64,14 @@ def test_length_0_generates_nothing(elman, run):
     assert elman("sample", run, "--length", 0).out == "\n"
 
 
-def test_copies_are_counted(elman, run):
-    out = elman("sample", run, "--prompt", TEXT[:100], "--length", 0, "--copies").out
-    assert out.splitlines()[-1].startswith("Copied: 100% of its 12-character substrings occur in the training text")
+@pytest.mark.parametrize("flags", [[], ["--count", 2], ["--beam", 2]])
+def test_copies_are_counted_in_the_text_after_the_prompt(elman, run, flags):
+    begin = ("sample", run, "--prompt", TEXT[:100], *flags, "--copies", "--length")
+    out = elman(*begin, 0).out
+    assert out.splitlines()[-1].startswith("Copied: too short to say")
+    model, options = LanguageModel.load(run), {"beam": 2} if "--beam" in flags else {"temperature": 0.8}
+    sample = model.sample(100, prompt=TEXT[:100], **options).removeprefix(TEXT[:100])
+    assert f"Copied: {model.copies(sample)}\n" in elman(*begin, 100).out
 
 
 def test_unknown_words_of_a_prompt_may_be_replaced(elman, text):

@@ -95,6 +95,12 @@ def test_the_page_shows_the_loss_of_quantized_weights(precision, open_page, tmp_
     watched.check()
 
 
+def test_the_page_counts_the_layers_once(tmp_path):
+    model = Seq2Seq(**SMALL | {"epochs": 1}, layers=2).fit(SOURCES, TARGETS, listeners=[])
+    page = export_html(model.save(tmp_path / "run"), tmp_path / "page.html").paths[0].read_text("utf-8")
+    assert "A recurrent encoder and decoder with attention: 2 × 20 GRU units in each direction, " in page
+
+
 def test_light_dark_and_a_phone(words, open_page, tmp_path):
     address, colors = export_html(words, tmp_path / "page.html").paths[0].as_uri(), set()
     for scheme in ("light", "dark"):

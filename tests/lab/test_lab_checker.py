@@ -245,7 +245,7 @@ def lstm_gates(x, h, U, W, b):
     return tuple(1 / (1 + np.exp(-a)) for a in (i, f)) + (np.tanh(g), 1 / (1 + np.exp(-o)))
 """, "order i, f, o, g"),
     ("lstm_cell_gradient", "def lstm_cell_gradient(d_h, e, o, c): return o * d_h / np.cosh(c) ** 2", "is missing"),
-    ("lstm_sent_back", "def lstm_sent_back(d_a, d_c, f, W): return (W @ d_a.T).T, d_c", "forget gate is missing"),
+    ("lstm_state_gradients", "def lstm_state_gradients(a, c, f, W): return (W @ a.T).T, c", "forget gate is missing"),
     ("truncated_backward", scratch("t - k)", "t - max(k, 2))"), "k = 1 is treated like k = 2"),
     ("truncated_backward", scratch("t - k)", "t - min(k, len(x) - 1))"), "with k ≥ T"),
     ("truncated_backward", scratch("max(-1, t - k)", "max(0, t - k)"), "t = 0, is left out"),
@@ -346,7 +346,10 @@ def weight_gradients(x, h, d_a, d_o):
 """,
     ),
     ("lstm_state", "def lstm_state(c, i, f, g, o): return f * c + i * g, o * (f * c + i * g)"),
-    ("lstm_sent_back", "def lstm_sent_back(d_a, d_c, f, W): return d_a[:, :W.shape[0]] @ W[:, :W.shape[0]].T, d_c * f"),
+    (
+        "lstm_state_gradients",
+        "def lstm_state_gradients(d_a, d_c, f, W): return d_a[:, :W.shape[0]] @ W[:, :W.shape[0]].T, d_c * f",
+    ),
 ]
 
 
@@ -410,7 +413,7 @@ def lstm_gate_gradients(d_h, d_c, c_t, c_next, i, f, g, o):
 def test_exchanged_results_are_noticed():
     text = message("lstm_state", "def lstm_state(c, i, f, g, o): n = f * c + i * g; return o * np.tanh(n), n")
     assert text == "wrong: your c_next and h_next are exchanged"
-    text = message("lstm_sent_back", "def lstm_sent_back(d_a, d_c, f, W): return d_c * f, d_a @ W.T")
+    text = message("lstm_state_gradients", "def lstm_state_gradients(d_a, d_c, f, W): return d_c * f, d_a @ W.T")
     assert text == "wrong: your d_h_before and d_c_before are exchanged"
 
 

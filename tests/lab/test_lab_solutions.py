@@ -101,7 +101,7 @@ def test_the_gradients_of_the_lstm_step_are_its_derivatives(lstm):
         c_next, h_next = solutions["lstm_state"](v["c_t"], *gates)
         return np.sum(c_next * v["d_c_next"]) + np.sum(h_next * v["d_h"])
 
-    d_h_before, d_c_before = solutions["lstm_sent_back"](v["d_a"], v["d_c"], v["f"], v["W_hh"])
+    d_h_before, d_c_before = solutions["lstm_state_gradients"](v["d_a"], v["d_c"], v["f"], v["W_hh"])
     np.testing.assert_allclose(d_h_before, numeric(loss, v["h_t"]), atol=1e-7)
     np.testing.assert_allclose(d_c_before, numeric(loss, v["c_t"]), atol=1e-7)
     np.testing.assert_allclose(v["d_a"].sum(axis=0), numeric(loss, v["b_h"]), atol=1e-7)

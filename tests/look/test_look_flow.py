@@ -13,9 +13,10 @@ from look_networks import X, random_network, random_text, scaled_orthogonal
 
 from elman import maths
 from elman.data import CharVocabulary
-from elman.errors import ArgumentError, DataError, RangeError
+from elman.errors import ArgumentError, DataError, RangeError, ShapeError, UnknownNameError
 from elman.look import gradient_flow, memory_horizon, trace
 from elman.maths.recurrence import CellTrace, cell_backward
+from elman.network import HeadNetwork, Parameters, Stack
 
 SOFT = (lambda a: a / (1 + np.abs(a)), lambda h: (1 - np.abs(h)) ** 2)  # a pair of one's own
 
@@ -115,7 +116,15 @@ def test_without_its_carry_gate_a_cell_has_only_the_path_through_the_weights(cel
 def test_a_vanilla_cell_has_one_path():
     flow = gradient_flow(*random_network(), *random_text(4))
     assert flow.paths == {}
+    with pytest.raises(UnknownNameError, match="path: expected None, because a vanilla cell has one path, got 'carry'"):
+        flow.by_lag(path="carry")
     assert repr(flow) == "<GradientFlow: 4 losses, 1 layers of rnn>"
+
+
+def test_an_unknown_path_is_refused():
+    flow = gradient_flow(*random_network(cell="gru"), *random_text(4))
+    with pytest.raises(UnknownNameError, match="path: expected one of carry, recurrent, got 'forget'"):
+        flow.by_lag(path="forget")
 
 
 def test_a_model_and_a_text_are_enough():
@@ -269,3 +278,12 @@ def test_bad_texts_are_refused():
         gradient_flow(network, p, np.array([4]), np.array([0]))
     with pytest.raises(RangeError, match="y: expected ids from 0 to 3"):
         gradient_flow(network, p, np.array([0]), np.array([-1]))
+    with pytest.raises(ShapeError, match=r"y: expected shape \(3,\), one target for each input, got shape \(2,\)"):
+        gradient_flow(network, p, np.array([0, 1, 2]), np.array([1, 2]))
+
+
+@pytest.mark.parametrize(("bidirectional", "pooling"), [(True, "none"), (False, "last")])
+def test_a_network_of_two_directions_or_with_one_output_is_refused(bidirectional, pooling):
+    network = HeadNetwork(Stack(X, 6, bidirectional=bidirectional), X, pooling=pooling)
+    with pytest.raises(ArgumentError, match=f"network: expected one direction with an output .*pooling: {pooling}"):
+        gradient_flow(network, Parameters(network.shapes, np.float64), *random_text(4))

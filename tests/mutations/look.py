@@ -16,7 +16,7 @@ TESTS = {
 MUTANTS = [
     ("flow.py", "first = max(lag - 1, 0)", "first = lag", "h[0] is never reached"),
     ("flow.py", "k = t + 1 - lag\n", "k = t - lag\n", "the state before"),
-    ("flow.py", "d_o @ text.W_hy.T if lag == 0 else 0.0", "d_o @ text.W_hy.T if lag <= 1 else 0.0", "direct twice"),
+    ("flow.py", "forward.W_hy.T if lag == 0 else 0.0", "forward.W_hy.T if lag <= 1 else 0.0", "direct twice"),
     ("flow.py", 'step.d_a_x @ of_layer.p["W_xh"].T', 'step.d_a_x @ of_layer.p["W_hh"].T', "the wrong way down"),
     ("flow.py", "first :] += from_above", "first :] = from_above", "what the step after sends is lost"),
     (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 
 import openai
 import pytest
@@ -206,6 +206,40 @@ def test_an_unknown_character_can_be_skipped(client, char_model):
     )
     assert result.choices[0].text == char_model.sample(9, prompt="The cat", seed=1).removeprefix("The cat")
     assert result.usage.prompt_tokens == 7
+
+
+@pytest.mark.parametrize(("model", "unknown", "prompt", "text"), [
+    ("char", "skip", "The 日cat", "The cat"),
+    ("word", "skip", "The zebra sat", "The sat"),
+    ("word", "replace", "The zebra sat", "The<unk> sat"),
+])  # fmt: skip
+def test_an_echo_is_what_the_model_has_read(client, model, unknown, prompt, text):
+    result = client.completions.create(
+        model=model, prompt=prompt, max_tokens=0, echo=True, logprobs=0, extra_body={"unknown": unknown}
+    )
+    choice = result.choices[0]
+    assert choice.text == text
+    bounds = [*choice.logprobs.text_offset, len(text)]
+    assert [text[start:end] for start, end in pairwise(bounds)] == choice.logprobs.tokens
+
+
+@pytest.mark.parametrize(("model", "unknown", "prompt", "tokens"), [
+    ("char", "skip", "~" * 170_000 + "The cat", 7),
+    ("word", "replace", ("x" * 60 + " ") * 3000, 3001),
+])  # fmt: skip
+def test_the_length_of_a_prompt_is_counted_in_tokens(client, model, unknown, prompt, tokens):
+    result = client.completions.create(model=model, prompt=prompt, max_tokens=1, extra_body={"unknown": unknown})
+    assert result.usage.prompt_tokens == tokens
+
+
+def test_a_layer_and_a_unit_that_do_not_exist_are_named(server):
+    for wrong, message in (
+        ({"layer": 1}, "layer: expected a layer from 0 to 0"),
+        ({"unit": 16}, "unit: expected a unit from 0 to 15"),
+    ):
+        answer = server.post("/v1/completions", model="char", prompt="The", logprobs=0, **{"unit": 0} | wrong)
+        assert answer.status_code == 400
+        assert (answer.json()["error"]["param"], answer.json()["error"]["message"]) == (next(iter(wrong)), message)
 
 
 def test_chat_is_answered_with_the_endpoint_to_use(client):

@@ -23,7 +23,10 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # C0 without tab and new
 
 
 def visible(text: str) -> str:
-    """The text with control characters shown as \\x1b: those of an untrusted file could reconfigure the terminal."""
+    """The text with each control character replaced by its escape sequence, such as \\x1b for ESC.
+
+    Control characters of an untrusted file could reconfigure the terminal.
+    """
     return CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
@@ -81,7 +84,8 @@ def reason(error: Exception) -> str:
             return f"the output cannot be written: {error.strerror}"
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     if isinstance(error, MemoryError):
-        return f"not enough memory: {error}. Use a smaller --hidden, --batch-size or --window."
+        advice = "Use a smaller model or a shorter text; for elman train a smaller --hidden, --batch-size or --window."
+        return f"not enough memory{f': {error}' if str(error) else ''}. {advice}"
     return str(error)
 
 

@@ -17,11 +17,11 @@ FORMATS = {".onnx": "onnx", ".safetensors": "torch", ".pt": "torch", ".pth": "to
 @dataclass(frozen=True)
 class Import:
     """Make a run from a PyTorch state dict or an ONNX file: a language model with an RNN, GRU or LSTM and a linear
-    output, or any model that elman export wrote.
+    output, or any model that elman export wrote in one of these two formats.
 
-    A file that elman export wrote gives the same model, bit for bit. Any other needs --vocabulary: a vocabulary.json, a
-    JSON list of the characters or a text file with each character once, both in the order of their ids, or the training
-    text if the ids follow the sorted order of its characters.
+    A file that elman export wrote gives the same model, bit for bit (ONNX: in float32). Any other needs --vocabulary: a
+    vocabulary.json, a JSON list of the characters or a text file with each character once, both in the order of their
+    ids, or the training text if the ids follow the sorted order of its characters.
 
     For instance:
         elman import novel.safetensors --out runs/again

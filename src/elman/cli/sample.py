@@ -31,8 +31,12 @@ class Sample:
     stop: str | None = flag(None, "stop before this text; \\n is a newline, \\t a tab")
     seed: int = flag(0, "seed of the random numbers")
     count: int = flag(1, "number of samples")
-    unknown: Literal["error", "skip", "replace"] = flag("error", "tokens of the prompt that are not in the vocabulary")
-    copies: bool = flag(False, "print how much of the sample is copied from the training text")
+    unknown: Literal["error", "skip", "replace"] = flag(
+        "error",
+        "what to do with tokens of the prompt that are not in the vocabulary: stop with an error, skip them, or "
+        "replace them with <unk> (word models only)",
+    )
+    copies: bool = flag(False, "print how much of the sample, without the prompt, is copied from the training text")
 
     def run(self) -> int:
         from elman.models import LanguageModel, Sampling
@@ -72,7 +76,7 @@ class Sample:
                     text += piece
             write("\n")
             if self.copies:
-                console.print(f"Copied: {model.copies(text)}", markup=False)
+                console.print(f"Copied: {model.copies(text.removeprefix(prompt))}", markup=False)
         return 0
 
 

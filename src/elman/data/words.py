@@ -65,16 +65,17 @@ class WordVocabulary(Vocabulary):
 
     @classmethod
     def of(cls, chunks: Iterable[str], vocabulary_size: int = 20_000, min_count: int = 2) -> WordVocabulary:
-        """The most frequent words of a text, the most frequent first, equally frequent ones by code point.
+        """At most vocabulary_size words, the most frequent first, equally frequent ones by code point.
 
-        Beyond half a million different words the rarest counts are dropped, so that memory does not grow with the text.
-        A rare word of a large text may then be missing although it occurs min_count times.
+        `<unk>` (id 0) is added to them. Beyond half a million different words the rarest counts are dropped, so that
+        memory does not grow with the text. A rare word of a large text may then be missing although it occurs min_count
+        times.
         """
         return cls.most_frequent(count_words(chunks), vocabulary_size, min_count)
 
     @classmethod
     def most_frequent(cls, counts: dict[str, int], vocabulary_size: int, min_count: int) -> WordVocabulary:
-        """The vocabulary of the most frequent words, from their counts."""
+        """`<unk>` and at most vocabulary_size words, the most frequent ones, from their counts."""
         if at_least_one("vocabulary_size", vocabulary_size) >= MAX_TOKENS:
             raise RangeError("vocabulary_size", expected=f"less than {MAX_TOKENS}", got=vocabulary_size)
         at_least_one("min_count", min_count)

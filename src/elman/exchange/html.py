@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from elman.data import BPEVocabulary
 from elman.data.inputs import TokenInputs
+from elman.data.symbols import SPECIAL
 from elman.data.targets import TokenTargets
 from elman.errors import DataError, ElmanError, RunError
 from elman.exchange.cells import unit_kind
@@ -26,17 +27,16 @@ from elman.models.sampling import max_length
 from elman.network import EncoderDecoder, HeadNetwork, Network, Parameters, Stack
 from elman.training.run import Run
 
-UNITS = {"char": "characters", "byte": "bytes", "word": "words", "bpe": "subwords"}
+TOKEN_NAMES = {"char": "characters", "byte": "bytes", "word": "words", "bpe": "subwords"}
 TEXT_SCRIPTS = "load.js", "random.js", "model.js", "page.js"
 TRANSLATOR_SCRIPTS = "load.js", "model.js", "translate.js", "translate_page.js"
 
 
 class Measured(NamedTuple):
-    """The validation loss in nats per token, of the original and of the stored weights; or why it is unknown."""
+    """The validation loss in nats per token, of the original and of the stored weights; None if it is unknown."""
 
     original: float | None = None
     stored: float | None = None
-    why_not: str = ""
 
 
 def export_html(
@@ -83,21 +83,21 @@ def _text_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
     vocabulary = fitted.spec.vocabulary
     stored = store(parameters, precision)
     measured = _measure(run, network, parameters, stored.parameters)
-    stack, units = network.stack, UNITS[vocabulary.kind]
+    stack, token_name = network.stack, TOKEN_NAMES[vocabulary.kind]
     facts = {
         "name": _name(run),
         **_vocabulary(vocabulary.kind, vocabulary.tokens, vocabulary),
-        "units": units,
+        "token_name": token_name,
         **_network(stack, precision),
         "loss": measured.original,
         "loss_as_stored": measured.stored,
         "arrays": network.shapes,
     }
     texts = {
-        "network": f"A recurrent network trained on this text: {_size(stack)}, {parameters.buffer.size:,} weights, "
-        f"{len(vocabulary)} different {units}.",
-        "tokens": units,
-        "measured": _loss_sentence(measured, precision, units),
+        "network": f"A recurrent language model: {_size(stack)}, {parameters.buffer.size:,} weights, "
+        f"{len(vocabulary)} different {token_name}.",
+        "tokens": token_name,
+        "measured": _loss_sentence(measured, precision, token_name),
         "same": " as with <code>elman sample</code>" if precision == str(parameters.buffer.dtype) == "float32" else "",
     }
     return _page("page.html", TEXT_SCRIPTS, run, texts, facts, stored.data)
@@ -112,7 +112,7 @@ def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> byt
     assert isinstance(targets, TokenTargets)
     stored = store(fitted.parameters, precision)
     measured = _measure(run, network, fitted.parameters, stored.parameters)
-    source, target = (_vocabulary(s.kind, s.tokens[2:], s.bpe) for s in (inputs.symbols, targets.symbols))
+    source, target = (_vocabulary(s.kind, s.tokens[len(SPECIAL) :], s.bpe) for s in (inputs.symbols, targets.symbols))
     facts = {
         "name": _name(run),
         **_network(network.decoder, precision),
@@ -128,7 +128,7 @@ def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> byt
     }
     attention = " with attention" if network.attention else ""
     texts = {
-        "network": f"A recurrent encoder and decoder{attention}: {_size(network.decoder)} in each layer and direction, "
+        "network": f"A recurrent encoder and decoder{attention}: {_size(network.decoder)} in each direction, "
         f"{fitted.parameters.buffer.size:,} weights.",
         "measured": _loss_sentence(measured, precision, "tokens"),
     }
@@ -183,8 +183,8 @@ def _measure(run: Run, network: Network, original: Parameters, stored: Parameter
         before = loss(original)
         same = original.buffer.dtype == stored.buffer.dtype and (original.buffer == stored.buffer).all()
         return Measured(before, before if same else loss(stored))
-    except (ElmanError, OSError) as error:  # the data are missing or have changed
-        return Measured(why_not=str(error))
+    except (ElmanError, OSError):  # the data are missing or have changed
+        return Measured()
 
 
 def _validation_loss(run: Run, network: Network) -> Callable[[Parameters], float]:
@@ -200,11 +200,11 @@ def _validation_loss(run: Run, network: Network) -> Callable[[Parameters], float
     return lambda p: evaluate_examples(network, p, held_out).loss
 
 
-def _loss_sentence(measured: Measured, precision: str, units: str) -> str:
+def _loss_sentence(measured: Measured, precision: str, token_name: str) -> str:
     if measured.original is None or measured.stored is None:
-        return f"<p>The cost of storing weights as {precision} was not measured: the validation text is missing.</p>"
-    unit, cost = units.removesuffix("s"), measured.stored - measured.original
-    whole = f"The loss on its validation text is {measured.original:.4f} nats per {unit}"
+        return "<p>The validation loss was not measured: the validation data are missing or have changed.</p>"
+    token, cost = token_name.removesuffix("s"), measured.stored - measured.original
+    whole = f"The validation loss is {measured.original:.4f} nats per {token}"
     if not cost:
         return f"<p>{whole}; the page has the same weights, in {precision}.</p>"
     return f"<p>{whole}; as stored here, in {precision}, {measured.stored:.4f} ({cost:+.4f}).</p>"

@@ -13,6 +13,7 @@ from elman.kernels.product import add_product, copy, packed_size_of
 from elman.kernels.steps import fill_rows, forward_layer, sum_of, top_of
 from elman.kernels.vectors import exp, pointwise
 
+# the exponential twice: the first is written to the row, the last is not written but summed
 _exponentials = pointwise(lambda x, top, sharpness: (exp((x - top) * sharpness),) * 2, "sum")
 
 
@@ -33,10 +34,11 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
         return best
     sharpness = 1 / temperature
     cut = top_k < Y or top_p < 1
-    order = np.argsort(-y_hat, kind="mergesort") if cut else banned[:0]  # of logits: exp makes ties
+    # sorted by logit, not by probability: exp rounds different logits to equal values
+    order = np.argsort(-y_hat, kind="mergesort") if cut else banned[:0]
     total = _exponentials((y_hat,), (0,), (y_hat,), (0,), (top, sharpness), Y)
     if cut:
-        reached, keep, goal = 0.0, 0, top_p * (1 - 1e-12) * total
+        reached, keep, goal = 0.0, 0, top_p * (1 - 1e-12) * total  # 1e-12: for rounding in the cumulative sum
         while keep < top_k and (keep == 0 or reached < goal):
             reached += y_hat[order[keep]]
             keep += 1
@@ -60,9 +62,15 @@ def sample_tokens(
 ):  # fmt: skip
     """out[n, i], the tokens of all sequences; o (B, Y) holds the logits before the first, and after the last one.
 
-    s (L, P, 2, B, H) holds the state in its first half. A row of table, one a layer, has X, N and where the layer's
-    numbers begin: W_xh in p; biases, packed W_xh (-1: inputs are token ids) and packed W_hh in packed. The last row has
-    the width of an embedding (0: none) and where it begins in p.
+    s (L, P, 2, B, H) holds P state parts of each layer: [:, :, 0] before a step and [:, :, 1] after it. A row of table,
+    one for each layer, has X, N and where the layer's numbers begin: W_xh in p; biases, packed W_xh (-1: inputs are
+    token ids) and packed W_hh in packed. The last row has the width of an embedding (0: none) and where it begins in p.
+
+    step: one step of the cell, entry by entry (kernels/cells)    option: the number of its activation
+    in_place: whether the pre-activations are computed in the memory of the next state; otherwise in a (1, B, A)
+    N: G·H, the columns of W_xh and W_hh    A: N, in a GRU N + H (see `gated` in kernels/cells)
+    head: packed W_hy    x (B, E): memory for the embeddings of the tokens
+    scratch, edge: memory of forward_layer and of the products    y_hat (Y,): memory of choose
     """
     L, P, B, H = s.shape[0], s.shape[1], s.shape[3], s.shape[4]
     A, Y, E = a.shape[2], o.shape[1], table[L, 0]

@@ -35,7 +35,7 @@ RESULTS = {  # of each gap, in the order in which they are checked
         "lstm_state": ("c_next", "h_next"),
         "lstm_cell_gradient": ("d_c",),
         "lstm_gate_gradients": ("d_a_i", "d_a_f", "d_a_g", "d_a_o"),  # the four blocks of d_a
-        "lstm_sent_back": ("d_h_before", "d_c_before"),
+        "lstm_state_gradients": ("d_h_before", "d_c_before"),
     },
 }
 SIZES = ((5, 2, 3, 4, 6), (7, 3, 5, 2, 4), (6, 4, 2, 5, 3))  # T, B, X, H, Y: all different in each problem
@@ -198,7 +198,7 @@ def _one_step(values: Values) -> dict[str, Values]:
     return {"with one step and one row": arrays | {"h": values["h"][:2, :1]}}
 
 
-def _lengths(values: Values) -> dict[str, Values]:
+def _truncation_lengths(values: Values) -> dict[str, Values]:
     T = len(values["x"])
     return {f"with T = {T} and k = {k}": {"k": k} for k in (1, T - 1, T, T + 1)}
 
@@ -208,7 +208,7 @@ _SPECIAL: dict[str, Callable[[Values], dict[str, Values]]] = {
     "cross_entropy": lambda values: {"with 1000 added to each logit": {"o": values["o"] + 1000.0}},
     "weight_gradients": _one_step,
     "backward": _one_step,
-    "truncated_backward": _lengths,
+    "truncated_backward": _truncation_lengths,
     "clip": lambda values: {"with gradients that are all zero": {"gradients": [0 * g for g in values["gradients"]]}},
 }
 

@@ -359,8 +359,8 @@ MISTAKES = tuple(Mistake(*row) for row in [
      "the gates are in the order f, i, g, o", 14),
     ("lstm_gate_gradients", f"np.concatenate({_GATES}", "np.stack([d_a_i, d_a_f, d_a_g, d_a_o], 2).reshape(len(i), -1)",
      "the four gates of a unit are side by side instead of all units of a gate", 14),
-    ("lstm_sent_back", "d_c * f", "d_c", "the forget gate is missing", 14),
-    ("lstm_sent_back", "d_c * f", "d_c * f * (1 - f)", "f (1 − f) is used instead of f", 14),
-    ("lstm_sent_back", "d_c * f", "d_c * (1 - f)", "1 − f is used instead of f", 14),
-    ("lstm_sent_back", "d_a @ W_hh.T", "d_a @ W_hh.T + d_c", "d_c is added to d_h: only d_a reaches h[t]", 14),
+    ("lstm_state_gradients", "d_c * f", "d_c", "the forget gate is missing", 14),
+    ("lstm_state_gradients", "d_c * f", "d_c * f * (1 - f)", "f (1 − f) is used instead of f", 14),
+    ("lstm_state_gradients", "d_c * f", "d_c * (1 - f)", "1 − f is used instead of f", 14),
+    ("lstm_state_gradients", "d_a @ W_hh.T", "d_a @ W_hh.T + d_c", "d_c is added to d_h: only d_a reaches h[t]", 14),
 ])  # fmt: skip

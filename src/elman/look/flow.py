@@ -18,7 +18,7 @@ from typing import overload
 
 import numpy as np
 
-from elman.errors import ArgumentError
+from elman.errors import ArgumentError, ShapeError, UnknownNameError
 from elman.kernels.threads import run
 from elman.look.traces import STEPS, Trace, inputs_and_targets, trace
 from elman.maths.activations import ActivationLike
@@ -41,13 +41,16 @@ class GradientFlow:
     d_s : ndarray, shape (layers, P, T, T+1)
         ‖∂L[t]/∂s[k]‖ of each state part: of h, and in an LSTM of c.
     d_a : ndarray, shape (layers, T, T+1)
-        ‖∂L[t]/∂a‖ of the pre-activations of the step that computed s[k]; NaN for k = 0, the initial state.
+        ‖∂L[t]/∂a_h‖ of the recurrent product a_h = h[k-1] @ W_hh of the step that computed s[k]; NaN for k = 0, the
+        initial state. In a vanilla cell and in an LSTM it equals the gradient on the pre-activations a. In a GRU the
+        part of the candidate is also multiplied by the reset gate.
     d_h_back : ndarray, shape (layers, T, T+1)
-        ‖∂L[t]/∂a @ W_hh.T‖: the part of the gradient on h[k-1] that comes through W_hh; NaN for k = 0.
+        ‖∂L[t]/∂a_h @ W_hh.T‖: the part of the gradient on h[k-1] that comes through W_hh; NaN for k = 0.
     paths : dict of str to ndarray, shape (layers, T, T+1)
         In a gated cell ‖∂L[t]/∂s[k]‖ along one path only. "carry": through the gate that multiplies the state, the
-        forget gate of an LSTM along c, or the update gate of a GRU. "recurrent": through h and W_hh. Empty in a vanilla
-        cell.
+        forget gate of an LSTM along c, or the update gate of a GRU. "recurrent": through h and W_hh. In a stack only
+        the gradient that enters the layer at lag 0 is followed, not what the layer above adds at larger lags. Empty in
+        a vanilla cell.
     losses : ndarray, shape (T,)
         L[t] in nats.
     cell : Cell
@@ -104,6 +107,9 @@ class GradientFlow:
         ndarray, shape (T+1,)
             NaN where these losses have no gradient, infinity where it overflows.
         """
+        if path is not None and path not in self.paths:
+            names = f"one of {', '.join(self.paths)}" if self.paths else "None, because a vanilla cell has one path"
+            raise UnknownNameError("path", expected=names, got=repr(path))
         norms = self.norms[layer] if path is None else self.paths[path][layer]
         first = self.norms[layer].diagonal(1)
         left = [norms.diagonal(1 - lag) for lag in range(self.steps + 1)]
@@ -166,15 +172,15 @@ def gradient_flow(
     Parameters
     ----------
     model : LanguageModel or HeadNetwork
-        A fitted model, or a network.
+        A fitted model, or a network of one direction with an output at every step.
     text : str, ndarray of ids, or Parameters
         The text for a model, or the parameters of a network.
     x, y : ndarray of ids, shape (T,)
         Inputs and targets of a network.
     steps : int
         The maximum number of steps of the text.
-    state : ndarray, shape (L, P, 1, H), optional
-        The initial state; zeros unless given.
+    state : ndarray, shape (layers, P, 1, H), optional
+        The initial state; zeros, or the learned initial state, unless given.
     progress : callable, optional
         Called with the name of the task, the parts that are done, and the number of parts.
 
@@ -196,24 +202,30 @@ def gradient_flow(
         return flow_of(trace(model, x, state=state), y, progress=progress)
     if not isinstance(model, HeadNetwork) or not isinstance(text, Parameters) or x is None or y is None:
         raise ArgumentError("gradient_flow", expected="a model and a text, or a network, parameters, ids and targets")
+    directions, pooling = len(model.stack.directions), model.pooling
+    if directions > 1 or pooling != "none":
+        got = f"directions: {directions}, pooling: {pooling}"
+        raise ArgumentError("network", expected="one direction with an output at every step", got=got)
+    if np.shape(y) != np.shape(x):
+        raise ShapeError("y", expected=f"shape {np.shape(x)}, one target for each input", got=f"shape {np.shape(y)}")
     check_ids("y", y, model.outputs)
     return flow_of(trace(model, text, x, state=state), y, progress=progress)
 
 
-def flow_of(text: Trace, y: Array, *, progress: Progress | None = None) -> GradientFlow:
-    """The gradient flow of a text that has been read already, with the targets y, (T,)."""
+def flow_of(forward: Trace, y: Array, *, progress: Progress | None = None) -> GradientFlow:
+    """The gradient flow computed from the trace of a forward pass (see `trace`), with the targets y, (T,)."""
     # on the thread pool, where BLAS has one thread: with two threads on a busy machine it can take 20 times as long
-    return run([partial(_follow, text, y, progress)])[0]
+    return run([partial(_follow, forward, y, progress)])[0]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an exploding gradient is a result, not an error
-def _follow(text: Trace, y: Array, progress: Progress | None) -> GradientFlow:
-    T, layers, cell = len(y), len(text.layers), text.layers[0].cell
+def _follow(forward: Trace, y: Array, progress: Progress | None) -> GradientFlow:
+    T, layers, cell = len(y), len(forward.layers), forward.layers[0].cell
     d_s = np.full((layers, cell.parts, T, T + 1), np.nan)
     d_a, d_h_back = (np.full((layers, T, T + 1), np.nan) for _ in range(2))
     paths = {name: np.full((layers, T, T + 1), np.nan) for name in (("carry", "recurrent") if cell.gates > 1 else ())}
-    losses, (_, d_o) = text.losses(y), cross_entropy(text.o, y)  # (T,), (T, Y): row t is the gradient of L[t]
-    from_next = [np.zeros_like(layer.s[:, 1:]) for layer in text.layers]  # (P, losses, H): from the step after
+    losses, (_, d_o) = forward.losses(y), cross_entropy(forward.o, y)  # (T,), (T, Y): row t is the gradient of L[t]
+    from_next = [np.zeros_like(layer.s[:, 1:]) for layer in forward.layers]  # (P, losses, H): from the step after
     along_path: dict[tuple[str, int], Array] = {}  # (P, losses, H) by path and layer
     for lag in range(T + 1):
         if progress:
@@ -221,9 +233,9 @@ def _follow(text: Trace, y: Array, progress: Progress | None) -> GradientFlow:
         first = max(lag - 1, 0)  # the first loss with a state at this lag: for lag > 0 that state is s[0]
         all_t, t = np.arange(first, T), np.arange(lag, T)  # all such losses, and those that go further back
         # the direct part of d_h[t+1]: d_o[t] @ W_hy.T
-        from_above: Array | float = d_o @ text.W_hy.T if lag == 0 else 0.0  # (len(t), H)
+        from_above: Array | float = d_o @ forward.W_hy.T if lag == 0 else 0.0  # (len(t), H)
         for layer in reversed(range(layers)):
-            d, of_layer = from_next[layer], text.layers[layer]  # (P, losses, H)
+            d, of_layer = from_next[layer], forward.layers[layer]  # (P, losses, H)
             W_hh = of_layer.p["W_hh"]
             d[0, lag - first :] += from_above
             d_s[layer, :, all_t, all_t + 1 - lag] = _norms(d).T

@@ -184,8 +184,8 @@ def trace(
         The text for a model, or the parameters of a network.
     x : ndarray of ids, shape (T,)
         Inputs of a network.
-    state : ndarray, shape (L, P, 1, H), optional
-        The initial state; zeros (or the learned one) unless given.
+    state : ndarray, shape (layers, P, 1, H), optional
+        The initial state; zeros, or the learned initial state, unless given.
 
     Returns
     -------

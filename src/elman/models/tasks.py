@@ -41,7 +41,7 @@ class NetworkTask(ABC):
 
     steps_per_epoch: float
     tokens_per_step: int
-    baseline_loss: float  # of a uniform prediction
+    baseline_loss: float  # of a trivial prediction
 
     def __init__(
         self, model: FittedModel, *, sample: Callable[[int], str] | None = None, world: World | None = None

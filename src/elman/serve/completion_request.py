@@ -18,7 +18,7 @@ from elman.serve.schemas import STATES, CompletionRequest
 from elman.serve.sequence_job import Delta, LogprobOptions, SequenceJob
 from elman.serve.stepper import Stepper
 
-MAX_LOGPROBS = 1 << 19  # numbers in a response: about 14 MB
+MAX_LOGPROBS = 1 << 19  # log-probabilities in one response: about 14 MB
 
 
 class CompletionParams:
@@ -27,13 +27,17 @@ class CompletionParams:
     def __init__(self, request: CompletionRequest, limits: Limits) -> None:
         self.request, self.limits = request, limits
         self.prompts = _prompts(request.prompt)
-        if len(self.prompts) * request.n > limits.max_sequences:
-            message = f"{len(self.prompts)} prompts × n = {request.n}: expected at most {limits.max_sequences} texts"
+        texts = len(self.prompts) * request.n
+        if texts > limits.max_sequences:
+            message = f"The number of prompts times n: expected at most {limits.max_sequences} texts, got {texts}. "
+            message += "Send fewer prompts or a smaller n."
             raise ApiError(400, message, code="too_many_texts", param="n")
         if request.max_tokens > limits.max_tokens:
             raise invalid("max_tokens", f"at most {limits.max_tokens}")
         if request.best_of not in (None, request.n):
-            raise invalid("best_of", "n: Elman does not choose among texts", code="unsupported_value")
+            raise invalid(
+                "best_of", "the value of n: Elman does not choose the best of several texts", code="unsupported_value"
+            )
         if request.stream_options is not None and not request.stream:
             raise invalid("stream_options", "stream: true as well")
         if request.unit is not None and request.logprobs is None:
@@ -48,25 +52,20 @@ class CompletionParams:
             self.logprobs = LogprobOptions(request.logprobs, request.echo, unit)
 
     def encode(self, prompt: str | list[int], stepper: Stepper) -> tuple[Any, str]:
-        """The token ids of a prompt, and its text for an echo."""
+        """The token ids of a prompt, and the text that they stand for, which is returned with `echo`."""
         vocabulary, unknown = stepper.vocabulary, self.request.unknown
         if isinstance(prompt, str):
-            if len(prompt) > 8 * self.limits.max_prompt:  # too long in any vocabulary: not encoded
-                raise self._too_long()
             if unknown == "replace" and vocabulary.kind == "char":
                 raise invalid("unknown", "error or skip: a vocabulary of characters has no <unk>")
             ids = vocabulary.encode(prompt, unknown=unknown)
-            text = prompt
+            text = prompt if unknown == "error" else vocabulary.decode(ids)
         else:
             if not all(0 <= i < len(vocabulary) for i in prompt):
                 raise invalid("prompt", f"token ids from 0 to {len(vocabulary) - 1}")
             ids, text = np.array(prompt, np.int64), vocabulary.decode(prompt)
         if len(ids) > self.limits.max_prompt:
-            raise self._too_long()
+            raise invalid("prompt", f"at most {self.limits.max_prompt} tokens", code="context_length_exceeded")
         return ids, text
-
-    def _too_long(self) -> ApiError:
-        return invalid("prompt", f"at most {self.limits.max_prompt} tokens", code="context_length_exceeded")
 
     def count_logprobs(self, prompt: int) -> int:
         """Log-probabilities in the response for a prompt with this number of tokens, at most."""
@@ -104,12 +103,15 @@ def _prompts(prompt: str | list[str] | list[int] | list[list[int]]) -> list[str 
 
 
 def check_unit(stack: Stack, layer: int, part: int, unit: int) -> None:
-    if layer >= stack.layers or unit >= stack.hidden:
-        raise invalid("unit", f"a unit of the {stack.layers} × {stack.hidden} units of the network")
+    if layer >= stack.layers:
+        raise invalid("layer", f"a layer from 0 to {stack.layers - 1}")
+    if unit >= stack.hidden:
+        raise invalid("unit", f"a unit from 0 to {stack.hidden - 1}")
     if part >= stack.cell.parts:
         raise invalid("state", f"h: a {stack.cell.name} has no cell state c")
 
 
 def too_many_logprobs() -> ApiError:
-    message = f"texts × tokens × (1 + logprobs): expected at most {MAX_LOGPROBS:,} in a request"
+    message = f"texts × tokens × (1 + logprobs): expected at most {MAX_LOGPROBS:,} log-probabilities in one response. "
+    message += "Ask for fewer texts, tokens or logprobs."
     return ApiError(400, message, code="too_many_logprobs", param="logprobs")

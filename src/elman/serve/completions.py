@@ -27,6 +27,8 @@ from elman.serve.sequence_job import Delta, SequenceJob, TokenInfo
 from elman.serve.stepper import Stepper
 from elman.serve.streaming import EventStream, until_disconnect
 
+LONG_PROMPT = 20_000  # characters: a longer prompt is encoded in a thread, as subwords of 1 MB can take two seconds
+
 
 class DeltaQueue:
     """The deltas of all texts of one request that are not sent yet."""
@@ -115,7 +117,10 @@ class Completions:
         choices: list[ChoiceBuilder] = []
         try:
             for prompt in params.prompts:
-                ids, text = params.encode(prompt, stepper)
+                if len(prompt) > LONG_PROMPT:
+                    ids, text = await asyncio.to_thread(params.encode, prompt, stepper)
+                else:
+                    ids, text = params.encode(prompt, stepper)
                 prompt_tokens += len(ids)
                 logprobs += params.count_logprobs(len(ids))
                 if logprobs > MAX_LOGPROBS:

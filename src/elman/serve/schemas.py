@@ -139,11 +139,13 @@ class CompletionRequest(_Request):
     logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS), INTEGRAL] | None = Field(
         None, description="Return the log-probability of each token and of this many of the most probable tokens."
     )
-    echo: Nullable[bool] = Field(False, description="Return the prompt too.")
+    echo: Nullable[bool] = Field(False, description="Return the prompt too, as the model has read it: see unknown.")
     stream: Nullable[bool] = Field(False, description="Answer with server-sent events; the last one is [DONE].")
     stream_options: StreamOptions | None = Field(None, description="Only with stream.")
     unknown: Nullable[Literal["error", "skip", "replace"]] = Field(
-        "error", description="Elman extension: what to do with tokens of the prompt that are not in the vocabulary."
+        "error",
+        description="Elman extension: what to do with tokens of the prompt that are not in the vocabulary: refuse the "
+        "request, skip them, or replace them with <unk> (word models only).",
     )
     unit: Index | None = Field(
         None, description="Elman extension: with logprobs, also return the activation of this unit after each token."
@@ -152,7 +154,7 @@ class CompletionRequest(_Request):
     state: Nullable[Literal["h", "c"]] = Field("h", description="Elman extension: h, or the cell state c of an LSTM.")
     user: Annotated[str, Field(max_length=10_000)] | None = Field(None, description="Ignored.")
     best_of: Annotated[int, Field(ge=1, le=MAX_N), INTEGRAL] | None = Field(
-        None, description="Must equal n: Elman does not choose among texts."
+        None, description="Must equal n: Elman does not choose the best of several texts."
     )
     presence_penalty: Nullable[Annotated[float, Field(ge=0, le=0), _only(0)]] = 0.0
     frequency_penalty: Nullable[Annotated[float, Field(ge=0, le=0), _only(0)]] = 0.0

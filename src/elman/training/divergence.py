@@ -1,4 +1,9 @@
-"""Detects divergence from the losses and the gradient norm, which all ranks share, so that they all decide the same."""
+"""Detects divergence from the losses and the gradient norm, which all ranks share, so that they all decide the same.
+
+baseline_loss is the loss of a trivial prediction. For classes and tokens that is the uniform distribution: log of their
+number. For regression it is ten times the largest squared target, after standardizing. With weighted examples it is
+multiplied by the largest weight relative to the mean.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import math
 from elman.training.progress import Progress
 
 EXPLODED = 2.0  # times baseline_loss, or times the best smoothed loss
+MARGIN = 1.0  # added to EXPLODED · baseline_loss, which is small with few classes
 GOOD = 1.1  # times the best smoothed loss: a state that is worth a snapshot
 FLOOR = 0.25  # times baseline_loss, added to both losses of a comparison: twice a tiny loss is no divergence
 IN_A_ROW = 3  # steps: a single batch may have such a loss by chance, at any learning rate
@@ -21,12 +27,12 @@ def is_good(p: Progress, baseline_loss: float) -> bool:
 def diverged(p: Progress, loss: float, norm: float, baseline_loss: float) -> bool:
     """Whether the training has diverged after this loss and gradient norm; updates the moving averages of `p`.
 
-    It has if one of them is not finite, if the loss is above 2 · baseline_loss + 1 for IN_A_ROW steps, or if the
-    smoothed loss is above twice its best value, both with FLOOR · baseline_loss added.
+    It has if one of them is not finite, if the loss is above EXPLODED · baseline_loss + MARGIN for IN_A_ROW steps, or
+    if the smoothed loss is above EXPLODED times its best value, both with FLOOR · baseline_loss added.
     """
     if not (math.isfinite(loss) and math.isfinite(norm)):
         return True
-    bound = EXPLODED * baseline_loss + 1
+    bound = EXPLODED * baseline_loss + MARGIN
     p.exploded = p.exploded + 1 if loss > bound else 0
     if p.exploded == IN_A_ROW:
         return True

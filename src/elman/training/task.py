@@ -31,7 +31,7 @@ class Task(Protocol):
     parameters: Parameters
     steps_per_epoch: float
     tokens_per_step: int
-    baseline_loss: float  # of a uniform prediction; a loss above twice this value counts as divergence
+    baseline_loss: float  # of a trivial prediction; divergence.py explains it
     # world: World, only of a task whose batch is split among ranks: loss_and_gradients then gives the share of a rank,
     # validate uses all ranks, and state returns the state of all ranks
 

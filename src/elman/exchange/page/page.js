@@ -56,12 +56,12 @@ async function begin() {
       waiting = 0;
     }
     out.append(part);
-    at("status").textContent = `${count} ${facts.units}`;
+    at("status").textContent = `${count} ${facts.token_name}`;
     await new Promise(requestAnimationFrame);
   }
   if (current && mine !== current) return; // another text has been started
   const seconds = ((performance.now() - began) / 1000).toFixed(1), mean = (total / count || 0).toFixed(2);
-  at("status").textContent = `${count} ${facts.units} in ${seconds} s. Surprise: ${mean} nats each on average.`;
+  at("status").textContent = `${count} ${facts.token_name} in ${seconds} s. Surprise: ${mean} nats each on average.`;
   stop();
 }
 

@@ -67,7 +67,7 @@ def lstm_gate_gradients(d_h, d_c, c_t, c_next, i, f, g, o):
     # end
 
 
-def lstm_sent_back(d_a, d_c, f, W_hh):
+def lstm_state_gradients(d_a, d_c, f, W_hh):
     """(28) and (29) The gradients on the state before the step.
 
     d_a: (B, 4H)    d_c: (B, H), the gradient on c[t+1]    f: (B, H)    W_hh: (H, 4H)
