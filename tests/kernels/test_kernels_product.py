@@ -136,7 +136,7 @@ def test_a_weight_gradient_is_the_transposed_product(seed, dtype, rows, M, N, ad
     before = out.copy()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gradients, "BY_TILE", by_tile)
-        patch.setattr(gradients, "add_transposed_product", Guard(gradients.add_transposed_product, "space"))
+        patch.setattr(gradients, "transposed_product", Guard(gradients.transposed_product, "space"))
         gradients.weight_gradient(a, b, out, N=N, b_from=4, out_from=2, add=add)
     expected = a[:, :M].astype(float).T @ b[:, 4 : 4 + N].astype(float) + (before[:, 2 : 2 + N] if add else 0)
     assert_close(out[:, 2 : 2 + N], expected, dtype)
@@ -206,7 +206,7 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
         (recurrence, "pack_forward"): "packed",
         (recurrence, "pack_backward"): "packed",
         (recurrence, "row_products"): "edge",
-        (gradients, "add_transposed_product"): "space",
+        (gradients, "transposed_product"): "space",
         (layers, "_output"): "o packed edge",
         (loss, "_cross_entropy"): "",
         (loss, "_cross_entropy_of_shares"): "",
@@ -268,10 +268,9 @@ def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B,
     guards = {
         (recurrence, "pack_both"): "forward backward",
         (layers, "_logits_and_loss"): "o edge d_b_y",
-        (layers, "_pack"): "packed",
-        (layers, "_pack_transposed"): "packed",
+        (layers, "_pack"): "packed transposed",
         (layers, "row_products"): "edge",
-        (gradients, "add_transposed_product"): "space",
+        (gradients, "transposed_product"): "space",
         (dropout, "_mask"): "mask",
     }
     for (module, name), scratch in guards.items():

@@ -80,7 +80,7 @@ MUTANTS = [
     ("gradient_product.py", "start * a_step + top", "top", "the first rows of a for all blocks"),
     ("gradient_product.py", "            to[M - whole : MIDDLE] = 0\n", "", "columns that are not there"),
     ("gradient_product.py", "(top + i) * c_step", "i * c_step", "the first columns of a for all blocks"),
-    ("gradient_product.py", "    if not add:\n        to", "    if False:\n        to", "old gradients"),
+    ("gradient_product.py", "range(0 if add else M)", "range(0)", "gradients of the step before"),
     ("tile.py", 'icmp_signed("<", following, K)', 'icmp_signed("<=", following, K)', "a step too many along K"),
     # entry by entry
     ("elementwise.py", "f4(9.02) if abs(x) > f4(9.02)", "f4(7.9) if abs(x) > f4(7.9)", "tanh stops short of 1"),

@@ -7,6 +7,8 @@ other entries are.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from elman.kernels.compile import FLOATS, VECTOR_BYTES, inline, kernel
@@ -25,8 +27,9 @@ tall, middle = make_tile(ROWS, VECTORS, a_next=ROWS), make_tile(MIDDLE, VECTORS,
 narrow_tall, narrow_middle = make_tile(ROWS, 1, a_next=ROWS), make_tile(MIDDLE, 1, a_next=MIDDLE)
 
 
+@cache
 def space_size(itemsize: int) -> int:
-    """Numbers that `add_transposed_product` needs beside its arguments."""
+    """Numbers that `transposed_product` needs beside its arguments."""
     return (ROWS + PANELS * DEPTH) * panel_width(itemsize) + (HEIGHT + MIDDLE) * DEPTH
 
 
@@ -77,8 +80,11 @@ def pack_wide(b, at, step, depth, N, packed, width):
 
 
 @kernel
-def add_transposed_product(a, a_step, rows, M, b, b_at, b_step, N, c, c_at, c_step, space):
-    """c[i, j] += Σ over k of a[k, i] · b[k, j], for flat arrays that start a row every a_step, b_step, c_step."""
+def transposed_product(a, a_step, rows, M, b, b_at, b_step, N, c, c_at, c_step, space, add):
+    """c[i, j] = Σ over k of a[k, i] · b[k, j], or added to it, for flat arrays that start a row every a_step, b_step,
+    c_step."""
+    for i in range(0 if add else M):
+        c[c_at + i * c_step : c_at + i * c_step + N] = 0
     width = width_of(space)
     lanes = width // VECTORS
     edge, wide = space[: ROWS * width], space[ROWS * width :]
@@ -131,8 +137,8 @@ def weight_gradient(
     """out = a.T @ b, summed over all rows, or added to out. All arrays are contiguous."""
     a_step, b_step = a.shape[-1], b.shape[-1]
     N = b_step if N is None else N
-    to = out[:, out_from : out_from + N]
     if not BY_TILE or out.dtype not in FLOATS:
+        to = out[:, out_from : out_from + N]
         left, right = a.reshape(-1, a_step)[:, : len(out)].T, b.reshape(-1, b_step)[:, b_from : b_from + N]
         if add:
             to += left @ right
@@ -140,9 +146,8 @@ def weight_gradient(
             np.matmul(left, right, out=to)
         return
     work = Workspace(out.dtype) if work is None else work
-    if not add:
-        to[...] = 0
-    add_transposed_product(
+    space = work.array("weight_gradient", space_size(out.dtype.itemsize))
+    transposed_product(
         a.reshape(-1), a_step, a.size // a_step, len(out), b.reshape(-1), b_from, b_step, N, out.reshape(-1), out_from,
-        out.shape[1], work.array("weight_gradient", space_size(out.dtype.itemsize)),
+        out.shape[1], space, add,
     )  # fmt: skip

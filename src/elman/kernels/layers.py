@@ -19,6 +19,7 @@ from elman.kernels.product import (
     packed_size,
     panel_width,
     row_products,
+    width_of,
 )
 from elman.kernels.recurrence import scatter
 from elman.kernels.reference import ReferenceOutput, Workspace
@@ -38,13 +39,12 @@ def _output(h, W_hy, b_y, o, packed, edge):
 
 
 @kernel
-def _pack(W, packed, begin, end):
-    pack_panels(W, packed, 0, begin, end)
-
-
-@kernel
-def _pack_transposed(W, packed, begin, end):
-    pack_transposed_panels(W, packed, 0, begin, end)
+def _pack(W, packed, transposed, begin, end):
+    """Some panels, counted through both: those of W, then those of W.T."""
+    width = width_of(packed)
+    panels, others = (W.shape[1] + width - 1) // width, (W.shape[0] + width - 1) // width
+    pack_panels(W, packed, 0, begin, min(end, panels))
+    pack_transposed_panels(W, transposed, 0, max(begin - panels, 0), min(end - panels, others))
 
 
 @kernel
@@ -80,22 +80,18 @@ class CompiledOutput(ReferenceOutput):
         self.transposed = np.empty(packed_size(Y, H, dtype.itemsize), dtype)
         self.bias = np.full(-(-Y // lanes) * lanes, -np.inf, dtype)  # exp(-inf) = 0 in the columns beyond Y
         self.no_weights = np.empty(0, dtype)
+        width = panel_width(dtype.itemsize)
+        self.panels = -(-Y // width) + -(-H // width)  # of both
+        self.each = max(CHUNK * self.panels // (H * Y), 1) if H * Y else self.panels  # a few for each thread
 
     def pack(self, p: Mapping[str, Array]) -> None:
         super().pack(p)
         self.bias[: self.Y] = self.b_y
-        width, jobs = panel_width(self.dtype.itemsize), []
-        for to, packed, K, N in (
-            (_pack, self.packed, self.H, self.Y),
-            (_pack_transposed, self.transposed, self.Y, self.H),
-        ):
-            panels, each = -(-N // width), max(CHUNK // (K * width), 1)  # a few for each thread
-            jobs += [partial(to, self.W_hy, packed, p, min(p + each, panels)) for p in range(0, panels, each)]
-        if len(jobs) > 2:
-            run(jobs)
+        if self.each >= self.panels:
+            _pack(self.W_hy, self.packed, self.transposed, 0, self.panels)
         else:
-            for job in jobs:
-                job()
+            first = range(0, self.panels, self.each)
+            run([partial(_pack, self.W_hy, self.packed, self.transposed, p, p + self.each) for p in first])
 
     def forward(self, h: Array, work: Workspace | None = None) -> Array:
         rows = np.ascontiguousarray(h, self.dtype).reshape(-1, self.H)
@@ -130,7 +126,7 @@ class CompiledOutput(ReferenceOutput):
         work = Workspace(self.dtype) if work is None else work
         rows = d_o.reshape(-1, d_o.shape[-1])  # Y columns, and what fills them up to whole vectors
         # d_W_hy = Σ h[t+1].T @ d_o[t],  direct part of d_h[t+1]: d_o[t] @ W_hy.T
-        weight_gradient(np.ascontiguousarray(h, self.dtype).reshape(-1, self.H), rows, d_W_hy, work, N=self.Y)
+        weight_gradient(h, rows, d_W_hy, work, N=self.Y)
         row_products(
             rows.reshape(-1), 0, rows.shape[1], self.transposed, self.Y, d_h.reshape(-1, self.H),
             self._edge(work, len(rows)), False,

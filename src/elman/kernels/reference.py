@@ -35,6 +35,11 @@ class Workspace:
 
     def array(self, name: str, *shape: int) -> Array:
         """An array of this shape with any numbers in it; the same memory each time for the same name."""
+        key = name, shape
+        found: Array | None = self._views.get(key)
+        return self._keep(key, self._array(name, shape)) if found is None else found
+
+    def _array(self, name: str, shape: tuple[int, ...]) -> Array:
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < size:
@@ -45,12 +50,13 @@ class Workspace:
     def once(self, key: tuple[object, ...], make: Any) -> Any:
         """make(), kept for the next pass of the same shape."""
         found = self._views.get(key)
-        if found is None:
-            if len(self._views) > 256:  # of views, not of memory
-                self._views.clear()
-            found = make()
-            self._views[key] = found
-        return found
+        return self._keep(key, make()) if found is None else found
+
+    def _keep(self, key: tuple[object, ...], view: Any) -> Any:
+        if len(self._views) > 256:  # of views, not of memory
+            self._views.clear()
+        self._views[key] = view
+        return view
 
 
 class TokenGradient(NamedTuple):

@@ -91,7 +91,7 @@ def forward_layer(
     """
     P, T, B, H = s.shape[0], s.shape[1] - 1, s.shape[2], s.shape[3]
     A, N = a.shape[2], W_xh.shape[1]
-    ahead = max(AHEAD // max(B, 1), 1) if packed_x.size else 1
+    ahead = max(AHEAD // max(B, 1), 1)
     size, stride = B * H, (T + 1) * B * H  # of a state, and from one state part to the next
     flat, sums, mask = s.reshape(-1), a.reshape(-1), h_mask.reshape(-1)
     for k in range(T):
