@@ -2,14 +2,16 @@
 
     .venv-bench/bin/python benchmarks/quality.py FOLDER [--only PART,PART] [--json FILE] [--write]
 
-The parts are curves, float32, defaults, baselines and adding. FOLDER holds the corpora (default: $ELMAN_DATA). With
---json, parts that are not measured again are taken from the file; --write makes docs/quality.md of all parts.
-.venv-bench is made by scripts/bench. All of it takes an hour and a half on two cores.
+The parts are curves, float32, defaults, translation, baselines and adding. FOLDER holds the corpora (default:
+$ELMAN_DATA). With --json, parts that are not measured again are taken from the file; --write makes docs/quality.md of
+all parts. .venv-bench is made by scripts/bench. The part translation took 56 minutes on two busy cores,
+the others an hour and a half.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import os
 import sys
@@ -17,11 +19,12 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from crew import cores
+from crew import HERE, cores
 from machine import machine, versions
 from quality_report import show, write_docs
 from rich.console import Console
@@ -40,6 +43,8 @@ PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dr
 SENTENCES = {"sentiment": "sentiment.tsv", "questions": "questions.tsv"}
 SEEDS = 0, 1, 2
 STEPS, LONG = 50, 500  # in which losses are to agree, and figures
+TRAINED, TESTED = 20_000, 2_000  # examples of numbers and of strings
+BEAM = {"English → French": 5}  # the others are decoded greedily
 ADDING = {"cell": "rnn", "recurrent_init": "identity", "activation": "relu", "hidden": 64, "epochs": 10}
 console = Console(highlight=False)
 
@@ -90,6 +95,31 @@ def by_source(X: list[str], y: list[str]) -> Split:
     sources, targets, X_test, y_test = split(list(answers), list(answers.values()))
     pairs = [(source, target) for source, several in zip(sources, targets, strict=True) for target in several]
     return Split([source for source, _ in pairs], [target for _, target in pairs], X_test, y_test)
+
+
+def numbers() -> Split:
+    """Numbers below a million, digit by digit, and their English words, as examples/number_to_words.py has them."""
+    tree = ast.parse((HERE.parent / "examples" / "number_to_words.py").read_text(encoding="utf-8"))
+    # of the script only its function and its lists of words: importing it would train
+    tree.body = [node for node in tree.body if isinstance(getattr(node, "value", node), ast.FunctionDef | ast.List)]
+    exec(compile(tree, "number_to_words.py", "exec"), example := dict[str, Any]())
+    drawn = np.random.default_rng(0).permutation(1_000_000)[: TRAINED + TESTED].tolist()
+    return made([str(n) for n in drawn], [example["words"](n) for n in drawn])
+
+
+def strings(longest: int = 30) -> Split:
+    """Different strings of 1 to 30 letters, and the same strings backwards."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, longest + 1, size=(TRAINED + TESTED) * 6 // 5)
+    drawn = sorted({"".join(rng.choice(list(ascii_lowercase), size=n)) for n in lengths})
+    drawn = [drawn[i] for i in rng.permutation(len(drawn))[: TRAINED + TESTED]]
+    return made(drawn, [string[::-1] for string in drawn])
+
+
+def made(X: list[str], y: list[str]) -> Split:
+    """The last of them are held out, each with its one answer."""
+    assert len(set(X)) == TRAINED + TESTED
+    return Split(X[:TRAINED], y[:TRAINED], X[TRAINED:], [[answer] for answer in y[TRAINED:]])
 
 
 def adding(n: int = 10_000, T: int = 50) -> Split:
@@ -149,15 +179,15 @@ def with_numbers_of(twin: Twin, model: Any) -> Any:
     return model._take(twin.fitted)
 
 
-def figures(model: Any, data: Split) -> dict[str, float]:
+def figures(model: Any, data: Split, beam: int = 1) -> dict[str, float]:
     """The score on what was held out; of several right answers the nearest counts."""
     if model.task != "translate":
         return {"score": model.score(data.X_test, data.y_test)}
-    predicted, nearest = model.predict(data.X_test), []
+    predicted, nearest = model.predict(data.X_test, beam=beam), []
     for answers, one in zip(data.y_test, predicted, strict=True):
         nearest.append(min(answers, key=lambda answer: edit_distance(answer.split(), one.split())))
     scores = sequence_scores(nearest, predicted, model.symbols_)
-    return {"score": scores.exact_match, "tokens right": 1 - scores.edit_distance}
+    return {"score": scores.exact_match, "words right": scores.words_right}
 
 
 def defaults(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -168,17 +198,17 @@ def defaults(folder: Path) -> dict[str, list[dict[str, Any]]]:
         for seed in SEEDS:
             # a translator's twin takes too long to run twice
             for who in ("elman", "torch", "torch, Elman's rate")[: 2 if corpus.kind is Seq2Seq else 3]:
-                row = {"seed": seed, "who": who, **run(corpus, data, seed, who)}
+                row = {"seed": seed, "who": who, **run(corpus.kind, data, seed, who)}
                 found.setdefault(name, []).append(row)
-                shown = ", ".join(f"{what} {row[what]:.4f}" for what in ("score", "tokens right") if what in row)
+                shown = ", ".join(f"{what} {row[what]:.4f}" for what in ("score", "words right") if what in row)
                 console.print(f"{name:>16}  {who:<20} seed {seed}  {shown}  {row['seconds']:.0f} s")
     return found
 
 
-def run(corpus: Corpus, data: Split, seed: int, who: str) -> dict[str, Any]:
+def run(kind: Any, data: Split, seed: int, who: str = "elman", beam: int = 1) -> dict[str, Any]:
     # the twins learn by Adam
-    model = corpus.kind(random_state=seed, **({} if who == "elman" else {"optimizer": "adam", "weight_decay": 0.0}))
-    began = time.perf_counter()
+    model = kind(random_state=seed, **({} if who == "elman" else {"optimizer": "adam", "weight_decay": 0.0}))
+    began, began_cpu = time.perf_counter(), time.process_time()
     if who == "elman":
         model.fit(data.X, data.y)
         steps = model.n_iter_
@@ -187,8 +217,22 @@ def run(corpus: Corpus, data: Split, seed: int, who: str) -> dict[str, Any]:
         steps, twin = round(fitted.config.epochs * task.steps_per_epoch), seeded(fitted, seed)
         train(twin, task, steps, usual=who == "torch")
         with_numbers_of(twin, model)
-    row = {"steps": steps, "seconds": time.perf_counter() - began, "examples": len(data.X_test)}
-    return row | figures(model, data)
+    row = {"steps": steps, "seconds": time.perf_counter() - began, "cpu": time.process_time() - began_cpu,
+           "examples": len(data.X_test)}  # fmt: skip
+    return row | figures(model, data, beam)
+
+
+def translation(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """Translators with the defaults, on real pairs and on pairs that a rule makes: after each run, all so far."""
+    rows = []
+    tasks = {"English → French": load(folder, "french"), "spelling → pronunciation": load(folder, "pronunciation"),
+             "number → words": numbers(), "string → reversed": strings()}  # fmt: skip
+    for seed in SEEDS:
+        for task, data in tasks.items():
+            rows.append(row := {"task": task, "seed": seed, **run(Seq2Seq, data, seed, beam=BEAM.get(task, 1))})
+            console.print(f"{task:>24}  seed {seed}  exact match {row['score']:.4f}, words right"
+                          f" {row['words right']:.4f}  {row['steps']} steps, {row['seconds']:.0f} s")  # fmt: skip
+            yield rows
 
 
 def baselines(folder: Path) -> dict[str, dict[str, list[float]]]:
@@ -224,7 +268,8 @@ def long_memory(_: Path) -> list[dict[str, Any]]:
     return rows
 
 
-PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "baselines": baselines, "adding": long_memory}
+PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "translation": translation,
+         "baselines": baselines, "adding": long_memory}  # fmt: skip
 
 
 def main() -> None:
@@ -241,9 +286,10 @@ def main() -> None:
     results |= {"machine": machine(), "versions": versions(), "threads": f"{cores()} threads for Elman, 1 for PyTorch"}
     results["date"] = datetime.now(UTC).strftime("%Y-%m-%d")
     for part in filter(None, asked.only.split(",")):
-        results[part] = PARTS[part](Path(asked.folder))
-        if asked.json:
-            asked.json.write_text(json.dumps(results, indent=1))
+        found = PARTS[part](Path(asked.folder))
+        for results[part] in found if isinstance(found, Iterator) else [found]:
+            if asked.json:
+                asked.json.write_text(json.dumps(results, indent=1))
     met = show(results)
     if asked.write:
         write_docs(results)
