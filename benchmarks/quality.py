@@ -11,7 +11,6 @@ the others an hour and a half.
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import os
 import sys
@@ -98,13 +97,12 @@ def by_source(X: list[str], y: list[str]) -> Split:
 
 
 def numbers() -> Split:
-    """Numbers below a million, digit by digit, and their English words, as examples/number_to_words.py has them."""
-    tree = ast.parse((HERE.parent / "examples" / "number_to_words.py").read_text(encoding="utf-8"))
-    # of the script only its function and its lists of words: importing it would train
-    tree.body = [node for node in tree.body if isinstance(getattr(node, "value", node), ast.FunctionDef | ast.List)]
-    exec(compile(tree, "number_to_words.py", "exec"), example := dict[str, Any]())
+    """Numbers below a million, digit by digit, and their English words."""
+    sys.path.append(str(HERE.parent / "examples"))
+    from shared import number_in_words
+
     drawn = np.random.default_rng(0).permutation(1_000_000)[: TRAINED + TESTED].tolist()
-    return made([str(n) for n in drawn], [example["words"](n) for n in drawn])
+    return made([str(n) for n in drawn], [number_in_words(n) for n in drawn])
 
 
 def strings(longest: int = 30) -> Split:

@@ -4,31 +4,17 @@ python examples/number_to_words.py [--quick]
 """
 
 import numpy as np
-from shared import arguments, progress
+from shared import arguments, number_in_words, progress
 
 import elman
 
 args = arguments(__doc__)
-ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-        "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]  # fmt: skip
-TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-
-
-def words(n: int) -> str:
-    if n < 20:
-        return ONES[n]
-    if n < 100:
-        return TENS[n // 10 - 2] + (f" {ONES[n % 10]}" if n % 10 else "")
-    unit, name = (1000, "thousand") if n >= 1000 else (100, "hundred")
-    return f"{words(n // unit)} {name}" + (f" {words(n % unit)}" if n % unit else "")
-
-
 numbers = np.random.default_rng(0).permutation(1000 if args.quick else 10_000).tolist()
 learned, others = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]  # half of them are never shown
 model = elman.Seq2Seq(random_state=0, epochs=30 if args.quick else 12, hidden=128, embedding=16, tokens="char")
-model.fit([str(n) for n in learned], [words(n) for n in learned], listeners=[progress])
+model.fit([str(n) for n in learned], [number_in_words(n) for n in learned], listeners=[progress])
 
-right = model.score([str(n) for n in others], [words(n) for n in others])
+right = model.score([str(n) for n in others], [number_in_words(n) for n in others])
 print(f"{len(learned):,} numbers learned; of {len(others):,} others {right:.1%} are written without a mistake.\n")
 for n in others[:8]:
     print(f"{n:>6}  {model.predict([str(n)])[0]}")

@@ -31,3 +31,18 @@ def arguments(doc: str, corpus: str | None = None) -> argparse.Namespace:
 def _refuse(message: str) -> int:
     print(message, file=sys.stderr)
     return 2
+
+
+ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+        "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]  # fmt: skip
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+def number_in_words(n: int) -> str:
+    """Below a million: 42 is "forty two"."""
+    if n < 20:
+        return ONES[n]
+    if n < 100:
+        return TENS[n // 10 - 2] + (f" {ONES[n % 10]}" if n % 10 else "")
+    unit, name = (1000, "thousand") if n >= 1000 else (100, "hundred")
+    return f"{number_in_words(n // unit)} {name}" + (f" {number_in_words(n % unit)}" if n % unit else "")
