@@ -1170,7 +1170,8 @@ class Seq2SeqOptions:
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
-            Passes over the training data. Above 0. None: 10, unless steps or seconds is given.
+            Passes over the training data. Above 0. None: 10, or 20 if the sources have 1,000 different words or
+            more, unless steps or seconds is given.
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
