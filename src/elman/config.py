@@ -150,9 +150,9 @@ class Config:
     embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", least=0, service_most=512)
     learned_state: bool = _network(False, "learn the initial state instead of starting from zeros",
         tasks=SEQUENCE_INPUT_TASKS)
-    attention: Attention = _network("none", "attention of the decoder over the outputs k of the encoder; dot: scaled "
-        "dot product, q · k / √K with q = h @ W_q; additive: tanh(q + k @ W_k) @ w_a (Bahdanau)",
-        tasks=("translate",))
+    attention: Attention = _network("none", "attention of the decoder, with state h, over the outputs k of the "
+        "encoder; dot: scaled dot product, q · k / √K with q = h @ W_q of size K; additive: tanh(q + k @ W_k) @ w_a "
+        "(Bahdanau)", tasks=("translate",))
     dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
         sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
     input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown", least=0,
@@ -212,8 +212,8 @@ class Config:
         sweep=Range(0.9, 0.9999))
     epsilon: float = _optimizer(1e-8, "added to the square root of the second moment", above=0,
         sweep=Range(1e-10, 1e-5, log=True))
-    weight_decay: float = _optimizer(0.0, "L2 penalty; decoupled weight decay for adamw", least=0,
-        sweep=Range(1e-6, 1e-1, log=True))
+    weight_decay: float = _optimizer(0.0, "L2 penalty: this number times the parameters is added to the gradient; "
+        "adamw: decoupled weight decay", least=0, sweep=Range(1e-6, 1e-1, log=True))
 
     validate_every: int = _record(250, "steps between two validations; unless it is set, all tasks but lm validate at "
         "least once per epoch", above=0)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from elman.data import BPEVocabulary, corpus_from_text, vocabulary_from_json
 from elman.data.symbols import EDGE_ID, Symbols
-from elman.errors import CheckpointError, RangeError
+from elman.data.vocabulary import MAX_TOKENS
+from elman.errors import CheckpointError, RangeError, VocabularyError
 from elman.models import LanguageModel, Seq2Seq, SequenceClassifier
 from elman.models.loading import load_model
 
@@ -108,6 +109,18 @@ def test_a_megabyte_takes_seconds():
     assert time.process_time() - start < 30  # about 3 seconds on an idle machine
     assert len(vocabulary) == 2048
     assert vocabulary.decode(ids) == text
+
+
+def test_the_message_names_the_limit_that_is_exceeded(monkeypatch):
+    with pytest.raises(RangeError, match=r"got 100\. Subwords begin .*: choose a larger vocabulary_size"):
+        BPEVocabulary.learn({"ab": 2}, 100)
+    with pytest.raises(RangeError, match=rf"256 to {MAX_TOKENS} for bpe, got {MAX_TOKENS + 1}$"):
+        BPEVocabulary.learn({"ab": 2}, MAX_TOKENS + 1)
+    with pytest.raises(VocabularyError, match="tokens of at most 1024 bytes"):
+        BPEVocabulary([(1, 1), *((256 + i, 256 + i) for i in range(10))])
+    monkeypatch.setattr("elman.data.bpe.MAX_TOKENS", 257)
+    with pytest.raises(VocabularyError, match="at most 1, so that there are at most 257 tokens, got 2"):
+        BPEVocabulary([(1, 1), (1, 2)])
 
 
 def test_a_vocabulary_survives_json_and_damage_is_refused():

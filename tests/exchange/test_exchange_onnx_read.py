@@ -193,6 +193,11 @@ def filled_start(m):
     return m.head(m.rnn(m.tokens(), E, start=ones))
 
 
+def filled_in_float64(m):
+    ones = m.node("ConstantOfShape", m.ints(1, 1, H), value=helper.make_tensor("v", TensorProto.DOUBLE, [1], [1.0]))
+    return m.head(m.rnn(m.tokens(), E, start=m.node("Cast", ones, to=TensorProto.FLOAT)))
+
+
 def started_by_another(m):
     first = m.node("RNN", m.tokens(), m.weight(1, H, E), m.weight(1, H, H), hidden_size=H, out=["Y", "Y_h"])
     return m.head(m.rnn(m.node("Squeeze", first, m.ints(1)), H, start="Y_h"))
@@ -281,6 +286,7 @@ REFUSED = {
     backwards: "reads forwards.*got reverse",
     own_start: "an initial state of zeros",
     filled_start: "an initial state of zeros",
+    filled_in_float64: "an initial state of zeros",
     started_by_another: "an initial state of zeros",
     time_and_batch_swapped: "Transpose of time",
     two_heads: "one output that is linear in the states, got 2",
@@ -293,7 +299,9 @@ REFUSED = {
     half_hot: "OneHot of 0 and 1",
     lambda m: m.head(m.rnn(m.tokens(), E, direction=b"\xff")): "reads forwards",
     lambda m: m.head(m.rnn(m.tokens(), E, clip=1.0)): "RNN without clip",
-    lambda m: m.head(m.rnn(m.tokens(), E, activations=["Softsign"])): "an activation of Tanh.*got Softsign",
+    lambda m: m.head(m.rnn(m.tokens(), E, activations=["Softsign"])): (
+        r"an activation of Tanh, Relu, Sigmoid, Affine \(alpha 1, beta 0\), got Softsign"
+    ),
     lambda m: m.head(m.rnn(m.tokens(), E, activations=["Affine"], activation_alpha=[2.0], activation_beta=[0.0])): (
         "got Affine"
     ),

@@ -303,6 +303,26 @@ def test_a_file_and_a_folder_are_replaced_whole_or_not_at_all(tmp_path: Path, mo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
+def test_a_folder_whose_replacement_cannot_be_renamed_keeps_its_old_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(tmp_path / "b", {"x": b"old"})
+    rename, renamed = Path.rename, []
+
+    def second_fails(self: Path, target: Path) -> Path:
+        renamed.append(self)
+        if len(renamed) == 2:
+            raise OSError(5, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", second_fails)
+    with pytest.raises(StorageError, match=r"Input/output error.*is unchanged"):
+        write_folder(tmp_path / "b", {"x": b"new"})
+    assert (tmp_path / "b" / "x").read_bytes() == b"old"
+    check_folder(tmp_path / "b")
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
 def test_force_replaces_a_run_and_nothing_else(run: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from elman.data.checks import at_least_one, one_of
 from elman.data.vocabulary import MAX_TOKENS, UNKNOWN, ByteDecoder, Decoder, Encoded, Unknown, Vocabulary
 from elman.data.words import count_words, words_of
-from elman.errors import RangeError, VocabularyError
+from elman.errors import RangeError, VocabularyError, option
 
 Pair = tuple[int, int]
-MAX_TOKEN_BYTES = 1024  # a word has at most 64 characters
+MAX_TOKEN_BYTES = 1024  # learned tokens are shorter: a word is a space and 64 characters of 4 bytes at most
 MAX_CACHED_WORDS = 1 << 18  # words whose ids are cached
 
 
@@ -47,12 +47,15 @@ class BPEVocabulary(Vocabulary):
     kind = "bpe"
 
     def __init__(self, merges: Sequence[Pair]) -> None:
+        if len(merges) > MAX_TOKENS - 256:
+            expected = f"at most {MAX_TOKENS - 256}, so that there are at most {MAX_TOKENS} tokens"
+            raise VocabularyError("merges", expected=expected, got=len(merges))
         pieces = [bytes([i]) for i in range(256)]
         for left, right in merges:
             if not (0 <= left < len(pieces) and 0 <= right < len(pieces)):
                 raise VocabularyError("a merge", expected=f"ids from 0 to {len(pieces) - 1}", got=f"{left}, {right}")
             pieces.append(pieces[left] + pieces[right])
-            if len(pieces[-1]) > MAX_TOKEN_BYTES or len(pieces) > MAX_TOKENS:
+            if len(pieces[-1]) > MAX_TOKEN_BYTES:
                 raise VocabularyError("merges", expected=f"tokens of at most {MAX_TOKEN_BYTES} bytes")
         self.merges = tuple((int(left), int(right)) for left, right in merges)
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
@@ -70,7 +73,7 @@ class BPEVocabulary(Vocabulary):
 
     @classmethod
     def of(cls, chunks: Iterable[str], vocabulary_size: int = 2048, min_count: int = 2) -> BPEVocabulary:
-        """Learn the subwords of a text: at most vocabulary_size tokens, from pairs that occur min_count times."""
+        """Learn subwords from a text: at most vocabulary_size tokens, from pairs that occur min_count times or more."""
         return cls.learn(count_words(chunks), vocabulary_size, min_count)
 
     @classmethod
@@ -78,7 +81,8 @@ class BPEVocabulary(Vocabulary):
         """Learn from word counts. Of equally frequent pairs the one with the lower ids is merged first."""
         at_least_one("min_count", min_count)
         if not 256 <= at_least_one("vocabulary_size", vocabulary_size) <= MAX_TOKENS:
-            do = "Subwords begin with the 256 bytes: choose a larger vocabulary_size."
+            larger = f"Subwords begin with the 256 bytes: choose a larger {option('vocabulary_size')}."
+            do = larger if vocabulary_size < 256 else None
             raise RangeError("vocabulary_size", expected=f"256 to {MAX_TOKENS} for bpe", got=vocabulary_size, do=do)
         words = [list(_bytes_of(word)) for word in counts]
         weights = list(counts.values())

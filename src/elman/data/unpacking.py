@@ -8,7 +8,9 @@ from typing import Any
 
 from elman.errors import DataError, MissingExtraError
 
-PIECE = 1 << 8  # compressed bytes at a time: they unpack to 8 MB at most, 64 repeated blocks of 128 KB in a .zst
+# Compressed bytes that are unpacked at a time. They give at most 8 MB: in a .zst file a block of 4 bytes can stand for
+# 128 KB that repeat one byte.
+PIECE = 1 << 8
 CHUNK = 1 << 20  # bytes: least size of a returned chunk, except the last
 
 

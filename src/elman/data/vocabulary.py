@@ -1,4 +1,4 @@
-"""Vocabularies: text to token ids and back, by character or byte (by word: words.py).
+"""Vocabularies: text to token ids and back, by character or byte (by word: words.py, by subword: bpe.py).
 
 Ids are arrays of the smallest of uint8, uint16 and uint32 that fits. An unknown character is an error that names it,
 unless the caller wants it skipped or, for words, replaced by `<unk>`.
@@ -28,8 +28,8 @@ class Encoded(NamedTuple):
     """A piece of text as ids."""
 
     ids: Array
-    unknown: int  # tokens that were skipped or replaced
-    characters: int  # characters that the ids stand for
+    unknown: int  # how many tokens were skipped or replaced
+    characters: int  # how many characters the ids stand for
 
 
 class Decoder(Protocol):
@@ -160,7 +160,7 @@ class CharVocabulary(Vocabulary):
     def _check_missing(self, missing: Iterable[str], unknown: Unknown) -> None:
         if unknown == "error":
             raise VocabularyError(
-                f"the text has characters that the vocabulary of {len(self)} does not contain",
+                f"the text has characters that the vocabulary of {len(self)} characters does not contain",
                 got=few(dict.fromkeys(missing)),
                 do=f"Use {option('unknown', 'skip')} to leave them out. Models trained with "
                 f"{option('tokens', 'byte')} or {option('tokens', 'bpe')} can read any text.",

@@ -95,7 +95,7 @@ class WordVocabulary(Vocabulary):
         missing = [words[i] for i in np.flatnonzero(ids == 0)]
         if missing and unknown == "error":
             raise VocabularyError(
-                f"the text has words that the vocabulary of {len(self)} does not contain",
+                f"the text has words that the vocabulary of {len(self)} words does not contain",
                 got=few(dict.fromkeys(missing)),
                 do=f"Use {option('unknown', 'replace')} to read them as {UNK}, or {option('unknown', 'skip')} to leave "
                 "them out.",

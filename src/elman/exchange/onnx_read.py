@@ -27,7 +27,7 @@ from elman.network import Network
 
 LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # only move numbers
 STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # select the initial state of a layer
-AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}  # compute shapes and initial states
+AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}  # compute shapes and initial states, beside the path
 # Each of these, and each recurrent layer, must be on the path from the tokens to the logits.
 PARTS = {"MatMul", "Gemm", "Add", "OneHot"}
 STANDARD = ("", "ai.onnx")  # domains
@@ -176,7 +176,7 @@ def _refuse_foreign(path: Path, model: Any) -> None:
 
 
 def _widths(graph: Any) -> dict[str, int]:
-    """The size of the last axis of each value, if the graph contains it."""
+    """The size of the last axis of each value for which the graph states it."""
     shapes = {v.name: v.type.tensor_type.shape.dim for v in (*graph.input, *graph.value_info, *graph.output)}
     return {name: shape[-1].dim_value for name, shape in shapes.items() if shape and shape[-1].dim_value}
 
@@ -185,7 +185,7 @@ class GraphReader:
     """Reads a language model from a graph: which node makes each value, and which values are constants."""
 
     def __init__(self, path: Path, graph: Any, onnx: Any, widths: dict[str, int]) -> None:
-        self.path, self.graph, self.widths = path, graph, widths
+        self.path, self.graph, self.widths, self.to_array = path, graph, widths, onnx.numpy_helper.to_array
         self.maker = {name: node for node in graph.node for name in node.output if name}
         self.attributes = {
             node.output[0]: {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} for node in graph.node
@@ -219,7 +219,7 @@ class GraphReader:
             kinds["activation"].add(activation)
             value = self._back(rnn.input[0], LAYOUT, keep_width=True)
             if self._made_by(value, *self.cells) is not None:
-                self._back(rnn.input[0], LAYOUT, keep_time=True)
+                self._back(rnn.input[0], LAYOUT, keep_time=True)  # only to check the operators between two layers
         if not layers:
             raise self._refused(f"an operator {known_names()} before the linear output", "another input")
         for what, found in kinds.items():
@@ -293,7 +293,8 @@ class GraphReader:
         found = found or row.onnx_activations["tanh"]
         slope = (a.get("activation_alpha"), a.get("activation_beta"))
         if found not in ours or ("Affine" in found and slope != ([1.0], [0.0])):
-            raise self._refused(f"an activation of {', '.join(map('/'.join, ours))} (1 · a + 0)", "/".join(found))
+            names = ", ".join(map("/".join, ours)).replace("Affine", "Affine (alpha 1, beta 0)")
+            raise self._refused(f"an activation of {names}", "/".join(found))
         return row.from_onnx(W, R, B), ours[found]
 
     def _table(self, value: str) -> Array | None:
@@ -328,10 +329,10 @@ class GraphReader:
 
     def _has_nonzero_fill(self, value: str) -> bool:
         filling = self.attributes[value].get("value")
-        return filling is not None and any(filling.raw_data) | any(filling.float_data)
+        return filling is not None and bool(self.to_array(filling).any())
 
     def _back(self, value: str, through: set[str], *, keep_time: bool = False, keep_width: bool = False) -> str:
-        """Follow a value back through operators of these kinds."""
+        """Follow a value back through operators of these kinds; refuse those that move time or units, if asked to."""
         while (node := self.maker.get(value)) is not None and node.op_type in through:
             if node.op_type == "Gather" and node.input[0] in self.constants:
                 break  # an embedding

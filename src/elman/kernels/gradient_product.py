@@ -1,8 +1,8 @@
 """The gradient of a weight matrix: a.T @ b, summed over all rows of a and b (steps times examples).
 
-With vectors of 512 bits both sides are packed by blocks of rows that stay in the second cache, and the register tile
-does the rest. Every entry is one chain of multiply-adds over the rows in their order, whatever the
-other entries are.
+On CPUs with vectors of 512 bits a and b are packed by blocks of about the size of the L2 cache, and the register
+tile multiplies them. Every entry of the result is then one chain of multiply-adds over the rows in their order: its
+bits do not depend on how many other entries are computed. On other CPUs the product is that of BLAS.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from elman.kernels.tile import MIDDLE, ROWS, VECTORS, make_tile
 from elman.maths.arrays import Array
 
 BY_TILE = VECTOR_BYTES == 64  # with narrower vectors BLAS is as fast
-# in float32 a block of a and one of b take 1.1 MB, about the size of a second cache
+# in float32 a block of a and one of b take 1.1 MB, about the size of an L2 cache
 DEPTH = 384  # rows of a block
 HEIGHT = 224 // ROWS * ROWS  # columns of a block of a
 PANELS = 512 // panel_width(4)  # panels of columns of a block of b
@@ -29,13 +29,16 @@ narrow_tall, narrow_middle = make_tile(ROWS, 1, a_next=ROWS), make_tile(MIDDLE, 
 
 @cache
 def space_size(itemsize: int) -> int:
-    """Numbers that `transposed_product` needs beside its arguments."""
+    """The size of `space`, the scratch array of `transposed_product`: an edge, a packed block of b and one of a."""
     return (ROWS + PANELS * DEPTH) * panel_width(itemsize) + (HEIGHT + MIDDLE) * DEPTH
 
 
 @inline
 def tall_columns(M):
-    """How many of M columns are taken ROWS at a time, so that the others, MIDDLE at a time, end as near M as can be."""
+    """How many of M columns are packed ROWS at a time; the others are packed MIDDLE at a time.
+
+    The most that leave a multiple of MIDDLE; if none do, all that fill panels of ROWS.
+    """
     for count in range(M // ROWS, -1, -1):
         if (M - count * ROWS) % MIDDLE == 0:
             return count * ROWS
@@ -46,7 +49,7 @@ def tall_columns(M):
 def pack_tall(a, at, step, depth, M, first, packed):
     """Columns of a as panels, the first `first` of them ROWS in a panel, the others MIDDLE, with zeros beyond M.
 
-    Rows are read from end to end, which is what the memory is fast at.
+    Row k of a starts at at + k · step. Each row is read from its first column to its last, in the order of the memory.
     """
     whole = first + (M - first) // MIDDLE * MIDDLE
     for k in range(depth):
@@ -81,14 +84,17 @@ def pack_wide(b, at, step, depth, N, packed, width):
 
 @kernel
 def transposed_product(a, a_step, rows, M, b, b_at, b_step, N, c, c_at, c_step, space, add):
-    """c[i, j] = Σ over k of a[k, i] · b[k, j], or added to it, for flat arrays that start a row every a_step, b_step,
-    c_step."""
+    """c[i, j] = Σ over k of a[k, i] · b[k, j], or with `add` c[i, j] += this sum.
+
+    The arrays are flat: a[k, i] is entry k · a_step + i, b[k, j] entry b_at + k · b_step + j, c[i, j] entry
+    c_at + i · c_step + j. `space` has space_size numbers.
+    """
     for i in range(0 if add else M):
         c[c_at + i * c_step : c_at + i * c_step + N] = 0
     width = width_of(space)
     lanes = width // VECTORS
-    edge, wide = space[: ROWS * width], space[ROWS * width :]
-    high = space[(ROWS + PANELS * DEPTH) * width :]
+    edge, wide = space[: ROWS * width], space[ROWS * width :]  # a tile that c does not fill; a packed block of b
+    high = space[(ROWS + PANELS * DEPTH) * width :]  # a packed block of a
     for start in range(0, rows, DEPTH):
         depth = min(DEPTH, rows - start)
         for side in range(0, N, PANELS * width):

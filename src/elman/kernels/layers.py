@@ -28,7 +28,7 @@ from elman.kernels.threads import run
 from elman.maths import layers
 from elman.maths.arrays import Array
 
-BLOCK = 1 << 18  # logits, or numbers of h: 1 MB in float32
+BLOCK = 1 << 18  # entries of o or of h in a block of rows: 1 MB in float32
 
 
 @kernel
@@ -40,7 +40,7 @@ def _output(h, W_hy, b_y, o, packed, edge):
 
 @kernel
 def _pack(W, packed, transposed, begin, end):
-    """Some panels, counted through both: those of W, then those of W.T."""
+    """Pack panels begin..end-1. Panels are numbered from 0: first those of W, then those of W.T."""
     width = width_of(packed)
     panels, others = (W.shape[1] + width - 1) // width, (W.shape[0] + width - 1) // width
     pack_panels(W, packed, 0, begin, min(end, panels))
@@ -58,7 +58,7 @@ def _logits(h, packed, b_y, o, edge):
 def _logits_and_loss(h, packed, b_y, o, edge, y, weights, scale, d_b_y):
     """The loss; o becomes d_o, and d_b_y its sums. Logits are computed by blocks of rows that stay in the cache."""
     (rows, H), Y = h.shape, o.shape[1]
-    block = max(BLOCK // max(Y, H), 112)
+    block = max(BLOCK // max(Y, H), 112)  # rows: 112 is a multiple of both heights of the tile on AVX-512, 14 and 8
     loss = 0.0
     d_b_y[:] = 0
     for start in range(0, rows, block):
@@ -71,7 +71,7 @@ def _logits_and_loss(h, packed, b_y, o, edge, y, weights, scale, d_b_y):
 
 
 class CompiledOutput(ReferenceOutput):
-    """The same with W_hy packed once for many passes."""
+    """ReferenceOutput, compiled: W_hy is packed once for many passes."""
 
     def __init__(self, H: int, Y: int, dtype: np.dtype[Any]) -> None:
         super().__init__(H, Y)
@@ -81,8 +81,8 @@ class CompiledOutput(ReferenceOutput):
         self.bias = np.full(-(-Y // lanes) * lanes, -np.inf, dtype)  # exp(-inf) = 0 in the columns beyond Y
         self.no_weights = np.empty(0, dtype)
         width = panel_width(dtype.itemsize)
-        self.panels = -(-Y // width) + -(-H // width)  # of both
-        self.each = max(CHUNK * self.panels // (H * Y), 1) if H * Y else self.panels  # a few for each thread
+        self.panels = -(-Y // width) + -(-H // width)  # of W_hy and of W_hy.T
+        self.each = max(CHUNK * self.panels // (H * Y), 1) if H * Y else self.panels  # panels per task
 
     def pack(self, p: Mapping[str, Array]) -> None:
         super().pack(p)
@@ -124,7 +124,7 @@ class CompiledOutput(ReferenceOutput):
 
     def backward(self, d_o: Array, h: Array, d_W_hy: Array, d_h: Array, work: Workspace | None = None) -> None:
         work = Workspace(self.dtype) if work is None else work
-        rows = d_o.reshape(-1, d_o.shape[-1])  # Y columns, and what fills them up to whole vectors
+        rows = d_o.reshape(-1, d_o.shape[-1])  # Y columns, then the zeros of _views
         # d_W_hy = Σ h[t+1].T @ d_o[t],  direct part of d_h[t+1]: d_o[t] @ W_hy.T
         weight_gradient(h, rows, d_W_hy, work, N=self.Y)
         row_products(
@@ -133,8 +133,10 @@ class CompiledOutput(ReferenceOutput):
         )  # fmt: skip
 
     def _views(self, work: Workspace, rows: int) -> tuple[Array, Array, Array]:
-        """d_o, its sums and what a product needs. Rows of d_o are filled up to whole vectors: with zeros, and faster
-        than rows that begin within the last vector of the one before."""
+        """d_o, its sums over rows, and the edge of a product.
+
+        Rows of d_o are padded with zeros to whole vectors: this is faster than rows that begin in the middle of one.
+        """
         return work.array("o", rows, self.bias.size), work.array("d_b_y", self.bias.size), self._edge(work, rows)
 
     def _edge(self, work: Workspace, rows: int) -> Array:
@@ -142,7 +144,7 @@ class CompiledOutput(ReferenceOutput):
 
 
 def make_output(H: int, Y: int, dtype: np.dtype[Any]) -> ReferenceOutput:
-    """An output layer, compiled where kernels have its numbers."""
+    """An output layer, compiled if there are kernels for its dtype."""
     return CompiledOutput(H, Y, dtype) if dtype in FLOATS else ReferenceOutput(H, Y)
 
 
@@ -162,7 +164,7 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
     return o
 
 
-output_backward = layers.output_backward  # three products of BLAS
+output_backward = layers.output_backward  # two products of BLAS and a sum
 embedding_forward = layers.embedding_forward  # a copy of rows
 
 

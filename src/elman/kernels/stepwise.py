@@ -1,8 +1,13 @@
-"""A decoder that reads its own output goes step by step: what a step consists of, in plain NumPy.
+"""The steps of a decoder with attention and input feeding, in plain NumPy.
 
-`LayerSteps` is one recurrent layer whose input product comes one step at a time, `AttentionSteps` is attention with the
-combined vector that leaves the decoder. Both keep what their backward passes need, and write the gradients of their
-weights at the end, of all steps at once. kernels/attention.py has the same, compiled.
+The result h_tilde of a step is an input of the next step (network/attention.py), so the layers run step by step.
+`LayerSteps` is one recurrent layer whose input product comes one step at a time. `AttentionSteps` is attention, and
+h_tilde = tanh([h, context] @ W_c), the output of the decoder (maths/attention.py). Both keep what their backward passes
+need; `finish` writes the gradients of their weights, summed over all steps. kernels/attention.py is the compiled
+version.
+
+T is the number of source steps, S that of decoder steps. K is the size of keys, M that of values, F that of h_tilde,
+P the number of state parts.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from elman.maths.recurrence import cell_backward, cell_forward
 
 
 class Memory(NamedTuple):
-    """What attention looks at."""
+    """The keys and values of attention."""
 
     keys: Array  # (T, B, K)
     values: Array  # (T, B, M), the outputs of the encoder
@@ -51,7 +56,7 @@ class LayerSteps(Protocol):
         """h[t+1] (B, H), from the input product a_x (B, G·H) of step t without its bias."""
 
     def backward(self, t: int, d_h: Array) -> Array:
-        """d_a_x (B, G·H), from d_h (B, H), the gradient on h[t+1] besides what the next step sends."""
+        """d_a_x (B, G·H), from d_h (B, H), the gradient on h[t+1] without its part from step t+1 of this layer."""
 
     def finish(self, gradients: Mapping[str, Array]) -> Array:
         """d_s0 (P, B, H); the gradients of all weights but W_xh are overwritten."""
@@ -80,7 +85,8 @@ class AttentionSteps(Protocol):
 class ReferenceLayerSteps:
     """The time loop of maths, called for one step at a time.
 
-    A row of the input product takes the place of a row of W_xh, and the number of a row that of a token id.
+    cell_forward gets the input product a_x (B, G·H) as W_xh, and the row numbers 0..B-1 as token ids: the input product
+    that it looks up for row i is then a_x[i], and the gradient of "W_xh" is d_a_x.
     """
 
     def __init__(self, layer: Any, s0: Array, lengths: Array | None, h_mask: Array | None) -> None:
@@ -129,7 +135,7 @@ class ReferenceAttention:
         self.p, self.w_a = p, p.get("w_a")
 
     def steps(self, memory: Memory, S: int, work: Workspace | None = None) -> AttentionSteps:
-        """S steps that look at one memory."""
+        """S steps of attention over one memory."""
         return ReferenceAttentionSteps(self, memory)
 
 

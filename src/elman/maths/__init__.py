@@ -1,6 +1,7 @@
 """The equations in plain NumPy, forward and backward side by side.
 
 The functions of this module check their arguments. Other packages import the unchecked ones from the submodules.
+A name in brackets at the end of a comment, such as [a_x], marks a line that docs/maths.md or `elman steps` quotes.
 """
 
 from typing import Any

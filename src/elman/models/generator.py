@@ -51,9 +51,9 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
 
         Parameters
         ----------
-        X : sequences
-            New sequences, as in fit.
-        y : targets
+        X : labels or vectors
+            Of the new examples, as in fit.
+        y : sequences
             As in fit.
         sample_weight : array of shape (n,), optional
             Weight of each example, 0 or more.
@@ -82,13 +82,13 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         return generator_examples(spec, X, y, sample_weight)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The mean log-likelihood of sequences in nats per token, the end included: higher is better.
+        """The mean log-likelihood of sequences in nats per token, the end token included: higher is better.
 
         Parameters
         ----------
-        X : sequences
+        X : labels or vectors
             As in fit.
-        y : targets
+        y : sequences
             As in fit.
         sample_weight : array of shape (n,), optional
             Weight of each example, 0 or more.

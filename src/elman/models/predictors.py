@@ -396,7 +396,7 @@ class GeneratingPredictor(DecoderPredictor):
         return [self.symbols_.decode(ids) for ids in sampled]
 
     def nats(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The mean loss of these sequences in nats per token, the end included.
+        """The mean loss of these sequences in nats per token, the end token included.
 
         Parameters
         ----------

@@ -164,7 +164,8 @@ class LanguageModelOptions:
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
-            L2 penalty; decoupled weight decay for adamw. At least 0.
+            L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
+            decay. At least 0.
         validate_every : int, default=250
             Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
             Above 0.
@@ -389,8 +390,8 @@ class ClassifierOptions:
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float or None, default=None
-            L2 penalty; decoupled weight decay for adamw. At least 0. None: depends on the data
-            (docs/options.md).
+            L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
+            decay. At least 0. None: depends on the data (docs/options.md).
         validate_every : int, default=250
             Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
             Above 0.
@@ -609,8 +610,8 @@ class RegressorOptions:
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float or None, default=None
-            L2 penalty; decoupled weight decay for adamw. At least 0. None: depends on the data
-            (docs/options.md).
+            L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
+            decay. At least 0. None: depends on the data (docs/options.md).
         validate_every : int, default=250
             Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
             Above 0.
@@ -813,7 +814,8 @@ class TaggerOptions:
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
-            L2 penalty; decoupled weight decay for adamw. At least 0.
+            L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
+            decay. At least 0.
         validate_every : int, default=250
             Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
             Above 0.
@@ -1005,7 +1007,8 @@ class GeneratorOptions:
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
-            L2 penalty; decoupled weight decay for adamw. At least 0.
+            L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
+            decay. At least 0.
         validate_every : int, default=250
             Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
             Above 0.
@@ -1149,8 +1152,8 @@ class Seq2SeqOptions:
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         attention : {"none", "dot", "additive"}, default="dot"
-            Attention of the decoder over the outputs k of the encoder; dot: scaled dot product, q · k / √K with
-            q = h @ W_q; additive: tanh(q + k @ W_k) @ w_a (Bahdanau).
+            Attention of the decoder, with state h, over the outputs k of the encoder; dot: scaled dot product,
+            q · k / √K with q = h @ W_q of size K; additive: tanh(q + k @ W_k) @ w_a (Bahdanau).
         dropout : float or None, default=None
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
@@ -1212,7 +1215,8 @@ class Seq2SeqOptions:
         epsilon : float, default=1e-08
             Added to the square root of the second moment. Above 0.
         weight_decay : float, default=0.0
-            L2 penalty; decoupled weight decay for adamw. At least 0.
+            L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
+            decay. At least 0.
         validate_every : int, default=250
             Steps between two validations; unless it is set, all tasks but lm validate at least once per epoch.
             Above 0.

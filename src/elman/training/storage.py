@@ -1,6 +1,7 @@
 """Atomic writes: files and folders are written under a temporary name, flushed to the disk, then renamed.
 
-At any moment a path has its old content or its new content, never a part of it.
+At any moment a file has its old content or its new content, never a part of it. So does a folder, except that a folder
+that is being replaced is missing for the moment between two renames.
 """
 
 from __future__ import annotations
@@ -55,17 +56,21 @@ def write_files(files: Mapping[Path, Content]) -> None:
 
 
 def write_folder(path: Path, files: Mapping[str, Content]) -> None:
-    """Create or replace a folder atomically, with a manifest of hashes for check_folder."""
+    """Create or replace a folder, with a manifest of hashes for check_folder; if that fails, the old folder is kept."""
     temporary = temporary_name(path)
     try:
         temporary.mkdir(parents=True)
         manifest = {name: _write(temporary / name, data) for name, data in files.items()}
         _write(temporary / MANIFEST, as_json(manifest))
         sync_folder(temporary)
-        if path.exists():  # renamed before it is deleted: nobody must find a folder that is half deleted
+        if path.exists():  # renamed before it is deleted: a crash must not leave a folder with a part of its files
             old = temporary.with_name(f"{temporary.name}.old")
             path.rename(old)
-            temporary.rename(path)
+            try:
+                temporary.rename(path)
+            except OSError:
+                old.rename(path)
+                raise
             shutil.rmtree(old, ignore_errors=True)
         else:
             temporary.rename(path)

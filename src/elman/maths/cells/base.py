@@ -7,6 +7,7 @@ A cell has G gates and P state parts. The time loop (recurrence.py) computes two
 
 and the cell computes the rest entry by entry. The products are passed separately because a GRU gates the second one.
 The first state part is h, which is multiplied by W_hh and is the output of the cell; an LSTM has a second one, c.
+A name in brackets at the end of a comment, such as [a_x], marks a line that docs/maths.md or `elman steps` quotes.
 """
 
 from __future__ import annotations

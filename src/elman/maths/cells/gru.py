@@ -1,4 +1,4 @@
-"""The GRU cell (Cho et al. 2014), with the reset gate after the product, as in PyTorch: three gates, one state part.
+"""The GRU cell (Cho et al. 2014): three gates, one state part. As in PyTorch, r multiplies the recurrent product.
 
     r = sigmoid(x[t] @ W_xr + h[t] @ W_hr + b_r)        z = sigmoid(x[t] @ W_xz + h[t] @ W_hz + b_z)
     q = h[t] @ W_hn + b_hn                              n = tanh(x[t] @ W_xn + b_n + r ⊙ q)
@@ -59,5 +59,5 @@ class GRUCell(Cell):
         d_a_h = np.concatenate([d_a_r, d_a_z, d_q], axis=-1)  # (B, 3·H) [d_a_h]
         # the part of d_h[t] that does not go through W_hh: z ⊙ d_h[t+1]
         d_h_before = z * d_h  # (B, H) [d_h_before]
-        # d_b_hn = Σ of d_q over t and rows
+        # d_b_hn = Σ of d_q over t and rows; here over rows, and the time loop adds the steps
         return StepGradients(d_a_x, d_a_h, d_h_before[np.newaxis], {"b_hn": d_q.sum(axis=0)})  # [d_b_hn]
