@@ -11,6 +11,7 @@ from kernels_tools import Guard, assert_close, make, same_bits
 from test_kernels_gated import Trial
 
 from elman.kernels.compile import VECTOR_BYTES
+from elman.kernels.gradient_product import space_size, transposed_product
 from elman.kernels.product import edge_size, pack_forward, packed_size, panel_width, product
 from elman.maths.cells.rnn import rnn_backward, rnn_forward
 
@@ -31,6 +32,12 @@ for dtype in (np.float32, np.float64):
                 Guard(product, "edge")(a[:rows].copy(), packed, results[-1], edge)
                 assert same_bits(results[-1][:1], results[0]), "a row's bits depend on its neighbors"
             assert_close(results[-1], expected, dtype)
+            of_a, of_b, out = (rng.standard_normal(shape).astype(dtype) for shape in ((40, K), (40, N), (K, N)))
+            space = np.empty(space_size(out.itemsize), dtype)
+            Guard(transposed_product, "space")(
+                of_a.reshape(-1), K, 40, K, of_b.reshape(-1), 0, N, N, out.reshape(-1), 0, N, space, False
+            )
+            assert_close(out, of_a.astype(float).T @ of_b.astype(float), dtype)
 
 for H in (1, 33, 49, 100):
     for ids in (None, np.int64):

@@ -124,17 +124,24 @@ def test_products_by_blocks_of_rows_have_the_bits_of_one_product(seed, dtype, ro
     assert same_bits(c, expected)
 
 
+def tile_only(patch):
+    """Every weight gradient by the tile, whatever the CPU and the shape."""
+    for name, value in {"BY_TILE": True, "SMALL": 0, "FEWEST": 0}.items():
+        patch.setattr(gradients, name, value)
+
+
 COLUMNS = (1, 7, 8, 13, 14, 15, 22, 100, 128, 223, 224, 225, 300)  # around the panels and blocks of the left side
 
 
 @settings(max_examples=120, deadline=None)
-@given(SEEDS, st.sampled_from(FLOATS), st.sampled_from((0, *DEPTHS, 513)), st.sampled_from(COLUMNS),
+@given(SEEDS, st.sampled_from(FLOATS), st.sampled_from((0, *DEPTHS, 383, 384, 385, 769)), st.sampled_from(COLUMNS),
        st.sampled_from((*WIDTHS, 520)), st.booleans(), st.booleans())  # fmt: skip
 def test_a_weight_gradient_is_the_transposed_product(seed, dtype, rows, M, N, add, by_tile):
     """Of some columns of a and b into some columns of the result; nothing else is read or written."""
     a, b, out = random(seed, dtype, (rows, M + 2), (rows, N + 5), (M, N + 3))
     before = out.copy()
     with pytest.MonkeyPatch.context() as patch:
+        tile_only(patch)
         patch.setattr(gradients, "BY_TILE", by_tile)
         patch.setattr(gradients, "transposed_product", Guard(gradients.transposed_product, "space"))
         gradients.weight_gradient(a, b, out, N=N, b_from=4, out_from=2, add=add)
@@ -146,7 +153,7 @@ def test_a_weight_gradient_is_the_transposed_product(seed, dtype, rows, M, N, ad
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_an_entry_of_a_weight_gradient_does_not_depend_on_the_others(dtype, monkeypatch):
-    monkeypatch.setattr(gradients, "BY_TILE", True)
+    tile_only(monkeypatch)
     a, b = random(11, dtype, (300, 240), (300, 70))
     whole, part = np.empty((240, 70), dtype), np.empty((9, 33), dtype)
     gradients.weight_gradient(a, b, whole)
@@ -177,7 +184,7 @@ def test_the_guard_is_awake():
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("T", "B", "H"), [(1, 1, 1), (3, 7, 33), (2, 14, 47), (4, 3, 100)])
 def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
-    monkeypatch.setattr(gradients, "BY_TILE", True)
+    tile_only(monkeypatch)
 
     def results():
         for ids in (None, np.int64):
@@ -247,7 +254,7 @@ def guarded_cell(monkeypatch):
 def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B, H, V, monkeypatch):
     monkeypatch.setattr(stack_module, "make_layer", recurrence.make_layer)
     monkeypatch.setattr(network_module, "make_output", layers.make_output)
-    monkeypatch.setattr(gradients, "BY_TILE", True)
+    tile_only(monkeypatch)
 
     def results():
         rng = np.random.default_rng(H)

@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 
 from elman.errors import RangeError
-from elman.kernels import threads
+from elman.kernels import recurrence, threads
+from elman.maths.cells import make_cell
 from elman.network import Batch, language_network
 
 FORK = """
 import os, sys
 import numpy as np
-from elman.kernels import threads
+from elman.kernels import recurrence, threads
+from elman.maths.cells import make_cell
 from elman.network import Batch, language_network
 
 def bits():
@@ -162,3 +164,25 @@ def test_an_interrupt_waits_until_no_slice_is_running() -> None:
     finally:
         signal.signal(signal.SIGALRM, before)
     assert finished.is_set()
+
+
+def test_slices_that_start_together_pack_the_weights_of_dense_inputs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice must not read what another one is still packing."""
+    rng = np.random.default_rng(0)
+    cell, dtype = make_cell("rnn"), np.dtype("float32")
+    p = {name: rng.standard_normal(shape).astype(dtype) for name, shape in cell.shapes(5, 8).items()}
+    x = rng.standard_normal((3, 2, 5)).astype(dtype)
+    expected = recurrence.cell_forward(cell, x, None, p).s.tobytes()
+    layer, packed, pack = recurrence.CompiledLayer(cell, 5, 8, dtype), [], recurrence.pack_forward
+
+    def slow_pack(W: np.ndarray, to: np.ndarray) -> None:
+        packed.append(to)
+        to[:] = np.nan
+        time.sleep(0.05)
+        pack(W, to)
+
+    monkeypatch.setattr(recurrence, "pack_forward", slow_pack)
+    layer.pack(p)
+    threads.set_threads(3)
+    assert threads.run([lambda: layer.forward(x, None).s.tobytes()] * 3) == [expected] * 3
+    assert len(packed) == 1

@@ -10,7 +10,7 @@ PRODUCT = "tests/kernels/test_kernels_product.py::test_the_product_is_added"
 ATTENTION = "tests/kernels/test_kernels_attention.py::test_a_small_attention_of_each_kind"
 TESTS = {
     "attention.py": [ATTENTION],
-    "recurrence.py": [CELL],
+    "recurrence.py": [CELL, "tests/network/test_network_tables.py"],
     "steps.py": [CELL, "tests/kernels/test_kernels_gated.py::test_a_small_layer_of_each_cell"],
     "cells/rnn.py": [CELL],
     "cells/gru.py": ["tests/kernels/test_kernels_gated.py::test_a_small_layer_of_each_cell"],
@@ -78,7 +78,8 @@ MUTANTS = [
     ("product.py", "at = a_at + start\n", "at = a_at\n", "the first rows of weights for all blocks"),
     ("product.py", "at = a_at + start * a_step", "at = a_at", "the first rows for all blocks"),
     ("gradient_product.py", "start * a_step + top", "top", "the first rows of a for all blocks"),
-    ("gradient_product.py", "            to[M - whole : MIDDLE] = 0\n", "", "columns that are not there"),
+    ("gradient_product.py", "b_at + start * b_step + side", "b_at + start * b_step", "the first columns of b for all"),
+    ("gradient_product.py", "used in (width, lanes) and", "True and", "columns beyond the last are written"),
     ("gradient_product.py", "(top + i) * c_step", "i * c_step", "the first columns of a for all blocks"),
     ("gradient_product.py", "range(0 if add else M)", "range(0)", "gradients of the step before"),
     ("tile.py", 'icmp_signed("<", following, K)', 'icmp_signed("<=", following, K)', "a step too many along K"),

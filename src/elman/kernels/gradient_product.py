@@ -18,6 +18,7 @@ from elman.kernels.tile import MIDDLE, ROWS, VECTORS, make_tile
 from elman.maths.arrays import Array
 
 BY_TILE = VECTOR_BYTES == 64  # with narrower vectors BLAS is as fast
+FEWEST, SMALL = 16, 4096  # with fewer columns of a, or fewer weights, BLAS is faster
 # in float32 a block of a and one of b take 1.1 MB, about the size of an L2 cache
 DEPTH = 384  # rows of a block
 HEIGHT = 224 // ROWS * ROWS  # columns of a block of a
@@ -37,19 +38,22 @@ def space_size(itemsize: int) -> int:
 def tall_columns(M):
     """How many of M columns are packed ROWS at a time; the others are packed MIDDLE at a time.
 
-    The most that leave a multiple of MIDDLE; if none do, all that fill panels of ROWS.
+    The number that leaves the fewest columns of the last panel unused, and of those the largest.
     """
+    best, fewest = 0, MIDDLE
     for count in range(M // ROWS, -1, -1):
-        if (M - count * ROWS) % MIDDLE == 0:
-            return count * ROWS
-    return M // ROWS * ROWS
+        unused = -(M - count * ROWS) % MIDDLE
+        if unused < fewest:
+            best, fewest = count * ROWS, unused
+    return best
 
 
 @inline
 def pack_tall(a, at, step, depth, M, first, packed):
     """Columns of a as panels, the first `first` of them ROWS in a panel, the others MIDDLE, with zeros beyond M.
 
-    Row k of a starts at at + k · step. Each row is read from its first column to its last, in the order of the memory.
+    The result does not need these zeros, but what happens to lie there may be denormal numbers, which are slow. Row k
+    of a starts at at + k · step. Each row is read from its first column to its last, in the order of the memory.
     """
     whole = first + (M - first) // MIDDLE * MIDDLE
     for k in range(depth):
@@ -142,8 +146,10 @@ def weight_gradient(
 ) -> None:
     """out = a.T @ b, summed over all rows, or added to out. All arrays are contiguous."""
     a_step, b_step = a.shape[-1], b.shape[-1]
-    N = b_step if N is None else N
-    if not BY_TILE or out.dtype not in FLOATS:
+    N, rows = b_step if N is None else N, b.size // b_step
+    assert out.flags.c_contiguous
+    assert a.size == rows * a_step
+    if not BY_TILE or len(out) < FEWEST or len(out) * N < SMALL or out.dtype not in FLOATS:
         to = out[:, out_from : out_from + N]
         left, right = a.reshape(-1, a_step)[:, : len(out)].T, b.reshape(-1, b_step)[:, b_from : b_from + N]
         if add:
@@ -154,6 +160,6 @@ def weight_gradient(
     work = Workspace(out.dtype) if work is None else work
     space = work.array("weight_gradient", space_size(out.dtype.itemsize))
     transposed_product(
-        a.reshape(-1), a_step, a.size // a_step, len(out), b.reshape(-1), b_from, b_step, N, out.reshape(-1), out_from,
+        a.reshape(-1), a_step, rows, len(out), b.reshape(-1), b_from, b_step, N, out.reshape(-1), out_from,
         out.shape[1], space, add,
     )  # fmt: skip

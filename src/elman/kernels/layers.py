@@ -19,7 +19,6 @@ from elman.kernels.product import (
     packed_size,
     panel_width,
     row_products,
-    width_of,
 )
 from elman.kernels.recurrence import scatter
 from elman.kernels.reference import ReferenceOutput, Workspace
@@ -39,12 +38,10 @@ def _output(h, W_hy, b_y, o, packed, edge):
 
 
 @kernel
-def _pack(W, packed, transposed, begin, end):
-    """Pack panels begin..end-1. Panels are numbered from 0: first those of W, then those of W.T."""
-    width = width_of(packed)
-    panels, others = (W.shape[1] + width - 1) // width, (W.shape[0] + width - 1) // width
-    pack_panels(W, packed, 0, begin, min(end, panels))
-    pack_transposed_panels(W, transposed, 0, max(begin - panels, 0), min(end - panels, others))
+def _pack(W, packed, begin, end, transposed, begin_transposed, end_transposed):
+    """Some panels of W and of W.T."""
+    pack_panels(W, packed, 0, begin, end)
+    pack_transposed_panels(W, transposed, 0, begin_transposed, end_transposed)
 
 
 @kernel
@@ -81,17 +78,20 @@ class CompiledOutput(ReferenceOutput):
         self.bias = np.full(-(-Y // lanes) * lanes, -np.inf, dtype)  # exp(-inf) = 0 in the columns beyond Y
         self.no_weights = np.empty(0, dtype)
         width = panel_width(dtype.itemsize)
-        self.panels = -(-Y // width) + -(-H // width)  # of W_hy and of W_hy.T
-        self.each = max(CHUNK * self.panels // (H * Y), 1) if H * Y else self.panels  # panels per task
+        self.panels = -(-Y // width), -(-H // width)  # of W_hy and of W_hy.T
+        # panels of each that one task packs
+        self.each = max(CHUNK // max(H * width, 1), 1), max(CHUNK // max(Y * width, 1), 1)
 
     def pack(self, p: Mapping[str, Array]) -> None:
         super().pack(p)
         self.bias[: self.Y] = self.b_y
-        if self.each >= self.panels:
-            _pack(self.W_hy, self.packed, self.transposed, 0, self.panels)
-        else:
-            first = range(0, self.panels, self.each)
-            run([partial(_pack, self.W_hy, self.packed, self.transposed, p, p + self.each) for p in first])
+        (panels, others), (each, each_other) = self.panels, self.each
+        if panels <= each and others <= each_other:
+            _pack(self.W_hy, self.packed, 0, panels, self.transposed, 0, others)
+            return
+        parts = [(0, 0, start, min(start + each_other, others)) for start in range(0, others, each_other)]
+        parts += [(start, min(start + each, panels), 0, 0) for start in range(0, panels, each)]
+        run([partial(_pack, self.W_hy, self.packed, *part[:2], self.transposed, *part[2:]) for part in parts])
 
     def forward(self, h: Array, work: Workspace | None = None) -> Array:
         rows = np.ascontiguousarray(h, self.dtype).reshape(-1, self.H)

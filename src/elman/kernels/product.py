@@ -91,9 +91,9 @@ def pack_transposed_panels(W, packed, first, begin, end):
         used = min(width, N - p * width)
         panel = packed[p * K * width : (p + 1) * K * width].reshape(K, width)
         for side in range(2):  # W's columns from `first` on, then those before it
-            begin, end = (first, K) if side == 0 else (0, first)
-            rows, place = W[p * width : p * width + used, begin:end], panel[(K - first) * side :]
-            for start in range(0, end - begin, 16):
+            left, right = (first, K) if side == 0 else (0, first)
+            rows, place = W[p * width : p * width + used, left:right], panel[(K - first) * side :]
+            for start in range(0, right - left, 16):
                 block, to = rows[:, start : start + 16], place[start : start + 16]
                 for k in range(block.shape[1]):
                     for j in range(used):

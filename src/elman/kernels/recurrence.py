@@ -23,6 +23,7 @@ from elman.kernels.product import (
 from elman.kernels.reference import Layer, ReferenceLayer, TokenGradient, Workspace
 from elman.kernels.reference import token_gradient as token_gradient_reference
 from elman.kernels.steps import scatter_add
+from elman.kernels.threads import Turn
 from elman.maths import recurrence as reference
 from elman.maths.arrays import Array
 from elman.maths.cells import Cell, Weights
@@ -78,6 +79,7 @@ class CompiledLayer:
         self.forward_weights = np.empty(packed_size(H, self.N, size), dtype)
         self.backward_weights = np.empty(packed_size(self.N, H, size), dtype)
         self.input_weights: dict[bool, Array] = {}  # and backward: made when a dense input comes
+        self.turn = Turn()
         self.nothing, self.nothing2 = np.empty(0, dtype), np.empty((0, 0), dtype)
         self.extra = next(iter(cell.extra_shapes(H)), None)
 
@@ -204,14 +206,15 @@ class CompiledLayer:
         return self.p["b_h"] if self.extra is None else np.concatenate([self.p[self.extra], self.p["b_h"]])
 
     def packed_inputs(self, *, backward: bool = False) -> Array:
-        """W_xh, or its transpose, packed when a dense input needs it."""
-        if backward not in self.packed:
+        """W_xh, or its transpose, packed when a dense input needs it: by the first slice, while others wait."""
+        with self.turn.lock:
             if backward not in self.input_weights:
                 K, N = (self.N, self.X) if backward else (self.X, self.N)
                 self.input_weights[backward] = np.empty(packed_size(K, N, self.dtype.itemsize), self.dtype)
-            (pack_backward if backward else pack_forward)(self.p["W_xh"], self.input_weights[backward])
-            self.packed.add(backward)
-        return self.input_weights[backward]
+            if backward not in self.packed:
+                (pack_backward if backward else pack_forward)(self.p["W_xh"], self.input_weights[backward])
+                self.packed.add(backward)
+            return self.input_weights[backward]
 
     def mask(self, h_mask: Array | None) -> Array:
         return self.nothing if h_mask is None else np.ascontiguousarray(h_mask, self.dtype).reshape(-1)

@@ -59,7 +59,7 @@ def run(calls: Sequence[Callable[[], R]]) -> list[R]:
 
 
 class Turn:
-    """A lock: a network has its own workspaces, so it serves one caller at a time. A copy has its own lock."""
+    """A lock for what one thread may do at a time. A copy, and a forked process, has its own lock."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # not wrapped: Ctrl-C inside an __enter__ of ours could leave it locked
