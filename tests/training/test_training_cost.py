@@ -118,9 +118,9 @@ def test_a_step_that_takes_minutes_is_said_before_it_begins(tmp_path: Path, cach
 
 
 def test_a_budget_in_seconds_holds_for_a_large_network(tmp_path: Path, cache: Path) -> None:
-    """A validation of the whole held-out part takes ten seconds at least, and there were three before the end."""
+    """A validation of the whole held-out part, 160,000 tokens, takes several times the budget on any CPU."""
     text, run = tmp_path / "text.txt", tmp_path / "run"
-    text.write_text(small_text(4000) * 100, encoding="utf-8")
+    text.write_text(small_text(4000) * 400, encoding="utf-8")
     began = time.monotonic()
     done = elman(
         "train", text, "--out", run, "--hidden", "1000", "--recurrent-init", "identity", "--seconds", "1", cache=cache
@@ -129,7 +129,7 @@ def test_a_budget_in_seconds_holds_for_a_large_network(tmp_path: Path, cache: Pa
     assert done.returncode == 0
     config = json.loads((run / "config.json").read_text())
     assert config["steps"] <= 20
-    assert config["validation_size"] < 20_000
+    assert config["validation_size"] < 100_000
     assert "Note: --seconds leaves time to validate on" in done.stderr
     assert took < 100  # on a machine with other work to do
 
