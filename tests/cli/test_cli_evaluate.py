@@ -120,6 +120,7 @@ def test_a_csv_file_is_classified_and_evaluated(elman, reviews):
     assert load_predictor("r").classes_.tolist() == ["negative", "positive"]
     assert facts(elman, "eval", "r")["examples"] == 30
     assert facts(elman, "eval", "r", reviews, *columns)["examples"] == 120
+    assert "expected a run that reads examples, and SOURCE, got no SOURCE" in elman("eval", "r", *columns).err
 
 
 def test_column_flags_need_a_table_of_examples(elman, text, run):

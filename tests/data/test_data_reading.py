@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elman.data import gutenberg
-from elman.data.decoding import codec_name, decoded
+from elman.data.decoding import codec_name, decoded, read_text
 from elman.data.gutenberg import Boilerplate, removal_note
 from elman.errors import EncodingError, UnknownNameError
 
@@ -50,13 +50,21 @@ def test_a_bad_byte_is_reported_with_its_position(text: str, size: int, mark: bo
     assert "tokens='byte'" in str(caught.value)
 
 
+def test_a_bad_byte_of_a_whole_file_is_reported_with_its_line(tmp_path):
+    (tmp_path / "f.txt").write_bytes(codecs.BOM_UTF8 + b"a\nb\xffcd")
+    for encoding in ("utf-8", "utf-8-sig"):
+        with pytest.raises(EncodingError, match=r"line 2: .*got the byte 0xff"):
+            read_text(str(tmp_path / "f.txt"), encoding)
+
+
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_a_character_cut_off_at_the_end_is_a_bad_byte(size: int) -> None:
     with pytest.raises(EncodingError, match=r"byte 2 \(0xE2\)"):
         read(b"ab\xe2\x82", size)
 
 
-@given(st.text(st.sampled_from("aé€\r\n"), max_size=20), sizes, st.sampled_from(["utf-8", "utf-16-le", "utf-32-le"]))
+@given(st.text(st.sampled_from("aé€\r\n"), max_size=20), sizes, st.sampled_from(["utf-8", "utf-16", "utf-32-le"]))
+@example("", 100, "utf-16")
 def test_a_nul_is_refused_as_text(text: str, size: int, encoding: str) -> None:
     place = len(text.encode(encoding))
     with pytest.raises(EncodingError, match=rf"NUL at byte {place}\b.*tokens='byte'"):

@@ -299,3 +299,10 @@ def test_words_that_are_known_to_us_alone_speak_for_their_ids():
         assert seen.reading.tokens == ("the", "<unk>", " sat")
         assert seen.reading.features["a capital"][1] == capital
         assert not seen.reading.features["punctuation"].any()  # the marks of <unk> are none
+
+
+def test_a_wide_gated_layer_says_how_many_of_its_units_are_shown():
+    page = report(drawn_model(CharVocabulary(QUOTING), cell="lstm", hidden=60), QUOTING[:12]).html()
+    assert "Gate f, 48 of 60 units" in page
+    assert "a row for each unit" not in page
+    assert re.search(r"\bf, step %{x}", page)  # saturation is that of the gate, not of h

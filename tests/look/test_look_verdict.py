@@ -22,7 +22,7 @@ def test_gain_one_half_vanishes_by_the_spectrum_of_the_recurrent_weights():
     assert str(v) == v.words
     assert v.words == (
         "The gradient vanishes: 7 steps back less than 1 % of it is left (×0.50 per step). "
-        "Main cause: the recurrent weights; W_hh shrinks the gradient by 0.50 per step. "
+        "Main cause: the recurrent weights; W_hh multiplies the gradient by 0.50 per step. "
         "The slope of the activation, 1, (×1.00 per step) has little effect."
     )
 
@@ -55,7 +55,7 @@ def test_saturated_units_are_responsible_where_the_weights_are_orthogonal():
     assert (v.kind, v.cause) == ("vanishes", "activation")
     assert v.activation < 0.5
     assert v.recurrent == pytest.approx(1)
-    assert f"Main cause: tanh saturation; 1 − h² shrinks the gradient by {v.activation:.2f} per step." in v.words
+    assert f"Main cause: tanh saturation; 1 − h² multiplies the gradient by {v.activation:.2f} per step." in v.words
     assert "W_hh (×1.00 per step) has little effect." in v.words
 
 
@@ -64,13 +64,13 @@ def test_relu_units_that_are_off_let_nothing_pass():
     p["layers.0.b_h"][:] = -100
     v = judged(network, p)
     assert (v.kind, v.lag, v.cause, v.factor) == ("vanishes", 1, "activation", 0)
-    assert "Main cause: inactive ReLU units; h > 0 shrinks the gradient by 0.00 per step." in v.words
+    assert "Main cause: inactive ReLU units; h > 0 multiplies the gradient by 0.00 per step." in v.words
 
 
 def test_a_sigmoid_is_too_flat_and_a_steep_activation_explodes():
     v = judged(*scaled_orthogonal(1, activation="sigmoid"))
     assert (v.kind, v.cause) == ("vanishes", "activation")
-    assert "the sigmoid, whose slope is at most 1/4; h(1 − h) shrinks the gradient by 0.24 per step" in v.words
+    assert "the sigmoid, whose slope is at most 1/4; h(1 − h) multiplies the gradient by 0.24 per step" in v.words
     steep = (lambda a: 3 * a, lambda h: np.full_like(h, 3.0))
     v = judged(*scaled_orthogonal(0.9, activation=steep), T=10)
     assert (v.kind, v.cause) == ("explodes", "activation")
@@ -93,7 +93,9 @@ def test_what_is_not_wanted_further_back_is_no_vanishing():
     assert verdict(flow).kind == "vanishes"
     v = verdict(flow, reach=20)
     assert (v.kind, v.horizon, v.followed) == ("healthy", 44, 20)
-    assert "lasts for the 20 steps of training; less than 1 % is left 44 steps back" in v.words
+    assert "healthy: 20 steps back 12% of it is left; 44 steps back less than 1 %." in v.words
+    v = verdict(gradient_flow(*scaled_orthogonal(1), *random_text(60)), reach=20)
+    assert "healthy: 20 steps back 100% of it is left." in v.words  # the text goes further than that
 
 
 def test_a_model_without_outputs_has_no_gradient():
@@ -136,15 +138,15 @@ def gated(cell: str, bias: float, *, scale: float = 0.05):
 
 @pytest.mark.parametrize(("cell", "gates", "path"), [
     ("lstm", "the forget gates", "along the cell state c, f"),
-    ("gru", "the update gates", "directly, z"),
+    ("gru", "the update gates", "on the direct path from h[t+1] to h[t], z"),
 ])  # fmt: skip
 def test_the_verdict_on_a_gated_cell_is_in_terms_of_its_gates(cell, gates, path):
     v = judged(*gated(cell, 0.0))  # the gate is 0.5
     assert (v.kind, v.cause) == ("vanishes", "carry")
     assert v.carry == pytest.approx(0.5)
     assert v.recurrent < 0.2
-    assert f"Main cause: {gates}; {path} shrinks the gradient by 0.50 per step." in v.words
-    assert f"The path through h and W_hh adds {v.recurrent:.2f} per step." in v.words
+    assert f"Main cause: {gates}; {path} multiplies the gradient by 0.50 per step." in v.words
+    assert f"The path through h and W_hh multiplies it by {v.recurrent:.2f} per step." in v.words
     v = judged(*gated(cell, 9.0))
     assert (v.kind, v.cause) == ("healthy", None)
     assert v.carry == pytest.approx(1 / (1 + math.exp(-9)))

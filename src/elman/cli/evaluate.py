@@ -54,9 +54,8 @@ class Evaluate:
         if task != "lm" and self.dynamic:
             raise ArgumentError("--dynamic", expected="a language model", got=f"a run with --task {task}")
         if columns and (task == "lm" or self.source is None):
-            raise ArgumentError(
-                columns[0], expected="a run that reads examples, and SOURCE", got=f"a run with --task {task}"
-            )
+            got = f"a run with --task {task}" if task == "lm" else "no SOURCE"
+            raise ArgumentError(columns[0], expected="a run that reads examples, and SOURCE", got=got)
         if self.source is None:
             return self._held_out(run)
         return self._text(run, self.source) if task not in SEQUENCE_TASKS else self._examples(run, self.source)

@@ -49,11 +49,11 @@ class Train:
     is the output. All but tag also read a CSV or TSV file. classify and generate also read a folder with one file per
     label: each line is a text, and the name of the file, without its suffix, is the label.
 
-    Without --task the task is guessed. A file with a tab in each line, or a CSV file, is tag if it has blank lines
-    between sequences of tokens; regress if all labels are numbers, or classify if these are at most 20 different whole
-    numbers; classify if there are at most a quarter as many different labels as examples; else translate. A folder is
-    classify if its files have the same suffix and short lines (under 60 characters on average). Everything else is lm.
-    generate is never guessed.
+    Without --task the task is guessed. A file with a tab in each line is tag if it has blank lines between sequences of
+    tokens. Any other such file, or a CSV file, is regress if all labels are numbers, or classify if these are at most
+    20 different whole numbers; classify if there are at most a quarter as many different labels as examples; else
+    translate. A folder is classify if its files have the same suffix and short lines (under 60 characters on average).
+    Everything else is lm. generate is never guessed.
 
     --from RUN fine-tunes: the network and the kind of tokens are those of RUN. Tokens and labels of SOURCE that RUN
     lacks are added with random weights; those of RUN that SOURCE lacks are kept, or removed by --drop-unused.

@@ -48,9 +48,9 @@ def decoded(chunks: Iterable[bytes], encoding: str, shown: str) -> Iterator[str]
             text = decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
             place = f"byte {begin + error.start} (0x{error.object[error.start]:02X}) does not decode"
-            raise EncodingError(f"{shown} is not {encoding}: {place}", do=_advice(encoding)) from None
+            raise EncodingError(f"{shown} is not {encoding}: {place}", do=_advice()) from None
         except UnicodeError as error:  # from the few codecs that do not report a position
-            raise EncodingError(f"{shown} is not {encoding}: {error}", do=_advice(encoding)) from None
+            raise EncodingError(f"{shown} is not {encoding}: {error}", do=_advice()) from None
         if "\0" in text:
             decoder.setstate(state)
             nul = _position_of_nul(decoder, begin, offset, raw)
@@ -72,15 +72,14 @@ def _position_of_nul(decoder: codecs.IncrementalDecoder, begin: int, offset: int
         text = decoder.decode(raw[i : i + 1])
         if "\0" in text:
             break
-        if text:
+        if text or not decoder.getstate()[0]:  # a character ends here, or the byte order mark of utf-16
             begin = offset + i + 1
     return begin
 
 
-def _advice(encoding: str) -> str:
-    other = "utf-8" if encoding == "iso8859-1" else "latin-1"
-    byte = option("tokens", "byte")
-    return f"Name its encoding (for example {option('encoding', other)}), or use {byte} to train on its bytes."
+def _advice() -> str:
+    latin, byte = option("encoding", "latin-1"), option("tokens", "byte")  # latin-1 decodes every byte
+    return f"Name its encoding (for example {latin}), or use {byte} to train on its bytes."
 
 
 def read_text(source: str, encoding: str) -> str:
@@ -96,9 +95,9 @@ def read_text(source: str, encoding: str) -> str:
     try:
         return raw.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        got, other = f"the byte {raw[error.start]:#04x}", "utf-8" if encoding == "latin-1" else "latin-1"
-        do = f"Name its encoding, for example {option('encoding', other)}."
+        bad = error.object  # not raw: utf-8-sig counts positions from after the byte order mark
+        line, got = bad.count(b"\n", 0, error.start) + 1, f"the byte {bad[error.start]:#04x}"
+        do = f"Name its encoding, for example {option('encoding', 'latin-1')}."  # which decodes every byte
         raise EncodingError(f"{source}, line {line}", expected=f"text in {encoding}", got=got, do=do) from None
     except UnicodeError as error:  # from the few codecs that do not report a position
         raise EncodingError(f"{source} is not {encoding}: {error}", do=f"Name its {option('encoding')}.") from None

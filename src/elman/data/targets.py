@@ -107,7 +107,7 @@ class TokenTargets:
         self.symbols, self.width = symbols, len(symbols)
 
     def encode(self, sequences: Any) -> Ragged:
-        """The token ids (T_i,) of each target, without the edge token."""
+        """The token ids (T_i,) of each target, without the edge token (start and end, see symbols.py)."""
         check_tokens(sequences, "tokens" if self.symbols.kind == "list" else "strings", "target")
         return Ragged.of([self.symbols.encode(sequence) for sequence in sequences], np.empty(0, np.int32))
 
@@ -132,7 +132,8 @@ def as_rows(values: Any) -> Array:
     try:
         rows = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        raise ArgumentError("numbers", expected="one or more in each row", got=shortened(values, 80)) from None
+        expected = "a number, or equally many numbers, in each row"
+        raise ArgumentError("numbers", expected=expected, got=shortened(values, 80)) from None
     except OverflowError:
         raise too_large("targets") from None
     if rows.ndim not in (1, 2):

@@ -433,7 +433,7 @@ def saturation_along(found: Mapping[str, Saturation], tokens: Sequence[str]) -> 
             name=name,
             mode="lines",
             line={"width": 2},
-            hovertemplate="h[%{x}], after “%{text}”: %{y:.0%} of the units<extra></extra>",
+            hovertemplate=f"{name}, step %{{x}}, “%{{text}}”: %{{y:.0%}} saturated<extra></extra>",
         )
         for name, s in found.items()
     ]
@@ -594,6 +594,8 @@ def units_along_text(
 def best_units(ranking: Ranking) -> Any:
     """For each feature the unit that tracks it best, with its score on the second part of the text.
 
+    "higher" says that the unit is higher where the feature is present or larger, "lower" that it is lower there.
+
     Parameters
     ----------
     ranking : Ranking
@@ -697,7 +699,8 @@ def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate:
     tokens : sequence of str, length T
         What each step reads.
     gate : str, optional
-        One gate: a row for each unit, the most open first. Without it a row for each gate, the mean over all units.
+        One gate: a row for each unit, the most open first; of more than 48 units, 48 at even distances in this order.
+        Without it a row for each gate, the mean over all units.
 
     Returns
     -------

@@ -22,7 +22,10 @@ FLAT = {  # why an activation shrinks a gradient
     "sigmoid": "the sigmoid, whose slope is at most 1/4",
     "relu": "inactive ReLU units",
 }
-CARRIES = {"lstm": ("the forget gates", "along the cell state c, f"), "gru": ("the update gates", "directly, z")}
+CARRIES = {  # the gates of the path past W_hh, and this path with the factor
+    "lstm": ("the forget gates", "along the cell state c, f"),
+    "gru": ("the update gates", "on the direct path from h[t+1] to h[t], z"),
+}
 
 
 @dataclass(frozen=True)
@@ -216,11 +219,11 @@ def _nothing_to_follow(layer: int, flow: GradientFlow) -> Verdict:
 def _words(v: Verdict, flow: GradientFlow, reach: int) -> str:
     if v.kind == "healthy":
         left = flow.by_lag(v.layer)[: reach + 1]
-        if v.horizon is None:
-            last = int(np.flatnonzero(np.isfinite(left))[-1])  # NaN where losses are exactly 0
-            lasts = f"{_steps(last)} back, as far as this text goes, {_share(left[last])} of it is left"
-        else:
-            lasts = f"it lasts for the {_steps(reach)} of training; less than 1 % is left {_steps(v.horizon)} back"
+        last = int(np.flatnonzero(np.isfinite(left))[-1])  # NaN where losses are exactly 0
+        end = ", as far as this text goes," if reach == flow.steps else ""
+        lasts = f"{_steps(last)} back{end} {_share(left[last])} of it is left"
+        if v.horizon is not None:
+            lasts += f"; {_steps(v.horizon)} back less than 1 %"
         return f"The gradient is healthy: {lasts}. {_capital(_both(v, flow))}."
     assert v.lag is not None
     what = {
@@ -235,11 +238,11 @@ def _both(v: Verdict, flow: GradientFlow) -> str:
         slope = f"the slope of the activation, {slope_name(flow.activation)},"
         return f"{slope} multiplies it by {v.activation:.2f} per step, W_hh by {v.recurrent:.2f}"
     path = CARRIES[flow.cell.name][1]
-    return f"{path} multiplies it by {v.carry:.2f} per step; the path through h and W_hh adds {v.recurrent:.2f}"
+    return f"{path} multiplies it by {v.carry:.2f} per step; the path through h and W_hh by {v.recurrent:.2f}"
 
 
 def _main_cause(v: Verdict, flow: GradientFlow) -> str:
-    does = "shrinks the gradient by" if v.kind == "vanishes" else "multiplies the gradient by"
+    does = "multiplies the gradient by"
     if v.cause == "carry":
         gates, path = CARRIES[flow.cell.name]
         return f"{gates}; {path} {does} {v.carry:.2f} per step"
@@ -256,8 +259,8 @@ def _other(v: Verdict, flow: GradientFlow) -> str:
     """What the factor or path that is not the main cause does."""
     if v.carry is not None:
         if v.cause == "recurrent":
-            return _capital(f"{CARRIES[flow.cell.name][1]} adds {v.carry:.2f} per step")
-        return f"The path through h and W_hh adds {v.recurrent:.2f} per step"
+            return _capital(f"{CARRIES[flow.cell.name][1]} multiplies it by {v.carry:.2f} per step")
+        return f"The path through h and W_hh multiplies it by {v.recurrent:.2f} per step"
     slope = f"The slope of the activation, {slope_name(flow.activation)},"
     name, factor = ("W_hh", v.recurrent) if v.cause == "activation" else (slope, v.activation)
     if abs(factor - 1) < STEADY:

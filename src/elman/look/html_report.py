@@ -13,6 +13,7 @@ import numpy as np
 from elman.look.analysis import Analysis, examine
 from elman.look.attributions import Attribution, attribution
 from elman.look.figures import (
+    MOST_ROWS,
     attribution_along_text,
     best_units,
     eigenvalue_plane,
@@ -331,10 +332,13 @@ def _gates(page: Page, seen: Analysis) -> None:
                 f"{carry} is {mean:.2f} on average.",
             )
         )
-        title = f"Gate {carry}, a row for each unit" + more
-        page.add(
-            page.figure(gates_along_text(layer.gates, seen.tokens, gate=carry), title, "The most open units first.")
-        )
+        units = layer.gates[carry].shape[1]
+        rows, note = "a row for each unit", "The most open units first."
+        if units > MOST_ROWS:
+            rows = f"{MOST_ROWS} of {units} units"
+            note = "From the most open unit to the least open one, at even distances in this order."
+        drawn = gates_along_text(layer.gates, seen.tokens, gate=carry)
+        page.add(page.figure(drawn, f"Gate {carry}, {rows}{more}", note))
 
 
 def _spectra(page: Page, seen: Analysis) -> None:
@@ -407,7 +411,8 @@ def _units(page: Page, seen: Analysis) -> None:
         return
     page.add(
         f"<p>Which unit tracks what. Each was fitted and chosen on the first {ranking.fitted:,} tokens of the text "
-        f"and scored on the {ranking.judged:,} after them.</p>"
+        f"and scored on the {ranking.judged:,} after them. Higher: the unit is higher where the feature is present or "
+        "larger; lower: it is lower there.</p>"
     )
     page.add(page.figure(best_units(ranking), "The best unit for each feature"))
     feature, measure, best = ranking.by_feature()[0]

@@ -87,7 +87,7 @@ def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording
         if trace.inputs[i].ndim == 2:
             x_in = Quantity(_one_hot(ids, stack.inputs), "TBX")  # only to be shown
         found = _forward(cell, p.part(name), a_x[i], recurrent[i], trace.traces[i], x_in.axes[-1]) | {"x[t]": x_in}
-        found["d_o[t] @ W_hy.T"] = Quantity(direct[-1 - i], "TBH")
+        found["d_o[t] @ W_hy.T"] = Quantity(direct[-1 - i], "TBH")  # below the top layer: d_x[t] of the layer above
         found["d_h[t+1]"] = Quantity(d_s_steps[i, :, 0], "TBH")
         d_a_h = "d_a_h" if "d_a_h[t]" in backward else "d_a"
         found[f"{d_a_h}[t+1] @ W_hh.T"] = Quantity(_later(through_W_hh[i]), "TBH")

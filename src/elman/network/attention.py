@@ -166,7 +166,10 @@ class AttentionDecoder:
         masks: Masks = NO_MASKS,
         work: Workspace | None = None,
     ) -> tuple[Array, Array]:
-        """The gradient on the initial state (L, P, B, H), and that on the encoder's outputs (T, B, M)."""
+        """The gradient on the initial state (L, P, B, H), and that on the encoder's outputs (T, B, M).
+
+        The forward pass must have been called without h_tilde, which gets no gradient.
+        """
         stack, S, d_a = self.stack, len(d_outputs), np.empty(0)
         sent: list[list[Array]] = [[] for _ in range(stack.layers)]  # d_a of each layer, the last step first
         for t in reversed(range(S)):
