@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -184,5 +185,6 @@ def test_slices_that_start_together_pack_the_weights_of_dense_inputs_once(monkey
     monkeypatch.setattr(recurrence, "pack_forward", slow_pack)
     layer.pack(p)
     threads.set_threads(3)
-    assert threads.run([lambda: layer.forward(x, None).s.tobytes()] * 3) == [expected] * 3
+    traces = threads.run([partial(layer.forward, x, None)] * 3)
+    assert [trace.s.tobytes() for trace in traces] == [expected] * 3
     assert len(packed) == 1
