@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import pydoc
 import shutil
@@ -32,7 +33,7 @@ from elman.config import (
     suggestion,
     to_json,
 )
-from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
+from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError, options_as
 from elman.models.loading import model_class
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -225,3 +226,21 @@ for model in (elman.LanguageModel, elman.SequenceClassifier):
 assert (space(["novelty"])[0].low, space(["novelty"])[0].high) == (0.0, 0.5)
 """
     run("-c", script)
+
+
+def test_messages_name_options_as_the_user_writes_them_and_as_config_json_has_them():
+    with options_as("flags"):
+        with pytest.raises(RangeError, match=r"^--learning-rate: expected a number above 0, got -1"):
+            resolve("lm", {"learning_rate": -1.0})
+        with pytest.raises(CheckpointError, match=r"^config: learning_rate: expected a number above 0, got -1"):
+            from_json(Config().options() | {"learning_rate": -1.0})
+    with pytest.raises(ArgumentError, match=r"^training time: expected one of epochs, steps and seconds, got .*steps"):
+        resolve("lm", {"steps": 3, "seconds": 2.0})
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_refused_with_all_bounds(value):
+    with pytest.raises(RangeError, match=f"^learning_rate: expected a finite number above 0, got {value}"):
+        resolve("lm", {"learning_rate": value})
+    with pytest.raises(RangeError, match=f"^dropout: expected a finite number of 0 or more and below 1, got {value}"):
+        resolve("lm", {"dropout": value})

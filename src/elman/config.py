@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,8 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError
+from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError, options_as
+from elman.errors import option as written  # the name of an option as the user writes it
 
 Task = Literal["lm", "classify", "regress", "tag", "generate", "translate"]
 Tokens = Literal["auto", "char", "byte", "word", "bpe"]
@@ -439,14 +441,14 @@ def resolve(
     (192, None, 100)
     """
     if task not in ALL_TASKS:
-        raise UnknownNameError("task", expected=f"one of {', '.join(ALL_TASKS)}", got=repr(task))
+        raise UnknownNameError(written("task"), expected=f"one of {', '.join(ALL_TASKS)}", got=repr(task))
     if preset is not None and preset not in PRESETS:
-        raise UnknownNameError("preset", expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
+        raise UnknownNameError(written("preset"), expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
     given = {name: value for name, value in _known(options or {}).items() if value is not None}
     for name in given:
         if task not in OPTIONS[name].tasks:
             allowed = in_words(OPTIONS[name].tasks)
-            raise ArgumentError(f"{name} does not apply to task {task}", do=f"It is for {allowed}.")
+            raise ArgumentError(f"{written(name)} does not apply to task {task}", do=f"It is for {allowed}.")
     found = defaults(task, str(given.get("cell", "rnn")), form)
     if "cell" not in given:
         for name, value in given.items():
@@ -505,21 +507,29 @@ def check(config: Config) -> Config:
     for name in OPTIONS:
         check_value(name, getattr(config, name))
     if config.k1 > config.window:
-        raise RangeError("bptt_block", expected=f"at most the window, {config.window}", got=config.k1)
+        raise RangeError(written("bptt_block"), expected=f"at most the window, {config.window}", got=config.k1)
     if config.k2 < config.k1:
-        raise RangeError("bptt_steps", expected=f"at least bptt_block, {config.k1}", got=config.k2)
+        expected = f"at least {written('bptt_block')}, {config.k1}"
+        raise RangeError(written("bptt_steps"), expected=expected, got=config.k2)
     for name, option in OPTIONS.items():
         value, default = getattr(config, name), getattr(Config, name, None)
         if config.cell in get_args(CellName) and config.cell not in option.cells and value != default:
             raise ArgumentError(
-                name,
+                written(name),
                 expected=f"{default}: cell {config.cell} does not use it",
                 got=repr(value),
-                do=f"Leave {name} out, or choose cell {' or '.join(option.cells)}",
+                do=f"Leave {written(name)} out, or choose cell {' or '.join(option.cells)}",
             )
-    if len(budgets := [name for name in BUDGET if getattr(config, name) is not None]) > 1:
-        raise ArgumentError("budget", expected="one of epochs, steps and seconds", got=" and ".join(budgets))
+    check_budget([name for name in BUDGET if getattr(config, name) is not None])
     return config
+
+
+def check_budget(given: Iterable[str]) -> None:
+    """Raise ArgumentError if more than one of the options that say how long to train is given."""
+    names = [written(name) for name in BUDGET]
+    if len(budgets := [written(name) for name in BUDGET if name in given]) > 1:
+        expected = f"one of {names[0]}, {names[1]} and {names[2]}"
+        raise ArgumentError("training time", expected=expected, got=" and ".join(budgets))
 
 
 def kind_of(name: str) -> tuple[Any, bool]:
@@ -555,28 +565,36 @@ def check_value(name: str, value: Any) -> None:
         return
     if choices := choices_of(name):
         if value not in choices:
-            raise UnknownNameError(name, expected=f"one of {', '.join(choices)}", got=repr(value))
+            raise UnknownNameError(written(name), expected=f"one of {', '.join(choices)}", got=repr(value))
         return
     wanted = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}[kind]
     fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
     if not fits or (isinstance(value, bool) and kind is not bool):
-        raise ArgumentError(name, expected=wanted, got=repr(value))
+        raise ArgumentError(written(name), expected=wanted, got=repr(value))
     if kind not in (bool, str):
         _check_bounds(name, value, wanted)
 
 
 def _check_bounds(name: str, value: float, wanted: str) -> None:
-    if value != value or abs(value) > LARGEST:
-        raise RangeError(name, expected=f"{wanted} up to 2^53", got=value)
     option = OPTIONS[name]
-    for bound, text, holds in (
-        (option.above, "above {:g}", operator.gt),
-        (option.least, "of {:g} or more", operator.ge),
-        (option.below, "below {:g}", operator.lt),
-        (option.most, "of at most {:g}", operator.le),
-    ):
-        if bound is not None and not holds(value, bound):
-            raise RangeError(name, expected=f"{wanted} {text.format(bound)}", got=value)
+    bounds = [
+        (text.format(bound), holds(value, bound))
+        for bound, text, holds in (
+            (option.above, "above {:g}", operator.gt),
+            (option.least, "of {:g} or more", operator.ge),
+            (option.below, "below {:g}", operator.lt),
+            (option.most, "of at most {:g}", operator.le),
+        )
+        if bound is not None
+    ]
+    if value != value or abs(value) == math.inf:
+        all_bounds = " and ".join(text for text, _ in bounds)
+        raise RangeError(written(name), expected=f"a finite number {all_bounds}".rstrip(), got=value)
+    for text, holds in bounds:
+        if not holds:
+            raise RangeError(written(name), expected=f"{wanted} {text}", got=value)
+    if abs(value) > LARGEST:
+        raise RangeError(written(name), expected=f"{wanted} up to 2^53", got=value)
 
 
 def is_whole(value: object) -> bool:
@@ -624,7 +642,8 @@ def from_json(value: object) -> Config:
         got = ", ".join(map(str, differing))[:200]
         raise CheckpointError(f"config: {what}", expected="those of this version", got=got)
     try:
-        return check(Config(**value))
+        with options_as("python"):  # the file has these names
+            return check(Config(**value))
     except ArgumentError as error:
         raise CheckpointError(f"config: {error}") from None
 
@@ -639,10 +658,11 @@ def check_for_service(options: Mapping[str, Any], task: str = "lm") -> Config:
     """
     for name in _known(options):
         if not OPTIONS[name].service:
-            raise ArgumentError(f"{name} is about files, and the service reads none")
+            raise ArgumentError(f"{written(name)} is about files, and the service reads none")
     config = resolve(task, options)
     for name, option in OPTIONS.items():
         value, most = getattr(config, name), option.service_most
         if most is not None and value is not None and value > most:
-            raise RangeError(name, expected=f"at most {most:g} in a training that the service starts", got=value)
+            expected = f"at most {most:g} in a training that the service starts"
+            raise RangeError(written(name), expected=expected, got=value)
     return config

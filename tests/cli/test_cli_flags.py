@@ -124,5 +124,5 @@ def test_missing_flags_and_arguments_are_named_together_and_surplus_ones_refused
 
 def test_flags_are_checked_before_a_file_is_opened(elman):
     status, _, err = elman("train", "missing.txt", "--hidden", "0")
-    assert (status, err.startswith("elman: hidden: expected a whole number above 0")) == (2, True)
+    assert (status, err.startswith("elman: --hidden: expected a whole number above 0")) == (2, True)
     assert "missing.txt" not in err

@@ -77,31 +77,31 @@ def test_a_text_that_cannot_be_used_is_refused(refused, files, words, message):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["--hidden", "0"], "hidden: expected a whole number above 0, got 0"),
+    (["--hidden", "0"], "^elman: --hidden: expected a whole number above 0, got 0"),
     (["--hidden", "-4"], "hidden: .*above 0"),
     (["--layers", "0"], "layers: .*above 0"),
-    (["--batch-size", "0"], "batch_size: .*above 0"),
+    (["--batch-size", "0"], "^elman: --batch-size: .*above 0"),
     (["--window", "0"], "window: .*above 0"),
     (["--dropout", "1"], "dropout: expected a number below 1, got 1"),
     (["--dropout", "-0.1"], "dropout: .*0 or more"),
-    (["--lr", "nan"], "learning_rate: expected a number.*, got nan"),
-    (["--lr", "inf"], "learning_rate: expected a number.*, got inf"),
-    (["--lr=-1"], "learning_rate: .*above 0"),
-    (["--clip-norm", "nan"], "clip_norm: .*nan"),
+    (["--lr", "nan"], "^elman: --learning-rate: expected a finite number above 0, got nan"),
+    (["--lr", "inf"], "^elman: --learning-rate: expected a finite number above 0, got inf"),
+    (["--lr=-1"], "^elman: --learning-rate: expected a number above 0, got -1"),
+    (["--clip-norm", "nan"], "--clip-norm: expected a finite number of 0 or more, got nan"),
     (["--seconds", "nan"], "seconds: .*nan"),
     (["--seconds", "0"], "seconds: .*above 0"),
     (["--epochs", "inf"], "epochs: .*inf"),
     (["--steps", "0"], "steps: .*above 0"),
     (["--seed", "-1"], "seed: .*0 or more"),
-    (["--bptt-block", "65"], "bptt_block: .*at most the window, 64, got 65"),
-    (["--bptt-steps", "3", "--bptt-block", "5"], "bptt_steps: .*at least bptt_block, 5, got 3"),
-    (["--steps", "2", "--epochs", "3"], "one of --epochs, --steps and --seconds, got --epochs and --steps"),
+    (["--bptt-block", "65"], "--bptt-block: .*at most the window, 64, got 65"),
+    (["--bptt-steps", "3", "--bptt-block", "5"], "--bptt-steps: .*at least --bptt-block, 5, got 3"),
+    (["--steps", "2", "--epochs", "3"], "training time: .* one of --epochs, --steps and --seconds, got --epochs and --steps"),
     (["--steps", "2", "--seconds", "3"], "got --steps and --seconds"),
     (["--validation-fraction", "0.999"], r"--validation-fraction|shorter than a window"),
     (["--validation-fraction", "0.99999"], "a part of the text left for training"),
     (["--validation-fraction", "0.5", "--test-fraction", "0.5"], "a part of the text left for training"),
-    (["--validation-fraction", "1"], "validation_fraction: .*below 1"),
-    (["--validation-fraction", "nan"], "validation_fraction: .*nan"),
+    (["--validation-fraction", "1"], "^elman: --validation-fraction: expected a number below 1, got 1"),
+    (["--validation-fraction", "nan"], "--validation-fraction: .*finite number of 0 or more and below 1, got nan"),
     (["--preset", "huge"], "--preset: expected one of fast, default, best, got 'huge'"),
     (["--preset=huge"], "--preset: expected one of"),
     (["--preset"], "--preset"),
@@ -132,7 +132,7 @@ def test_a_text_that_cannot_be_used_is_refused(refused, files, words, message):
     (["--steps", "99999999999999999999"], r"steps: .*2\^53"),
     (["--hidden", "1" + "0" * 400], r"hidden: .*2\^53"),
     (["--hidden", "1000000000"], "parameters|memory"),
-    (["--vocabulary-size", "0"], "vocabulary_size: .*above 0"),
+    (["--vocabulary-size", "0"], "--vocabulary-size: .*above 0"),
     (["--out", "cat.txt/run", "--steps", "1"], "cat.txt/run.*Not a directory"),
     (["--out", "run" * 200, "--steps", "1"], "File name too long"),
     (["--out", ".", "--steps", "1"], "exists already"),
@@ -140,6 +140,11 @@ def test_a_text_that_cannot_be_used_is_refused(refused, files, words, message):
 ])  # fmt: skip
 def test_options_that_make_no_sense_are_refused(refused, text, words, message):
     refused(["train", text, *words], message)
+
+
+def test_labels_that_are_all_the_same_are_refused(refused):
+    Path("same.tsv").write_text("good\tA\nbad\tA\n")
+    refused(["train", "same.tsv", "--task", "classify"], "^elman: labels: expected at least two classes, got 1 class")
 
 
 def test_an_unknown_preset_of_a_sweep_is_refused(refused, text):
@@ -153,10 +158,10 @@ def test_an_unknown_preset_of_a_sweep_is_refused(refused, text):
     (["--temperature", "-1"], "temperature: expected a number, 0 or more, got -1"),
     (["--temperature", "nan"], "temperature: .*nan"),
     (["--temperature", "inf"], "temperature: .*inf"),
-    (["--top-k", "0"], "top_k: .*1 or more"),
-    (["--top-p", "0"], "top_p: .*above 0, at most 1"),
-    (["--top-p", "2"], "top_p: .*above 0, at most 1"),
-    (["--top-p", "nan"], "top_p: .*nan"),
+    (["--top-k", "0"], "^elman: --top-k: .*1 or more"),
+    (["--top-p", "0"], "--top-p: .*above 0, at most 1"),
+    (["--top-p", "2"], "^elman: --top-p: .*above 0, at most 1"),
+    (["--top-p", "nan"], "--top-p: .*nan"),
     (["--beam", "0"], "beam: expected a whole number from 1 to 1024, got 0"),
     (["--beam", "1" + "0" * 20], "beam: expected a whole number from 1 to 1024, got 10000"),
     (["--beam", "2", "--count", "3"], "--beam finds one text"),

@@ -676,7 +676,7 @@ def test_classes_named_again_must_be_those_of_the_first_call(kind):
     assert model.partial_fit(X, y, classes=["C", "B", "A"]).partial_fit(X, y).n_iter_ == 3
 
 
-@pytest.mark.parametrize(("classes", "what"), [(None, "y"), (["A"], "classes")])
+@pytest.mark.parametrize(("classes", "what"), [(None, "labels"), (["A"], "classes")])
 def test_a_single_class_is_refused_by_partial_fit_too(classes, what):
     model = SequenceClassifier(**QUICK)
     with pytest.raises(ElmanError, match=rf"{what}: expected at least two classes, got 1 class: \['A'\]"):

@@ -18,6 +18,7 @@ from elman.config import (
     Config,
     DataForm,
     Task,
+    check_budget,
     check_value,
     described,
     in_words,
@@ -302,8 +303,7 @@ def check_options(options: dict[str, Any], preset: str | None) -> None:
         check_value(name, value)
     if preset is not None and preset not in PRESETS:
         raise UnknownNameError("--preset", expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
-    if len(budgets := [f"--{name}" for name in BUDGET if name in options]) > 1:
-        raise ArgumentError("budget", expected="one of --epochs, --steps and --seconds", got=" and ".join(budgets))
+    check_budget(options)
 
 
 def options_of(task: str, options: dict[str, Any], preset: str | None = None) -> Config:

@@ -99,7 +99,7 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
         return data_form(X, tokens, classes=len(np.unique(y)))
 
     def _spec(self, X: Any, y: Array, config: Config, rows: Array, classes: Any = None) -> TaskSpec:
-        labels = _labels("y", y) if classes is None else _labels("classes", classes)
+        labels = _labels("labels", y) if classes is None else _labels("classes", classes)
         return TaskSpec(self.task, learn_inputs(X, config, rows), labels)
 
     def _examples(self, spec: TaskSpec, config: Config, X: Any, y: Array, sample_weight: Any, rows: Array) -> Examples:

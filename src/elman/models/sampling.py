@@ -18,7 +18,7 @@ from elman.config import LARGEST, is_real, is_whole
 from elman.data import Vocabulary
 from elman.data.symbols import UNKNOWN_ID, Symbols
 from elman.data.targets import Labels
-from elman.errors import ArgumentError, DtypeError, RangeError
+from elman.errors import ArgumentError, DtypeError, RangeError, option
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Network, Parameters, make_sampler
@@ -58,11 +58,11 @@ class Sampling:
     def check(self) -> Sampling:
         """Return itself if its values are valid; RangeError otherwise."""
         if not (is_real(self.temperature) and math.isfinite(self.temperature) and self.temperature >= 0):
-            raise RangeError("temperature", expected="a number, 0 or more", got=self.temperature)
+            raise RangeError(option("temperature"), expected="a number, 0 or more", got=self.temperature)
         if self.top_k is not None and not (is_whole(self.top_k) and self.top_k >= 1):
-            raise RangeError("top_k", expected="a whole number, 1 or more", got=self.top_k)
+            raise RangeError(option("top_k"), expected="a whole number, 1 or more", got=self.top_k)
         if self.top_p is not None and not (is_real(self.top_p) and 0 < self.top_p <= 1):
-            raise RangeError("top_p", expected="a number above 0, at most 1", got=self.top_p)
+            raise RangeError(option("top_p"), expected="a number above 0, at most 1", got=self.top_p)
         return self
 
 
@@ -107,16 +107,16 @@ def pick(y_hat: Array, u: float) -> int:
 def check_request(length: int, stop: str | None, seed: int) -> None:
     """Check the arguments that sampling and beam search have in common."""
     if not is_whole(length) or not 0 <= length <= LARGEST:
-        raise RangeError("length", expected="a whole number of tokens from 0 to 2^53", got=length)
+        raise RangeError(option("length"), expected="a whole number of tokens from 0 to 2^53", got=length)
     if stop == "":
-        raise ArgumentError("stop", expected="a text that is not empty", got="''")
+        raise ArgumentError(option("stop"), expected="a text that is not empty", got="''")
     if not is_whole(seed) or seed < 0:
-        raise RangeError("seed", expected="a whole number, 0 or more", got=seed)
+        raise RangeError(option("seed"), expected="a whole number, 0 or more", got=seed)
 
 
 def check_beam(width: int) -> None:
     if not is_whole(width) or not 1 <= width <= MAX_BEAM:
-        raise RangeError("beam", expected=f"a whole number from 1 to {MAX_BEAM}", got=width)
+        raise RangeError(option("beam"), expected=f"a whole number from 1 to {MAX_BEAM}", got=width)
 
 
 class Decoder:
@@ -323,7 +323,7 @@ class TextSampler:
         """Read ids; returns the logits (Y,) of the next token, and the state."""
         x = np.asarray(ids, np.int64)
         if not len(x):
-            raise ArgumentError("prompt", expected="at least one token", got="none")
+            raise ArgumentError(option("prompt"), expected="at least one token", got="none")
         packed = self.network.pack(self.parameters) if decoder is None else decoder.packed
         start = self.network.stack.zero_state(1, self.parameters.buffer.dtype) if state is None else state.state
         o, after = self.network.read(packed, x[:, np.newaxis], start)
@@ -336,7 +336,7 @@ class TextSampler:
         token of the text is drawn.
         """
         if not isinstance(text, str):
-            raise DtypeError("prompt", expected="a str", got=type(text).__name__)
+            raise DtypeError(option("prompt"), expected="a str", got=type(text).__name__)
         if text:
             ids = self.vocabulary.encode(text, unknown=unknown)  # type: ignore[arg-type]
             if len(ids):
@@ -388,7 +388,7 @@ class TextSampler:
     ) -> list[str]:
         """The samples with index 0 to count - 1, generated as one batch; each is the same as alone."""
         if not is_whole(count) or count < 1:
-            raise RangeError("count", expected="a whole number, 1 or more", got=count)
+            raise RangeError(option("count"), expected="a whole number, 1 or more", got=count)
         check_request(length, stop, seed)
         how, decoder = (how or Sampling()).check(), self.decoder()
         generators = [np.random.default_rng([seed, index]) for index in range(count)]
