@@ -25,13 +25,12 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
         y_hat[j] = row[j]
     for j in range(banned.size):
         y_hat[banned[j]] = -np.inf
-    top, best = top_of(y_hat), 0
-    for j in range(Y):
-        if y_hat[j] == top:
-            best = j
-            break
+    top, last = top_of(y_hat), 0
     if temperature == 0:
-        return best
+        for j in range(Y):
+            if y_hat[j] == top:
+                return j
+        return last
     sharpness = 1 / temperature
     cut = top_k < Y or top_p < 1
     # sorted by logit, not by probability: exp rounds different logits to equal values
@@ -45,7 +44,7 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
         for j in range(keep, Y):
             y_hat[order[j]] = 0
         total = sum_of(y_hat)
-    goal, reached, last = u * total, 0.0, best
+    goal, reached = u * total, 0.0
     for j in range(Y):
         if y_hat[j] > 0:
             last = j
