@@ -109,6 +109,22 @@ def test_a_file_that_the_model_was_trained_on_is_noticed(elman, run, text):
     assert "was trained on" not in elman("eval", run, "other.txt").out
 
 
+@pytest.mark.parametrize("task", ["lm", "classify"])
+def test_a_model_without_its_data_is_evaluated_on_a_file(elman, run, task):
+    if task == "lm":
+        elman("export", run, "--to", "torch", "--out", "x.safetensors")
+    else:
+        Path("labels.tsv").write_text("good\tpos\nbad\tneg\n" * 20)
+        elman("train", "labels.tsv", *SMALL, "--out", "r")
+        elman("export", "r", "--to", "torch", "--out", "x.safetensors")
+    status, out, _ = elman("import", "x.safetensors", "--out", "again")
+    assert (status, out.splitlines()[-1]) == (0, f"elman {'sample' if task == 'lm' else 'predict'} again")
+    status, out, err = elman("eval", "again")
+    assert (status, out) == (2, "")
+    assert "again has no held-out data: it was imported, or saved without its data. " in err
+    assert "Give a file: elman eval again FILE." in err
+
+
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -167,6 +183,46 @@ def test_tokens_have_their_own_surprise(elman, run, text):
     assert [row["text"] for row in rows[:4]] == list("The ")
 
 
+def test_lines_with_unknown_characters_come_first(elman, run):
+    lines = ["The cat sat.", "The dog€ sat.", "xqx zzz", "The dog sat.", "The → €at."]
+    Path("new.txt").write_text("\n".join(lines), encoding="utf-8")
+    status, out, err = elman("surprise", run, "new.txt", "--top", 3)
+    found = [line.split("\t") for line in out.splitlines()]
+    assert (status, [row[:2] for row in found]) == (0, [["inf", "3"], ["inf", "5"], ["inf", "2"]])  # 3, 2 and 1 unknown
+    assert "Note: 3 of 5 lines have characters outside the vocabulary: 'q', 'x', 'z', '€', '→'. " in err
+    assert "--unknown skip leaves them out" in err
+    rows = [json.loads(line) for line in elman("surprise", run, "new.txt", "--in-order", "--json").out.splitlines()]
+    assert [(row["nats"] is None, row.get("unknown")) for row in rows] == [
+        (False, None), (True, "€"), (True, "xqz"), (False, None), (True, "→€"),
+    ]  # fmt: skip
+    tokens = [json.loads(line) for line in elman("surprise", run, "new.txt", "--by=token", "--json").out.splitlines()]
+    assert [row["text"] for row in tokens if "unknown" in row] == list("€xqxzzz→€")
+
+
+def test_unknown_characters_can_be_left_out(elman, run):
+    Path("new.txt").write_text("The cat sat.\nThe dog€ sat.\n", encoding="utf-8")
+    Path("known.txt").write_text("The cat sat.\nThe dog sat.\n")
+    words = ("--in-order", "--unknown", "skip", "--json")
+    rows, others = ([json.loads(line) for line in elman("surprise", run, name, *words).out.splitlines()]
+                    for name in ("new.txt", "known.txt"))  # fmt: skip
+    assert [row["nats"] for row in rows] == [row["nats"] for row in others]
+    assert elman("surprise", run, "new.txt", *words).err == ""
+
+
+def test_a_newline_that_the_model_never_read_is_not_surprising(elman):
+    LanguageModel(hidden=4, steps=1, window=8, batch_size=2).fit("ab" * 200, listeners=[]).save("r")
+    Path("new.txt").write_text("ab\nba\n")
+    status, out, err = elman("surprise", "r", "new.txt")
+    assert (status, err, "inf" in out, len(out.splitlines())) == (0, "", False, 2)
+
+
+@pytest.mark.parametrize("by", ["line", "token"])
+def test_an_empty_file_has_no_surprise(elman, run, by):
+    Path("empty.txt").touch()
+    status, out, err = elman("surprise", run, "empty.txt", "--by", by)
+    assert (status, out, err) == (2, "", "elman: empty.txt has no text. It is empty.\n")
+
+
 def test_a_wrong_label_is_surprising(elman):
     rows = [("good great", "pos"), ("bad awful", "neg")] * 40
     Path("labels.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
@@ -176,6 +232,8 @@ def test_a_wrong_label_is_surprising(elman):
     assert first[1:] == ["2", "good great", "neg"]
     status, _, err = elman("surprise", "r", "some.tsv", "--top", 0)
     assert (status, "--top: expected 1 or more" in err) == (2, True)
+    status, _, err = elman("surprise", "r", "some.tsv", "--unknown", "skip")
+    assert (status, "--unknown: expected a language model, got a run with --task classify" in err) == (2, True)
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

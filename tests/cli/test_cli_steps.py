@@ -50,7 +50,7 @@ def not_a_language_model(run):
 @pytest.mark.parametrize(("words", "message"), [
     (["hell", "ell"], "the same number of tokens"),
     (["", ""], "the input is empty"),
-    (["the", "hez", "--run", "run"], "the target has characters that are not in the vocabulary: got 'z'"),
+    (["the", "hez", "--run", "run"], "the target has characters that are not in the vocabulary: got 'z'. Leave them"),
     (["a", "b", "--run", "nowhere"], "There is no run at nowhere"),
     (["a", "b", "--out", "nowhere/page.html"], "could not be written: No such file or directory"),
     (["a" * 40, "b" * 40], "at most 32 tokens"),
@@ -100,11 +100,17 @@ def test_in_a_terminal_enter_shows_the_next_step_b_the_one_before_and_q_quits():
     os.close(master)
 
 
-def test_only_a_page_of_ours_is_replaced(elman):
+def test_only_a_page_of_ours_is_replaced_and_only_by_force(elman):
     assert elman("steps", "hell", "ello", "--out", "page.html")[0] == 0
-    assert elman("steps", "hey", "eyo", "--out", "page.html")[0] == 0
+    page = Path("page.html").read_bytes()
+    status, out, err = elman("steps", "hey", "eyo", "--out", "page.html")
+    assert (status, out) == (2, "")
+    assert err == "elman: page.html exists already. Choose another --out; --force replaces it.\n"
+    assert Path("page.html").read_bytes() == page
+    assert elman("steps", "hey", "eyo", "--out", "page.html", "--force")[0] == 0
+    assert Path("page.html").read_bytes() != page
     Path("novel.txt").write_text("Chapter 1")
-    status, out, err = elman("steps", "hell", "ello", "--out", "novel.txt")
+    status, out, err = elman("steps", "hell", "ello", "--out", "novel.txt", "--force")
     assert (status, out) == (2, "")
     assert "novel.txt exists and is not a page of elman steps" in err
     assert Path("novel.txt").read_text() == "Chapter 1"

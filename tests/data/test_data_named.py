@@ -391,3 +391,22 @@ def test_the_list_says_what_is_downloaded(tmp_path: Path, monkeypatch: pytest.Mo
     rows = list_corpora(texts=True)
     assert [row.where for row in rows] == [tmp_path / f"{NAME}.txt", docs]
     assert [row.size for row in rows] == [717_602, docs.stat().st_size]
+
+
+@pytest.mark.parametrize("url", ["http://example.com/a.txt", "https://example.com/a.txt?raw=1"])
+def test_a_url_is_refused(url: str) -> None:
+    for read in (open_corpus, find_here):
+        with pytest.raises(
+            DataError, match=r"'https?://example\.com/.*' is a URL: expected a file\. Download it first"
+        ):
+            read(url)
+
+
+def test_a_data_folder_that_does_not_exist_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = r"files are also searched for in \$ELMAN_DATA"
+    for folder, but in ((str(tmp_path), ""), ("/nonexistent", ", but there is no folder '/nonexistent'")):
+        monkeypatch.setenv("ELMAN_DATA", folder)
+        with pytest.raises(DataError, match=rf"{said}{but}\.$"):
+            open_corpus("foo.txt")
+        with pytest.raises(DataError, match=rf"{said}{but}\.$"):
+            read_examples("foo.tsv", "classify")

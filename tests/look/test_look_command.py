@@ -41,6 +41,7 @@ def test_it_prints_a_verdict_for_each_layer_and_writes_the_report_into_the_run(l
     assert re.search(r"^Layer 1: The gradient .*\n?.*^Layer 0: The gradient ", out, re.MULTILINE)
     assert out.endswith("Report (open it in a browser): run/look.html\n")
     assert "<title>run: report</title>" in Path("run/look.html").read_text()
+    assert look("run", "--text", TEXT)[0] == 0  # the report in the run folder is replaced
 
 
 def test_a_file_and_a_place_for_the_report(look):
@@ -49,7 +50,9 @@ def test_a_file_and_a_place_for_the_report(look):
     assert status == 0
     assert "Gradients: the first 256 steps of the text." in out
     assert Path("report.html").stat().st_size > 4e6  # Plotly is inside
-    assert look("run", "--text", TEXT, "--out", "report.html")[0] == 0  # one's own may be replaced
+    status, _, err = look("run", "--text", TEXT, "--out", "report.html")
+    assert (status, err) == (2, "elman: report.html exists already. Choose another --out; --force replaces it.\n")
+    assert look("run", "--text", TEXT, "--out", "report.html", "--force")[0] == 0
     assert {path.name for path in Path().iterdir()} == {"run", "cats.txt", "report.html"}  # and nothing is left behind
 
 
@@ -82,6 +85,7 @@ def other_task(run: Path) -> None:
     (["run", "--file", "empty.txt"], "has no text"),
     (["missing", "--text", "cat"], "There is no run at missing"),
     (["run", "--text", "the cat", "--out", "cats.txt"], "cats.txt exists and is not a report of elman look"),
+    (["run", "--text", "the cat", "--out", "cats.txt", "--force"], "cats.txt exists and is not a report of elman look"),
     (["run", "--text", "the cat", "--out", "run"], "run exists and is not a report of elman look"),
     (["run", "--text", "the cat", "--out", "nowhere/a.html"], "nowhere is not a folder"),
     (["other", "--text", "the cat"], "expected a run with task lm, .*, got 'poetry'"),

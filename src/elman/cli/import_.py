@@ -46,7 +46,14 @@ class Import:
 
         kind = self.from_ or FORMATS.get(self.file.suffix)
         if kind is None:
-            raise ArgumentError(f"{self.file}", expected="a name that ends in .safetensors, .pt or .onnx, or --from")
+            suffix = self.file.suffix
+            do = "Export the run with --to onnx or torch." if suffix in (".npz", ".html") else None
+            raise ArgumentError(
+                f"{self.file}",
+                expected="a name that ends in .safetensors, .pt or .onnx, or --from",
+                got=f"{suffix}, which cannot be imported" if do else suffix or "no suffix",
+                do=do or "See elman import --help.",
+            )
         refuse_existing(self.out, force=self.force)
         with errors.rich.status(f"reading {self.file}"):
             if kind == "torch":
@@ -61,5 +68,5 @@ class Import:
         network = model.config
         units = unit_kind(network.cell, network.activation)
         console.print(f"{self.out}: {network.layers} × {network.hidden} {units} units. Use it:", markup=False)
-        console.print(f"elman {'sample' if model.task == 'lm' else 'show'} {quote(str(self.out))}", markup=False)
+        console.print(f"elman {'sample' if model.task == 'lm' else 'predict'} {quote(str(self.out))}", markup=False)
         return 0

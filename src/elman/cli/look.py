@@ -31,7 +31,8 @@ class Look:
     run_folder: Path = argument("RUN", "a run made by elman train")
     text: str | None = flag(None, "text to read")
     file: str | None = flag(None, "file to read instead: a path, - or a name (elman data list)")
-    out: Path | None = flag(None, "file of the report (default: look.html in the run folder)")
+    out: Path | None = flag(None, "file of the report (default: look.html in the run folder, which is replaced)")
+    force: bool = flag(False, "replace the report --out if it exists")
     encoding: str | None = flag(None, "encoding of the file (default: as in training)")
     unknown: Literal["error", "skip"] = flag("error", "characters outside the vocabulary")
 
@@ -95,12 +96,11 @@ class Look:
         return 0
 
     def _checked_out(self) -> Path:
-        """The path of the report, checked before the model is analyzed; only a report may be replaced."""
-        from elman.look.page_marker import is_page
+        """The path of the report, checked before the model is analyzed."""
+        from elman.look.page_marker import check_replaceable
 
         out = self.out or self.run_folder / "look.html"
         if not out.parent.is_dir():
             raise ArgumentError(f"{out.parent} is not a folder", do="Make it, or choose another --out.")
-        if out.exists() and not is_page(out):
-            raise ArgumentError(f"{out} exists and is not a report of elman look", do="Choose another --out.")
+        check_replaceable(out, "a report of elman look", force=self.force or self.out is None)
         return out

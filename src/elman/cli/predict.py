@@ -20,9 +20,9 @@ class Predict:
     """Predict with a trained model: a class, a tag for each token, a translation, or a sequence for a label.
 
     SOURCE has a text in each line, or is a CSV or TSV file with a column of texts (classify, regress, translate); it
-    has a label in each line (generate), a token in each line and a blank line after each sequence (tag), or numbers as
-    JSON, [1, 2, 3] or [[1, 2], [3, 4]], in each line. Without SOURCE, or with -, standard input is read. Labels in
-    other columns are ignored.
+    has a label in each line (generate); a token in each line and a blank line after each sequence, or a sequence in
+    each line with spaces between its tokens (tag); or numbers as JSON, [1, 2, 3] or [[1, 2], [3, 4]], in each line.
+    Without SOURCE, or with -, standard input is read. Labels in other columns are ignored.
 
     For instance:
         elman predict runs/names surnames.txt --json
@@ -73,9 +73,10 @@ class Predict:
                 "--beam finds the most probable sequence, --temperature and --count sample", do="Choose one."
             )
         items = [item for item in self._items(model) for _ in range(self.count)]
-        print_compile_notice("forward")
         if not items:
-            return 0
+            what = f"{'standard input' if self.source == '-' else self.source} has no input"
+            raise DataError(what, expected="at least one line that is not blank", do="See elman predict --help.")
+        print_compile_notice("forward")
         if note := _note_on_unknown(model, items):
             errors.print(note, markup=False, style="yellow")
         lines = _tagged(model, items, self) if task == "tag" else _predicted(model, items, self)
@@ -101,9 +102,12 @@ class Predict:
         if isinstance(model.fitted_.spec.inputs, NumberInputs | Numbers):
             return [_numbers(f"{source}, line {number}", line) for number, line in lines if line.strip()]
         if model.task == "tag":
+            spaced = any(" " in token for token in model.fitted_.spec.inputs.symbols.tokens)
             blocks: list[list[str]] = [[]]
             for (number, line), (_, row) in zip(lines, whole, strict=True):
-                if line.strip():
+                if len(line.split()) > 1 and "\t" not in row and not spaced:
+                    blocks += [line.split(), []]  # a whole sequence
+                elif line.strip():
                     blocks[-1].append(line)
                 elif not is_blank(row):
                     raise DataError(f"{source}, line {number}", expected="a token", got="none before the tab")
@@ -140,9 +144,6 @@ def _note_on_unknown(model: Any, items: list[Any]) -> str:
     if not count:
         return ""
     note = f"Note: {count:,} of {len(items):,} inputs have tokens that are not in the training data: "
-    spaced = [token for token in unknown if " " in token.strip()] if model.task == "tag" else []
-    if spaced:
-        return f"{note}{few(spaced)}. A tagger reads one token a line, and a blank line after each sequence."
     return f"{note}{few(unknown)}."
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from elman.cli.console import console
 from elman.cli.flags import argument, flag
-from elman.errors import ArgumentError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -37,13 +36,14 @@ class Steps:
     trained: Path | None = flag(None, "use the network of this run, made by elman train", name="run")
     cell: Literal["rnn", "gru", "lstm"] = flag("rnn", "cell of the network without --run")
     out: Path | None = flag(None, "write an HTML page instead")
+    force: bool = flag(False, "replace the page --out if it exists")
 
     def run(self) -> int:
-        from elman.look.page_marker import is_page
+        from elman.look.page_marker import check_replaceable
         from elman.look.steps import steps_data
 
-        if self.out is not None and self.out.exists() and not is_page(self.out):  # replace only pages of our own
-            raise ArgumentError(f"{self.out} exists and is not a page of elman steps", do="Choose another --out.")
+        if self.out is not None:
+            check_replaceable(self.out, "a page of elman steps", force=self.force)
         model = None
         if self.trained is not None:
             from elman.models import LanguageModel

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from elman.cli.console import write
+from elman.cli.console import errors, write
 from elman.cli.flags import argument, flag
-from elman.errors import ArgumentError, RangeError
+from elman.errors import ArgumentError, DataError, RangeError
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class Surprise:
     A language model reads the file as one text: lines with a high surprise do not look like its training text. For a
     classifier or tagger FILE has labels, as in training: examples with a high surprise are hard, or labeled wrongly.
     Each row has the nats per token, the line number and the line; the most surprising come first.
+
+    A model of characters gives a character outside its vocabulary probability 0: its surprise is infinite (inf), and
+    the lines with such characters come first. In JSON their nats are null, and "unknown" has the characters. A model of
+    words reads an unknown word as <unk>.
 
     For instance:
         elman surprise runs/log app.log --top 20
@@ -34,6 +38,9 @@ class Surprise:
     top: int | None = flag(None, "only this many rows, the most surprising")
     in_order: bool = flag(False, "rows in the order of the file; tokens always are, unless --top is given")
     encoding: str = flag("utf-8", "encoding of the file")
+    unknown: Literal["count", "skip"] | None = flag(
+        None, "lm: tokens outside the vocabulary: count their surprise, or leave them out (default: count)"
+    )
     text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
     label_column: str | None = flag(None, "name or number of the column with the label, in a CSV or TSV file")
     json: bool = flag(False, "print a JSON object per line")
@@ -46,6 +53,9 @@ class Surprise:
         if self.top is not None and self.top < 1:
             raise RangeError("--top", expected="1 or more", got=self.top)
         task = Run(self.run_folder).config.get("task")
+        if task != "lm" and self.unknown is not None:
+            do = "Its vocabulary has an unknown token; leave the flag out."
+            raise ArgumentError("--unknown", expected="a language model", got=f"a run with --task {task}", do=do)
         source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
         print_compile_notice("forward")
         if task == "lm":
@@ -57,10 +67,11 @@ class Surprise:
                 "elman surprise", expected="a run with --task lm, classify or tag", got=f"--task {task}"
             )
         if self.top is not None or (self.by == "line" and not self.in_order):
-            rows.sort(key=lambda row: -row["nats"] if math.isfinite(row["nats"]) else math.inf)
+            rows.sort(key=_rank)
         for row in rows[: self.top]:
             if self.json:
-                write(json.dumps({k: None if v != v else v for k, v in row.items()}, ensure_ascii=False) + "\n")
+                nats = row["nats"] if math.isfinite(row["nats"]) else None
+                write(json.dumps(row | {"nats": nats}, ensure_ascii=False) + "\n")
             else:
                 label = f"\t{row['label']}" if "label" in row else ""
                 write(f"{row['nats']:.3f}\t{row['line']}\t{row['text']}{label}\n")
@@ -74,15 +85,23 @@ class Surprise:
         from elman.models import LanguageModel
 
         model = LanguageModel.load(self.run_folder)
-        lines = [f"{line}\n" for _, line in lines_of(source, self.encoding)]
+        kind, lines = model.vocabulary_.kind, [f"{line}\n" for _, line in lines_of(source, self.encoding)]
+        if not lines:
+            raise DataError(f"{source} has no text", do="It is empty.")
         text = "".join(lines)
-        nats = model.surprise(text) if text else np.empty(0)
+        nats = model.surprise(text, unknown="skip" if kind == "char" or self.unknown == "skip" else "replace")
+        new: set[str] = set()  # characters with infinite surprise
+        if kind == "char" and self.unknown != "skip":
+            new = set(text).difference(model.vocabulary_.tokens, "\n")  # a newline may only separate the lines
+        if new:
+            nats[[character in new for character in text]] = math.inf
+            _print_note(lines, new)
         if self.by == "token":
-            by_word = model.vocabulary_.kind == "word"
-            pieces = [piece for part in words_of([text]) for piece in part] if by_word else list(text)
+            pieces = [piece for part in words_of([text]) for piece in part] if kind == "word" else list(text)
             at, line = 0, 1
             for piece in pieces:
-                yield {"nats": float(np.sum(nats[at : at + len(piece)])), "line": line, "text": _escaped(piece)}
+                cost = float(np.sum(nats[at : at + len(piece)]))
+                yield {"nats": cost, "line": line, "text": _escaped(piece), **_unknown(piece, new)}
                 at, line = at + len(piece), line + piece.count("\n")
             return
         at = 0
@@ -90,8 +109,9 @@ class Surprise:
             part = nats[at : at + len(line_text)]
             at += len(line_text)
             known = part[np.isfinite(part)]  # nothing predicts the first token of a text
-            mean = float(known.mean()) if len(known) else math.nan
-            yield {"nats": mean, "line": number, "text": line_text[:-1], "total_nats": float(known.sum())}
+            mean = math.inf if np.isinf(part).any() else float(known.mean()) if len(known) else math.nan
+            row = {"nats": mean, "line": number, "text": line_text[:-1], "total_nats": float(known.sum())}
+            yield row | _unknown(line_text, new)
 
     def _of_examples(self, source: str, task: str) -> Iterator[dict[str, Any]]:
         import numpy as np
@@ -120,6 +140,29 @@ class Surprise:
                 text = " ".join(inputs) if task == "tag" else inputs
                 label = " ".join(labels)
                 yield {"nats": float(np.mean(nats)), "line": line, "text": text, "label": label}
+
+
+def _rank(row: dict[str, Any]) -> tuple[float, int]:
+    """The key to sort by: the highest surprise first, then the most unknown characters; NaN last."""
+    return math.inf if math.isnan(row["nats"]) else -row["nats"], -len(row.get("unknown", ""))
+
+
+def _unknown(text: str, new: set[str]) -> dict[str, str]:
+    """The characters of a text that are new, each once, if there are any."""
+    found = "".join(dict.fromkeys(character for character in text if character in new))
+    return {"unknown": found} if found else {}
+
+
+def _print_note(lines: list[str], new: set[str]) -> None:
+    from elman.data.checks import few
+
+    count = sum(not new.isdisjoint(line) for line in lines)
+    errors.print(
+        f"Note: {count:,} of {len(lines):,} lines have characters outside the vocabulary: {few(sorted(new))}. Their "
+        "surprise is infinite; --unknown skip leaves them out.",
+        markup=False,
+        style="yellow",
+    )
 
 
 def _escaped(piece: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import reprlib
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -41,3 +42,10 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """`Did you mean …?` with the most similar name, or an empty string."""
     close = difflib.get_close_matches(name, list(names), n=1)
     return f"Did you mean {close[0]}?" if close else ""
+
+
+def also_searched() -> str:
+    """Where else a file that was not found was searched for, as part of a sentence."""
+    folder = os.environ.get("ELMAN_DATA")
+    but = f", but there is no folder {folder!r}" if folder and not os.path.isdir(folder) else ""
+    return f"files are also searched for in $ELMAN_DATA{but}"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from elman.data.checks import did_you_mean
+from elman.data.checks import also_searched, did_you_mean
 from elman.errors import DataError, EncodingError, UnknownNameError, option
 
 
@@ -87,8 +87,7 @@ def read_text(source: str, encoding: str) -> str:
     try:
         raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except FileNotFoundError:
-        do = "Check the path; files are also searched for in $ELMAN_DATA."
-        raise DataError(f"there is no file {source!r}", do=do) from None
+        raise DataError(f"there is no file {source!r}", do=f"Check the path; {also_searched()}.") from None
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror}") from None
     codec_name(encoding)

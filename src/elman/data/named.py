@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from elman.data import recipes
 from elman.data.cache import write_atomically
-from elman.data.checks import did_you_mean
+from elman.data.checks import also_searched, did_you_mean, shortened
 from elman.errors import DataError, DownloadError, UnknownNameError
 from elman.files import cache_root, sha256_of
 
@@ -211,7 +211,7 @@ def find_source(source: str) -> Path:
         return fetch(source)
     if os.path.dirname(source):  # a path: opening it reports what is wrong
         return Path(source)
-    known = f"Corpora are {', '.join(CORPORA)}; files are also searched for in $ELMAN_DATA."
+    known = f"Corpora are {', '.join(CORPORA)}; {also_searched()}."
     do = f"{did_you_mean(source, CORPORA)} {known}".strip()
     raise DataError(f"there is no file and no corpus named {reprlib.repr(source)}", do=do)
 
@@ -224,7 +224,14 @@ def find_here(source: str) -> Path | None:
     corpus = CORPORA.get(source)
     if os.path.exists(source) and (corpus is None or corpus.files or not os.path.isdir(source)):
         return Path(source)
+    refuse_url(source)
     return _in_data_folder(source) or (fetch(source) if corpus and not corpus.is_text else None)
+
+
+def refuse_url(source: str) -> None:
+    """Raise DataError if a source is a URL."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", source):
+        raise DataError(f"{shortened(source)} is a URL", expected="a file", do="Download it first, then name the file.")
 
 
 def default_source(say: Callable[[str], None]) -> str:

@@ -9,7 +9,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TypeAlias
 
-from elman.data.named import find_source
+from elman.data.named import find_source, refuse_url
 from elman.errors import DataError
 
 PathLike: TypeAlias = str | Path
@@ -32,6 +32,7 @@ def _find(source: PathLike) -> list[Path | None]:
     if has_magic(str(source)) and not os.path.lexists(source):
         files = sorted(path for path in map(Path, glob(str(source), recursive=True)) if not path.is_dir())
         if not files:
+            refuse_url(str(source))
             raise DataError(f"no file matches {str(source)!r}", do="Check the pattern.")
         return [*files]
     path = find_source(source) if isinstance(source, str) else source

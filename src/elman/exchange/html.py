@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from elman.config import SEQUENCE_TASKS
 from elman.data import BPEVocabulary
 from elman.data.inputs import TokenInputs
 from elman.data.symbols import SPECIAL
@@ -70,7 +71,15 @@ def export_html(
     """
     out = Path(out)
     refuse_existing(out, force=force)
-    task = "translate" if Run(Path(run)).config.get("task") == "translate" else "lm"
+    known = Run(Path(run)).config.get("task")
+    if known in SEQUENCE_TASKS and known != "translate":
+        raise RunError(
+            f"{run}",
+            expected="a language model or a translator, which an HTML page can run",
+            got=f"a model to {known}",
+            do="Export it to onnx, torch or npz instead.",
+        )
+    task = "translate" if known == "translate" else "lm"
     opened, fitted = runs.load(Path(run), task)
     page = _translator_page if task == "translate" else _text_page
     path = write_new(out, page(opened, fitted, precision), force=force)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from elman.errors import ArgumentError
 from elman.files import open_regular
 
 GENERATOR = '<meta name="generator" content="elman">'
@@ -16,3 +17,11 @@ def is_page(path: Path) -> bool:
             return GENERATOR.encode() in file.read(500)
     except OSError:
         return False
+
+
+def check_replaceable(out: Path, what: str, *, force: bool) -> None:
+    """Raise ArgumentError if `out` exists, unless it is a page that Elman wrote and force is set."""
+    if out.exists() and not is_page(out):
+        raise ArgumentError(f"{out} exists and is not {what}", do="Choose another --out.")
+    if out.exists() and not force:
+        raise ArgumentError(f"{out} exists already", do="Choose another --out; --force replaces it.")

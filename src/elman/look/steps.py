@@ -27,7 +27,7 @@ import numpy as np
 
 from elman.data import CharVocabulary, Vocabulary
 from elman.data.checks import few
-from elman.errors import ArgumentError, DataError, RangeError, VocabularyError
+from elman.errors import ArgumentError, DataError, RangeError, VocabularyError, option
 from elman.look.equations import ACTIVATIONS, LATER, STACKED, TOKEN, Equation, equations, fill
 from elman.look.recording import Quantity, Recording, record
 from elman.maths.arrays import Array
@@ -244,7 +244,12 @@ def _ids(name: str, text: str, vocabulary: Vocabulary) -> Array:
     if not text:
         raise DataError(f"the {name} is empty", do='Give two texts, such as "hell" and "ello".')
     if vocabulary.kind == "char" and (unknown := [c for c in dict.fromkeys(text) if c not in vocabulary.tokens]):
-        raise VocabularyError(f"the {name} has characters that are not in the vocabulary", got=few(unknown))
+        raise VocabularyError(
+            f"the {name} has characters that are not in the vocabulary",
+            got=few(unknown),
+            do=f"Leave them out. Models trained with {option('tokens', 'byte')} or {option('tokens', 'bpe')} can read "
+            "any text.",
+        )
     ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error")
     if len(ids) > LONGEST:
         raise RangeError(f"the {name}", expected=f"at most {LONGEST} tokens", got=len(ids))

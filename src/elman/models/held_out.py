@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ def evaluate_held_out(
         `Evaluation` for a language model, else the scores of the task: see elman.models.evaluation.
     """
     run = Run(Path(path))
+    if run.config.get("data", "") is None:
+        raise DataError(
+            f"{run.path} has no held-out data: it was imported, or saved without its data",
+            do=f"Give a file: elman eval {quote(str(run.path))} FILE.",
+        )
     setup = runs.open_setup(run)
     if isinstance(setup, runs.TextSetup):
         parts: dict[str, Any] = {"test": setup.split.test, "validation": setup.split.validation}
