@@ -244,3 +244,11 @@ def test_a_number_that_is_not_finite_is_refused_with_all_bounds(value):
         resolve("lm", {"learning_rate": value})
     with pytest.raises(RangeError, match=f"^dropout: expected a finite number of 0 or more and below 1, got {value}"):
         resolve("lm", {"dropout": value})
+
+
+@pytest.mark.parametrize("task", ALL_TASKS)
+def test_an_unknown_option_is_refused_by_the_name_of_the_model(task):
+    model = MODELS[task]
+    with pytest.raises(TypeError, match=rf"^{model.__name__} has no option 'hiden'\. Did you mean hidden\?$"):
+        model(hiden=3)
+    assert "hidden" in inspect.signature(model).parameters

@@ -20,9 +20,9 @@ import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, wraps
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, ParamSpec, Union, get_args, get_origin, get_type_hints
 
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError, options_as
 from elman.errors import option as written  # the name of an option as the user writes it
@@ -497,6 +497,27 @@ def suggestion(name: str, names: Iterable[str]) -> str | None:
     known = sorted(names, key=len)
     starts = [other for other in known if other.startswith(name)] if len(name) > 2 else []
     return next(iter(starts or difflib.get_close_matches(name, known, 1, 0.7)), None)
+
+
+Arguments = ParamSpec("Arguments")
+
+
+def named_options(constructor: Callable[Arguments, None]) -> Callable[Arguments, None]:
+    """A constructor whose errors about unknown options name the class of the user and the option that was meant."""
+
+    @wraps(constructor)
+    def checked(*args: Arguments.args, **options: Arguments.kwargs) -> None:
+        kind, known = type(args[0]).__name__, getattr(constructor, "__kwdefaults__", {})
+        if len(args) > 1:
+            raise TypeError(f"{kind} takes its options by name. For instance: {kind}(hidden=64)")
+        for name in options:
+            if name not in known:
+                near = suggestion(name, known)
+                do = f"Did you mean {near}?" if near else f"help({kind}.__init__) lists them."
+                raise TypeError(f"{kind} has no option {name!r}. {do}")
+        constructor(*args, **options)
+
+    return checked
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------

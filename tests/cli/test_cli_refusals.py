@@ -95,7 +95,7 @@ def test_a_text_that_cannot_be_used_is_refused(refused, files, words, message):
     (["--seed", "-1"], "seed: .*0 or more"),
     (["--bptt-block", "65"], "--bptt-block: .*at most the window, 64, got 65"),
     (["--bptt-steps", "3", "--bptt-block", "5"], "--bptt-steps: .*at least --bptt-block, 5, got 3"),
-    (["--steps", "2", "--epochs", "3"], "training time: .* one of --epochs, --steps and --seconds, got --epochs and --steps"),
+    (["--steps", "2", "--epochs", "3"], "training time: .*--epochs, --steps and --seconds, got --epochs and --steps"),
     (["--steps", "2", "--seconds", "3"], "got --steps and --seconds"),
     (["--validation-fraction", "0.999"], r"--validation-fraction|shorter than a window"),
     (["--validation-fraction", "0.99999"], "a part of the text left for training"),

@@ -145,8 +145,12 @@ def test_the_constructor_only_stores_and_parameters_come_back():
 
 
 def test_a_parameter_that_does_not_exist_is_refused_at_once():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'hiden'"):
+    with pytest.raises(TypeError, match=r"^LanguageModel has no option 'hiden'\. Did you mean hidden\?$"):
         LanguageModel(hiden=3)
+    with pytest.raises(TypeError, match=r"has no option 'colour'\. help\(LanguageModel\.__init__\) lists them"):
+        LanguageModel(colour=3)
+    with pytest.raises(TypeError, match=r"^LanguageModel takes its options by name"):
+        LanguageModel(3)
     model = LanguageModel()
     with pytest.raises(UnknownNameError, match=r"got hiden\. Did you mean hidden\?"):
         model.set_params(hiden=3)

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from elman.config import Activation, Attention, CellName, Dtype, Optimizer, Pooling, RecurrentInit, Schedule, Tokens
+from elman.config import (
+    Activation,
+    Attention,
+    CellName,
+    Dtype,
+    Optimizer,
+    Pooling,
+    RecurrentInit,
+    Schedule,
+    Tokens,
+    named_options,
+)
 
 
 class LanguageModelOptions:
+    @named_options
     def __init__(
         self,
         *,
@@ -230,6 +242,7 @@ class LanguageModelOptions:
 
 
 class ClassifierOptions:
+    @named_options
     def __init__(
         self,
         *,
@@ -451,6 +464,7 @@ class ClassifierOptions:
 
 
 class RegressorOptions:
+    @named_options
     def __init__(
         self,
         *,
@@ -668,6 +682,7 @@ class RegressorOptions:
 
 
 class TaggerOptions:
+    @named_options
     def __init__(
         self,
         *,
@@ -873,6 +888,7 @@ class TaggerOptions:
 
 
 class GeneratorOptions:
+    @named_options
     def __init__(
         self,
         *,
@@ -1060,6 +1076,7 @@ class GeneratorOptions:
 
 
 class Seq2SeqOptions:
+    @named_options
     def __init__(
         self,
         *,
