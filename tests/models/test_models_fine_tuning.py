@@ -154,6 +154,60 @@ def test_a_killed_training_goes_on_to_the_bit(kind, at, tmp_path):
     assert (resumed.parameters.buffer == whole.fitted_.parameters.buffer).all()
 
 
+# -- the best model ----------------------------------------------------------------------------------------------------
+
+
+WORSE = "why? " * 300 + OLD[:160]  # what is learned from it makes the loss on its end, the validation part, worse
+
+
+def start_kept(tmp_path, at=None):
+    """A fine-tuning that improves on nothing, killed after step `at` and resumed."""
+
+    def kill(event):
+        if isinstance(event, Stepped) and event.step == at:
+            raise _Killed
+
+    start = LanguageModel(**TEXT, steps=80).fit(OLD, listeners=[])
+    (tmp_path / "worse.txt").write_text(WORSE)
+    model, out = LanguageModel(steps=12, save_every=5, validate_every=4), tmp_path / f"run{at}"
+    if at is None:
+        return model.fit(tmp_path / "worse.txt", start=start, out=out, listeners=[]).fitted_, out
+    with pytest.raises(_Killed):
+        model.fit(tmp_path / "worse.txt", start=start, out=out, listeners=[kill])
+    return runs.resume(out), out
+
+
+def test_the_model_that_training_starts_from_is_kept_if_no_step_improves_on_it(tmp_path):
+    model, out = start_kept(tmp_path)
+    before, after = model.fine_tuning["new"]
+    assert after == before
+    assert (model.finished.best_step, model.finished.best_loss) == (0, pytest.approx(before))
+    assert "(best, at step 0)" in model.summary()
+    validated = [row["step"] for row in model.history if row["validation_loss"] is not None]
+    assert validated == [0, 4, 8, 12]
+    assert (LanguageModel.load(out).parameters_.buffer == model.parameters.buffer).all()
+
+
+@pytest.mark.parametrize("at", [1, 7])
+def test_a_resumed_training_knows_the_loss_of_its_start(tmp_path, at):
+    (whole, _), (resumed, _) = start_kept(tmp_path), start_kept(tmp_path, at)
+    assert (resumed.parameters.buffer == whole.parameters.buffer).all()
+    assert (resumed.finished.best_step, resumed.finished.best_loss) == (0, whole.finished.best_loss)
+    names = ("step", "loss", "validation_loss")
+    assert [[row[n] for n in names] for row in resumed.history] == [[row[n] for n in names] for row in whole.history]
+
+
+def test_examples_of_a_better_start_keep_it_too():
+    kind, own, (X, y), _ = CASES["classify"]
+    start = kind(**QUICK | own | {"epochs": 30}).fit(X, y)
+    wrong = kind(**QUICK | {"hidden": None, "validation_fraction": 0.2, "learning_rate": 0.3, "patience": 3})
+    model = wrong.fit(X, y, start=start)
+    assert model.history_[0]["step"] == 0
+    assert model.history_[0]["validation_accuracy"] == 1.0
+    best = min(row["validation_loss"] for row in model.history_ if row["validation_loss"] is not None)
+    assert model.fitted_.finished.best_loss == best
+
+
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 

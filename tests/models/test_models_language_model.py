@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elman.config import Config
 from elman.errors import (
     ArgumentError,
     CheckpointError,
@@ -22,7 +23,7 @@ from elman.errors import (
     UnknownNameError,
     VocabularyError,
 )
-from elman.models import LanguageModel
+from elman.models import LanguageModel, runs
 
 TINY = {"hidden": 8, "steps": 2, "batch_size": 2, "window": 8}
 
@@ -362,3 +363,15 @@ def test_the_name_of_a_file_as_a_str_is_noticed(tmp_path, monkeypatch):
     with pytest.raises(DataError, match=r"'novel.txt' is the name of a file.*fit\(Path\('novel.txt'\)\)"):
         LanguageModel(**TINY).fit("novel.txt")
     LanguageModel(**TINY).fit(Path("novel.txt"), listeners=[])
+
+
+@pytest.mark.parametrize(("options", "validated"), [({}, [20, 40, 50]), ({"validate_every": 15}, [15, 30, 45, 50])])
+def test_a_tiny_text_is_validated_at_least_every_ten_epochs(options, validated):
+    model = LanguageModel(hidden=4, window=8, batch_size=2, steps=50, **options).fit("abcd" * 10, listeners=[])
+    assert [row["step"] for row in model.history_ if row["validation_loss"] is not None] == validated
+
+
+def test_a_longer_text_is_validated_at_the_usual_interval():
+    config = Config(batch_size=16)
+    setup = runs.text_setup(runs.open_text("abcd" * 20_000, config), config)
+    assert setup.new_task(setup.new_model()).paced == config

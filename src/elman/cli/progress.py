@@ -60,6 +60,9 @@ class TrainingReport:
             else:
                 begin = f"Continuing from step {event.step}" if event.step else "Training"
                 console.print(f"{begin}: {event.parameters:,} parameters, {event.steps:,} steps.")
+            if event.validation is not None:
+                loss = _number(event.validation.loss)
+                console.print(f"step {0:6}  epoch {0:5.1f}  validation {loss}  the model that training starts from")
         elif isinstance(event, Stepped):
             self._stepped(event)
         elif isinstance(event, RolledBack):

@@ -30,8 +30,10 @@ def report_end(path: Path, finished: Finished, *, task: str = "lm") -> int:
     why = {"budget": "Done", "patience": "Stopped early, validation stopped improving"}[finished.why]
     loss, step = finished.best_loss, finished.best_step
     best = "" if loss is None else f": {loss:.4f} {UNITS[task]} at step {step}"
+    if loss is not None and step == 0:
+        console.print("No step was better than the model that training started from: its weights are kept.")
     before, after = f"{loss or 0:.4f}", f"{finished.last_loss or 0:.4f}"
-    if finished.overfitted and before != after:
+    if step and finished.overfitted and before != after:
         rose = f"the validation loss rose from {before} at step {step} to {after}"
         console.print(f"The model overfits: {rose}. The best model is kept.", markup=False)
     console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. {use}:", markup=False)

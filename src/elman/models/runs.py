@@ -410,7 +410,8 @@ def start(
     steps = step_budget(setup, task)
     # before the folder is created: a training that does not fit into memory must not replace an existing run
     all_listeners: list[Listener] = [History(model.history), *listeners]
-    trainer = Trainer(task, task.paced, steps=steps, listeners=all_listeners, stopping=stopping)
+    given = setup.initial is not None
+    trainer = Trainer(task, task.paced, steps=steps, validate_start=given, listeners=all_listeners, stopping=stopping)
     if out is None or here.rank:
         model.finished = trainer.train()
     else:
@@ -459,7 +460,10 @@ def resume(
                 changed = {"steps": steps, "config": to_json(model.config), "estimator": model.estimator_params}
                 write_file(path / "config.json", as_json({**run.config, **changed}))
         task = setup.new_task(model)
-        trainer = Trainer(task, task.paced, steps=steps, run=run, listeners=listeners, stopping=stopping)
+        begun = setup.initial is not None  # a run without a checkpoint starts again
+        trainer = Trainer(
+            task, task.paced, steps=steps, run=run, validate_start=begun, listeners=listeners, stopping=stopping
+        )
         model.finished = trainer.train()
     model.history = kept_rows(run.metrics())
     return model

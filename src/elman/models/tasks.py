@@ -33,6 +33,7 @@ from elman.training.distributed import World
 from elman.training.task import Validation, generator
 
 BUCKET = 16  # batches whose rows are sorted by length together, so that lengths are similar but batches still vary
+EPOCHS = 10  # of a text from one validation to the next, at most
 FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES = 4, 64, 16  # parts whose time is measured to estimate steps and validations
 
 
@@ -51,9 +52,15 @@ class NetworkTask(ABC):
         self.world, self._sample = world or distributed.world(), sample
 
     @property
+    @abstractmethod
     def paced(self) -> Config:
         """The config with the validate_every of this task."""
-        return self.config
+
+    def _validated_every(self, most: float) -> Config:
+        """The config with a validation at least every `most` steps, unless validate_every is given."""
+        if self.config.validate_every != Config().validate_every:
+            return self.config
+        return dataclasses.replace(self.config, validate_every=min(math.ceil(most), self.config.validate_every))
 
     def sample(self, step: int) -> str | None:
         return self._sample(step) if self._sample else None
@@ -114,6 +121,11 @@ class TextTask(NetworkTask):
         self.steps_per_epoch = self.stream.windows_per_epoch / config.accumulate
         self.tokens_per_step = batch * config.window * config.accumulate
         self.baseline_loss = math.log(self.network.outputs)
+
+    @property
+    def paced(self) -> Config:
+        """At least one validation in EPOCHS epochs, unless validate_every is given: a tiny text is soon overfitted."""
+        return self._validated_every(EPOCHS * self.steps_per_epoch)
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
         c = self.config
@@ -199,10 +211,7 @@ class ExampleTask(NetworkTask):
     @property
     def paced(self) -> Config:
         """At least one validation per epoch, unless validate_every is given: small data are soon overfitted."""
-        if self.config.validate_every != Config().validate_every:
-            return self.config
-        epoch = math.ceil(self.steps_per_epoch)
-        return dataclasses.replace(self.config, validate_every=min(epoch, self.config.validate_every))
+        return self._validated_every(self.steps_per_epoch)
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
         numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]

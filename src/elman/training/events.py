@@ -16,7 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from elman.training.task import Validation
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class Started:
         The run folder.
     finished : str or None
         Why a resumed run is already finished, if nothing is left to do: as in Finished.
+    validation : Validation or None
+        The validation of the model that training starts from, if it starts from one.
     """
 
     step: int
@@ -42,6 +47,7 @@ class Started:
     parameters: int
     run: Path | None
     finished: str | None = None
+    validation: Validation | None = None
 
 
 @dataclass(frozen=True)
@@ -147,7 +153,7 @@ class Finished:
     best_loss : float or None
         The best validation loss.
     best_step : int
-        The step of the best validation loss.
+        The step of the best validation loss; 0 if no step improved on the model that training started from.
     seconds : float
         Time of the whole training.
     last_loss : float or None

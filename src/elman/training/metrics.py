@@ -12,7 +12,7 @@ from typing import Any
 
 from elman.errors import StorageError
 from elman.files import open_regular
-from elman.training.events import Event, RolledBack, Stepped
+from elman.training.events import Event, RolledBack, Started, Stepped
 
 COLUMNS = (
     "step",
@@ -40,6 +40,15 @@ def row(event: Stepped) -> dict[str, Any]:
     """A row of metrics.jsonl."""
     values = {name: getattr(event, name) for name in COLUMNS}
     return values | {name: value for name in OPTIONAL_COLUMNS if (value := getattr(event, name)) is not None}
+
+
+def first_row(event: Started) -> dict[str, Any] | None:
+    """The row of the model that training starts from, with nothing but its validation; None if there is none."""
+    if event.validation is None:
+        return None
+    loss, accuracy = event.validation
+    values = dict.fromkeys(COLUMNS) | {"step": 0, "epoch": 0.0, "validation_loss": loss, "seconds": 0.0}
+    return values if accuracy is None else values | {"validation_accuracy": accuracy}
 
 
 def _finite(value: Any) -> Any:
@@ -73,7 +82,9 @@ class History:
         self._rows = rows
 
     def __call__(self, event: Event) -> None:
-        if isinstance(event, Stepped) and event.logged:
+        if isinstance(event, Started) and (first := first_row(event)):
+            self._rows.append(first)
+        elif isinstance(event, Stepped) and event.logged:
             self._rows.append(row(event))
         elif isinstance(event, RolledBack):
             self._rows[:] = [one for one in self._rows if one["step"] <= event.to]

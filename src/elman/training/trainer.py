@@ -21,16 +21,19 @@ from elman.kernels import Rates, clip_by_norm, clip_by_value, update
 from elman.training.distributed import World, world
 from elman.training.divergence import diverged, is_good
 from elman.training.events import Event, Failed, Finished, Listener, RolledBack, Saved, Started, Stepped
-from elman.training.metrics import MetricsFile, row
+from elman.training.metrics import MetricsFile, first_row, row
 from elman.training.run import Checkpoint, Run
 from elman.training.schedule import rate_factor
 from elman.training.signals import Stopping
 from elman.training.state import State
-from elman.training.task import Task
+from elman.training.task import Task, Validation
 
 
 class Trainer:
-    """Trains a task for a number of steps; with a `run`, it writes metrics and checkpoints to that folder."""
+    """Trains a task for a number of steps; with a `run`, it writes metrics and checkpoints to that folder.
+
+    With `validate_start` the initial parameters, those of a trained model, are validated too: they are the best so far.
+    """
 
     def __init__(
         self,
@@ -39,11 +42,12 @@ class Trainer:
         *,
         steps: int,
         run: Run | None = None,
+        validate_start: bool = False,
         listeners: Sequence[Listener] = (),
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.task, self.config, self.steps, self.run = task, config, steps, run
-        self.world = _shared_by(task)
+        self.world, self.validate_start = _shared_by(task), validate_start
         self.listeners, self.stopping = listeners if self.world.rank == 0 else (), stopping
         self.state = State(task, config.optimizer)
         self.gradients = task.parameters.zeros()
@@ -105,7 +109,10 @@ class Trainer:
         self._begin_row()
         try:
             size, where = self.gradients.buffer.size, self.run.path if self.run else None
-            self._emit(Started(p.step, self.steps, size, where, p.finished))
+            started = Started(p.step, self.steps, size, where, p.finished, self._validate_start())
+            if self.metrics is not None and (first := first_row(started)):
+                self.metrics.add(first)
+            self._emit(started)
             while self.state.progress.finished is None:
                 self._step()
                 if self.state.progress.finished is None and self.world.stop(self.stopping):
@@ -121,6 +128,17 @@ class Trainer:
         finally:
             if self.metrics is not None:
                 self.metrics.close()
+
+    def _validate_start(self) -> Validation | None:
+        """The validation of the parameters that training starts from, unless a checkpoint already has it."""
+        p = self.state.progress
+        if not self.validate_start or p.step or p.best_loss is not None:
+            return None
+        validation = self.task.validate()
+        if validation is None or not math.isfinite(validation.loss):
+            return None
+        p.best_loss = validation.loss  # state.best holds the initial parameters
+        return validation
 
     def _step(self) -> None:
         c, p = self.config, self.state.progress
