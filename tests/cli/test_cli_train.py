@@ -188,9 +188,9 @@ def test_resume_continues_with_a_larger_budget(elman, run):
 
 
 @pytest.mark.parametrize(("words", "says"), [
-    (["--steps", "7"], "it has already taken 40 steps, more than 7 steps. A larger --steps or --epochs continues it."),
+    (["--steps", "7"], "it has already taken 40 steps, more than 7 steps. A larger --steps or --epochs, or"),
     (["--epochs", "0.1"], "it has already taken 40 steps, more than 0.1 epochs ("),
-    (["--steps", "40"], "all 40 steps are taken. A larger --steps or --epochs continues it."),
+    (["--steps", "40"], "all 40 steps are taken. A larger --steps or --epochs, or --seconds for more"),
 ])  # fmt: skip
 def test_a_budget_that_is_already_spent_is_reported_and_changes_nothing(elman, run, words, says):
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
@@ -205,10 +205,8 @@ def test_a_run_ended_by_patience_says_so_and_continues_with_a_larger_budget(elma
     assert "Stopped early" in elman("train", text, *quick, "--steps", 200, "--out", "r").out
     ended = (kept := Path("r/config.json")).read_bytes()
     out = elman("train", "--resume", "r", "--steps", 200).out
-    assert (
-        "Nothing is left to do: validation stopped improving (--patience). A larger --steps or --epochs continues it."
-        in out
-    )
+    more = "A larger --steps or --epochs, or --seconds for more time, continues it."
+    assert f"Nothing is left to do: validation stopped improving (--patience). {more}" in out
     assert "Stopped early, validation stopped improving after" in out
     assert kept.read_bytes() == ended
     assert "Continuing from step" in elman("train", "--resume", "r", "--steps", 201).out

@@ -38,6 +38,7 @@ class TrainingReport:
         )
         self.job = self.bar.add_task("getting ready", total=None, at="", figures="")
         self.validation = ""  # the figures of the last validation
+        self.held = ""  # the line of the best step, if it is not printed yet
         self.steps, self.printed = -1, -math.inf  # steps of the run; time of the last line
 
     def __enter__(self) -> TrainingReport:
@@ -56,7 +57,8 @@ class TrainingReport:
                 why = (
                     self._why_done(event) if event.step >= event.steps else "validation stopped improving (--patience)"
                 )
-                console.print(f"Nothing is left to do: {why}. A larger --steps or --epochs continues it.")
+                more = "A larger --steps or --epochs, or --seconds for more time, continues it."
+                console.print(f"Nothing is left to do: {why}. {more}")
             else:
                 begin = f"Continuing from step {event.step}" if event.step else "Training"
                 console.print(f"{begin}: {event.parameters:,} parameters, {event.steps:,} steps.")
@@ -66,8 +68,10 @@ class TrainingReport:
         elif isinstance(event, Stepped):
             self._stepped(event)
         elif isinstance(event, RolledBack):
+            self._print_held()
             console.print(rolled_back(event), style="yellow")
         elif isinstance(event, Finished):
+            self._print_held()
             self.bar.update(self.job, **self._at(event.step))
 
     def _why_done(self, event: Started) -> str:
@@ -85,13 +89,25 @@ class TrainingReport:
             self.bar.update(self.job, **self._at(event.step), figures=self._figures(event))
         last, now = event.step == self.steps, time.monotonic()
         due = event.validation_loss is not None or (not console.is_terminal and event.step % LINE_STEPS == 0)
+        best = "  best so far" if event.best else ""
+        line = f"step {event.step:6}  epoch {event.epoch:5.1f}  {self._line(event)}{best}"
+        if event.best:
+            self.held = ""  # an earlier one is no longer the best
         if last or event.sample is not None or (due and now - self.printed >= LINE_SECONDS):
+            self._print_held()
             self.printed = now
-            best = "  best so far" if event.best else ""
-            console.print(f"step {event.step:6}  epoch {event.epoch:5.1f}  {self._line(event)}{best}")
+            console.print(line)
+        elif event.best:
+            self.held = line
         if event.sample is not None:
             console.print(Text(event.sample.strip(), style="dim italic"))
             console.print()
+
+    def _print_held(self) -> None:
+        """Print the line of the best step, if it came too soon after another one."""
+        if self.held:
+            console.print(self.held)
+        self.held = ""
 
     def _at(self, step: int) -> dict[str, Any]:
         return {"completed": step, "at": f"{step}/{self.steps}"}

@@ -15,10 +15,12 @@ from elman.errors import DataError
 if TYPE_CHECKING:
     from elman.training.run import Run
 
+MOST_COMPARED = 5  # runs whose options fit in one line
+
 
 @dataclass(frozen=True)
 class Runs:
-    """List run folders, the best of each task first, and compare their options.
+    """List run folders, the best of each task first, and compare the options of up to five runs.
 
     FOLDER is a folder of runs, or a run. The loss is the best on the validation part; it can be compared between runs
     on the same data.
@@ -50,7 +52,11 @@ class Runs:
         for row in rows:
             line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
             console.print(line.rstrip(), markup=False)
-        for task in dict.fromkeys(fact["task"] for fact in facts):
+        tasks = [fact["task"] for fact in facts]
+        if len(facts) > MOST_COMPARED and len(set(tasks)) < len(tasks):
+            console.print(f"To compare the options of up to {MOST_COMPARED} runs, name them: elman runs RUN RUN …")
+            return 0
+        for task in dict.fromkeys(tasks):
             _differences([fact for fact in facts if fact["task"] == task])
         return 0
 

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from elman.config import BUDGET, DEFAULT_EPOCHS, Config, DataForm, from_json, to_json
+from elman.config import BUDGET, DEFAULT_EPOCHS, LARGEST, Config, DataForm, from_json, is_real, to_json
 from elman.data import Corpus, Split, corpus_from_text, fitting_batch, open_corpus
 from elman.data.examples import Examples, held_out
 from elman.data.inputs import TokenInputs
@@ -455,6 +455,8 @@ def resume(
             more = step_budget(setup, setup.new_task(model))
             taken_before = taken if "seconds" in given else 0  # seconds are added to the steps already taken
             before, steps = steps, taken_before + more
+            if checkpoint and "seconds" in given:
+                model.config = _with_time_spent(model.config, checkpoint.metadata.get("seconds"))
             if here.rank == 0 and taken < steps != before:  # else the run is finished, or nothing changes
                 # the rest of config.json describes how the run began and is not changed
                 changed = {"steps": steps, "config": to_json(model.config), "estimator": model.estimator_params}
@@ -467,6 +469,13 @@ def resume(
         model.finished = trainer.train()
     model.history = kept_rows(run.metrics())
     return model
+
+
+def _with_time_spent(config: Config, spent: Any) -> Config:
+    """The config with the time of the whole training in place of the additional time."""
+    if config.seconds is None or not is_real(spent) or not 0 <= spent < LARGEST:  # the trainer reports the damage
+        return config
+    return config.with_options(seconds=math.ceil(10 * (spent + config.seconds)) / 10)
 
 
 def reopen(run: Run) -> tuple[TrainingSetup, int]:
