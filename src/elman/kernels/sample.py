@@ -25,12 +25,13 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
         y_hat[j] = row[j]
     for j in range(banned.size):
         y_hat[banned[j]] = -np.inf
-    top, last = top_of(y_hat), 0
+    top, best = top_of(y_hat), 0
+    for j in range(Y):
+        if y_hat[j] == top:
+            best = j
+            break
     if temperature == 0:
-        for j in range(Y):
-            if y_hat[j] == top:
-                return j
-        return last
+        return best
     sharpness = 1 / temperature
     cut = top_k < Y or top_p < 1
     # sorted by logit, not by probability: exp rounds different logits to equal values
@@ -44,7 +45,7 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
         for j in range(keep, Y):
             y_hat[order[j]] = 0
         total = sum_of(y_hat)
-    goal, reached = u * total, 0.0
+    goal, reached, last = u * total, 0.0, best
     for j in range(Y):
         if y_hat[j] > 0:
             last = j
