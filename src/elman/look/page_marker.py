@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elman.errors import ArgumentError
+from elman.errors import ArgumentError, option
 from elman.files import open_regular
 
 GENERATOR = '<meta name="generator" content="elman">'
@@ -22,6 +22,8 @@ def is_page(path: Path) -> bool:
 def check_replaceable(out: Path, what: str, *, force: bool) -> None:
     """Raise ArgumentError if `out` exists, unless it is a page that Elman wrote and force is set."""
     if out.exists() and not is_page(out):
-        raise ArgumentError(f"{out} exists and is not {what}", do="Choose another --out.")
+        raise ArgumentError(f"{out} exists and is not {what}", do=f"Choose another {option('out')}.")
     if out.exists() and not force:
-        raise ArgumentError(f"{out} exists already", do="Choose another --out; --force replaces it.")
+        raise ArgumentError(
+            f"{out} exists already", do=f"Choose another {option('out')}; {option('force', True)} replaces it."
+        )
