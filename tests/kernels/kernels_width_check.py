@@ -33,7 +33,7 @@ for dtype in (np.float32, np.float64):
                 assert same_bits(results[-1][:1], results[0]), "a row's bits depend on its neighbors"
             assert_close(results[-1], expected, dtype)
             of_a, of_b, out = (rng.standard_normal(shape).astype(dtype) for shape in ((40, K), (40, N), (K, N)))
-            space = np.empty(space_size(out.itemsize), dtype)
+            space = np.empty(space_size(40, K, N, out.itemsize), dtype)
             Guard(transposed_product, "space")(
                 of_a.reshape(-1), K, 40, K, of_b.reshape(-1), 0, N, N, out.reshape(-1), 0, N, space, False
             )

@@ -7,7 +7,7 @@ bits do not depend on how many other entries are computed. On other CPUs the pro
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,10 +28,11 @@ tall, middle = make_tile(ROWS, VECTORS, a_next=ROWS), make_tile(MIDDLE, VECTORS,
 narrow_tall, narrow_middle = make_tile(ROWS, 1, a_next=ROWS), make_tile(MIDDLE, 1, a_next=MIDDLE)
 
 
-@cache
-def space_size(itemsize: int) -> int:
+@lru_cache(256)
+def space_size(rows: int, M: int, N: int, itemsize: int) -> int:
     """The size of `space`, the scratch array of `transposed_product`: an edge, a packed block of b and one of a."""
-    return (ROWS + PANELS * DEPTH) * panel_width(itemsize) + (HEIGHT + MIDDLE) * DEPTH
+    width = panel_width(itemsize)
+    return ROWS * width + min(DEPTH, rows) * (min(PANELS, -(-N // width)) * width + min(HEIGHT, M) + MIDDLE)
 
 
 @inline
@@ -98,7 +99,7 @@ def transposed_product(a, a_step, rows, M, b, b_at, b_step, N, c, c_at, c_step, 
     width = width_of(space)
     lanes = width // VECTORS
     edge, wide = space[: ROWS * width], space[ROWS * width :]  # a tile that c does not fill; a packed block of b
-    high = space[(ROWS + PANELS * DEPTH) * width :]  # a packed block of a
+    high = wide[min(DEPTH, rows) * min(PANELS, (N + width - 1) // width) * width :]  # a packed block of a
     for start in range(0, rows, DEPTH):
         depth = min(DEPTH, rows - start)
         for side in range(0, N, PANELS * width):
@@ -158,7 +159,7 @@ def weight_gradient(
             np.matmul(left, right, out=to)
         return
     work = Workspace(out.dtype) if work is None else work
-    space = work.array("weight_gradient", space_size(out.dtype.itemsize))
+    space = work.array("weight_gradient", space_size(rows, len(out), N, out.dtype.itemsize))
     transposed_product(
         a.reshape(-1), a_step, rows, len(out), b.reshape(-1), b_from, b_step, N, out.reshape(-1), out_from,
         out.shape[1], space, add,
