@@ -17,7 +17,7 @@ from typing import Any
 from contenders import STEPS, Hyper, Problem, Size, Step, product_step, torch_sampler
 from tasks import Task, TaskHyper, TaskProblem, torch_task_step
 
-TINY = {"B": 16, "T": 5, "H": 32, "V": 11}  # two slices, so that the threads start
+TINY = {"B": 16, "T": 5, "H": 64, "V": 64}  # two slices, so that the threads start, and large enough for every kernel
 
 
 class Contender:
