@@ -196,5 +196,5 @@ def test_connections_never_exceed_the_limit_of_open_files(most):
     result = subprocess.run(words, check=True, capture_output=True, text=True).stdout
     connections, at_once = map(int, result.split())
     assert connections >= 4
-    assert connections + 3 * at_once <= max(16, most - connections_module.RESERVED)
+    assert 2 * connections + 3 * at_once <= max(16, most - connections_module.RESERVED)
     assert bounds(7)[0] == 7

@@ -32,14 +32,15 @@ log = logging.getLogger("elman.serve")
 def bounds(max_connections: int) -> tuple[int, int]:
     """The numbers of connections at the same time and of those accepted at once that fit the limit of open files.
 
-    For a moment there can be more connections, by three times the number accepted at once: requests that are being
-    answered, connections accepted before others are closed, and connections that are about to be closed.
+    A connection may need two files, its socket and a file that it is sent. For a moment there can be more connections,
+    by up to eight times the number accepted at once: asyncio takes a few turns of the event loop to set up a
+    connection, and a few to close one, and it accepts others in each turn.
     """
     files = sys.maxsize if sys.platform == "win32" else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if sys.platform != "win32" and files == resource.RLIM_INFINITY:
         files = sys.maxsize
     left = max(16, files - RESERVED)
-    return min(max_connections, left // 2), min(AT_ONCE, left // 8)
+    return min(max_connections, left // 3), min(AT_ONCE, left // 16)
 
 
 class Connection(H11Protocol):
