@@ -27,7 +27,8 @@ def report_end(path: Path, finished: Finished, *, task: str = "lm") -> int:
         console.print(f"Stopped after step {finished.step}, everything is saved. To continue:", markup=False)
         console.print(f"elman train --resume {where}", markup=False)
         return 130
-    why = {"budget": "Done", "patience": "Stopped early, validation stopped improving"}[finished.why]
+    how = "Done" if finished.why == "budget" else "Stopped early"
+    why = ", because the validation loss had stopped improving" if finished.why == "patience" else ""
     loss, step = finished.best_loss, finished.best_step
     best = "" if loss is None else f": {loss:.4f} {UNITS[task]} at step {step}"
     if loss is not None and step == 0:
@@ -36,6 +37,6 @@ def report_end(path: Path, finished: Finished, *, task: str = "lm") -> int:
     if step and finished.overfitted and before != after:
         rose = f"the validation loss rose from {before} at step {step} to {after}"
         console.print(f"The model overfits: {rose}. The best model is kept.", markup=False)
-    console.print(f"{why} after {finished.step} steps in {finished.seconds:.0f} s{best}. {use}:", markup=False)
+    console.print(f"{how} after {finished.step} steps in {finished.seconds:.0f} s{why}{best}. {use}:", markup=False)
     console.print(f"{command} {where}", markup=False)
     return 0

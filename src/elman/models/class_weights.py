@@ -25,8 +25,9 @@ def as_weights(sample_weight: Any, n: int) -> Array:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise ShapeError("sample_weight", expected=f"({n},)", got=weights.shape)
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise RangeError("sample_weight", expected="finite numbers, 0 or more", got=f"{weights.min():g}")
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        raise RangeError("sample_weight", expected="finite numbers, 0 or more", got=f"{weights[wrong][0]:g}")
     if not weights.any():
         raise RangeError("sample_weight", expected="a weight above zero", got="only zero")
     return weights

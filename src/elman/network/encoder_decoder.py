@@ -95,7 +95,7 @@ class EncoderDecoder(Network):
 
     @cached_property
     def tables(self) -> list[str]:
-        """Those of a decoder with attention aside, whose steps run one by one."""
+        """As in Network, without those of a decoder with attention: its backward pass does not take `tables`."""
         return [
             name
             for stack in self.stacks
@@ -117,7 +117,7 @@ class EncoderDecoder(Network):
         found, steps = [], [len(batch.x)] * (len(self.stacks) - 1) + [len(batch.y) + 1]
         for stack, T in zip(self.stacks, steps, strict=True):
             keys = draw.keys(stack.prefix, stack.mask_count)
-            # the encoder's output layer is the decoder: nothing is dropped between them
+            # the encoder has no head, so its head mask is never used; pooled draws it for one step instead of T
             found.append(stack.masks(draw.dropout, keys, T, rows, dtype, pooled=stack is not self.decoder))
         return tuple(found)
 
