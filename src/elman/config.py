@@ -117,8 +117,9 @@ _record = partial(option, group="record")
 class Config:
     """The value of every option; the defaults are those of a language model, `resolve` gives those of other tasks."""
 
-    tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if strings have two or more on "
-        "average, else characters; in a translator, subwords if the sources have 1,000 different words or more",
+    tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if the texts of the examples have "
+        "two or more words on average, else characters; in a translator, subwords if the sources have 1,000 different "
+        "words or more",
         tasks=("lm", *SEQUENCE_INPUT_TASKS), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
     target_tokens: Tokens = _data("auto", "what a token of the target is, with the same values as tokens",
         tasks=("generate", "translate"))
@@ -163,7 +164,8 @@ class Config:
         least=0, below=1, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_init: RecurrentInit = _network("orthogonal", "initialization of W_hh")
     recurrent_init_scale: float = _network(1.0, "scale (gain) of the initial W_hh", above=0, sweep=Range(0.5, 1.5))
-    input_init_scale: float = _network(0.3, "standard deviation of the initial W_xh, for token inputs", above=0,
+    input_init_scale: float = _network(0.3, "standard deviation of the initial token vectors: the "
+        "embedding, or W_xh if tokens are one-hot", above=0,
         sweep=Range(0.03, 1.0, log=True))
     forget_bias: float = _network(1.0, "initial bias of the forget gate of an lstm", cells=("lstm",),
         sweep=Range(0.0, 3.0))

@@ -53,7 +53,7 @@ class Workspace:
         return self._keep(key, make()) if found is None else found
 
     def _keep(self, key: tuple[object, ...], view: Any) -> Any:
-        if len(self._views) > 256:  # of views, not of memory
+        if len(self._views) > 256:  # the number of cached views; the buffers stay allocated
             self._views.clear()
         self._views[key] = view
         return view
@@ -101,8 +101,8 @@ class Layer(Protocol):
         work: Workspace | None = None,
         tokens: list[TokenGradient] | None = None,
     ) -> Array:
-        """d_s0 (P, B, H); without `initial` its first part is not complete. With `tokens` the gradient on W_xh of token
-        ids goes there."""
+        """d_s0 (P, B, H); without `initial` its first part, d_h[0], lacks the term through W_hh. If x are token ids and
+        `tokens` is given, the gradient of W_xh is appended to it, and gradients["W_xh"] must not be used."""
 
 
 class ReferenceLayer:

@@ -1,6 +1,8 @@
 """Clipping and the optimizers: each changes the parameters p in place, given their gradient g and its own state.
 
 p, g and the state are flat arrays (N,) of all parameters, so that an update is one pass. t counts updates from 1.
+
+A word in brackets at the end of a line, such as [p], is a marker by which the documentation quotes that line.
 """
 
 from __future__ import annotations

@@ -78,8 +78,9 @@ class LanguageModelOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="char"
-            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
-            in a translator, subwords if the sources have 1,000 different words or more.
+            What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
+            average, else characters; in a translator, subwords if the sources have 1,000 different words or
+            more.
         encoding : str, default="utf-8"
             Encoding of the file.
         keep_boilerplate : bool, default=False
@@ -117,7 +118,8 @@ class LanguageModelOptions:
         recurrent_init_scale : float, default=1.0
             Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.3
-            Standard deviation of the initial W_xh, for token inputs. Above 0.
+            Standard deviation of the initial token vectors: the embedding, or W_xh if tokens are one-hot. Above
+            0.
         forget_bias : float, default=1.0
             Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
@@ -300,8 +302,9 @@ class ClassifierOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
-            in a translator, subwords if the sources have 1,000 different words or more.
+            What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
+            average, else characters; in a translator, subwords if the sources have 1,000 different words or
+            more.
         lowercase : bool or None, default=None
             Convert words to lower case; has no effect on other kinds of tokens. None: depends on the data
             (docs/options.md).
@@ -354,7 +357,8 @@ class ClassifierOptions:
         recurrent_init_scale : float, default=1.0
             Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of the initial W_xh, for token inputs. Above 0.
+            Standard deviation of the initial token vectors: the embedding, or W_xh if tokens are one-hot. Above
+            0.
         forget_bias : float, default=1.0
             Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
@@ -521,8 +525,9 @@ class RegressorOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
-            in a translator, subwords if the sources have 1,000 different words or more.
+            What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
+            average, else characters; in a translator, subwords if the sources have 1,000 different words or
+            more.
         lowercase : bool or None, default=None
             Convert words to lower case; has no effect on other kinds of tokens. None: depends on the data
             (docs/options.md).
@@ -575,7 +580,8 @@ class RegressorOptions:
         recurrent_init_scale : float, default=1.0
             Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of the initial W_xh, for token inputs. Above 0.
+            Standard deviation of the initial token vectors: the embedding, or W_xh if tokens are one-hot. Above
+            0.
         forget_bias : float, default=1.0
             Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
@@ -738,8 +744,9 @@ class TaggerOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
-            in a translator, subwords if the sources have 1,000 different words or more.
+            What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
+            average, else characters; in a translator, subwords if the sources have 1,000 different words or
+            more.
         vocabulary_size : int, default=20000
             Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
             model of characters keeps all of them. Above 0.
@@ -782,7 +789,8 @@ class TaggerOptions:
         recurrent_init_scale : float, default=1.0
             Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of the initial W_xh, for token inputs. Above 0.
+            Standard deviation of the initial token vectors: the embedding, or W_xh if tokens are one-hot. Above
+            0.
         forget_bias : float, default=1.0
             Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
@@ -976,7 +984,8 @@ class GeneratorOptions:
         recurrent_init_scale : float, default=1.0
             Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of the initial W_xh, for token inputs. Above 0.
+            Standard deviation of the initial token vectors: the embedding, or W_xh if tokens are one-hot. Above
+            0.
         forget_bias : float, default=1.0
             Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"
@@ -1133,8 +1142,9 @@ class Seq2SeqOptions:
         Parameters
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
-            What a token is; bpe: subwords; auto: words if strings have two or more on average, else characters;
-            in a translator, subwords if the sources have 1,000 different words or more.
+            What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
+            average, else characters; in a translator, subwords if the sources have 1,000 different words or
+            more.
         target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token of the target is, with the same values as tokens.
         vocabulary_size : int or None, default=None
@@ -1184,7 +1194,8 @@ class Seq2SeqOptions:
         recurrent_init_scale : float, default=1.0
             Scale (gain) of the initial W_hh. Above 0.
         input_init_scale : float, default=0.1
-            Standard deviation of the initial W_xh, for token inputs. Above 0.
+            Standard deviation of the initial token vectors: the embedding, or W_xh if tokens are one-hot. Above
+            0.
         forget_bias : float, default=1.0
             Initial bias of the forget gate of an lstm. For cell lstm.
         dtype : {"float32", "float64"}, default="float32"

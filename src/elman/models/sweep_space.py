@@ -46,7 +46,8 @@ class Dimension:
 
 
 def searchable(task: str = "lm") -> dict[str, Any]:
-    """The options that a sweep may search, with their types: those that change neither the data nor the budget."""
+    """The options that a sweep may search, with their types: those that change neither the data nor the training time
+    of a trial."""
     return {
         name: str if choices_of(name) else kind_of(name)[0]
         for name, option in OPTIONS.items()
