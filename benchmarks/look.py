@@ -36,7 +36,7 @@ def best_of(count: int, call: Callable[[], object]) -> float:
 
 def drawn_model(text: str) -> LanguageModel:
     spec = TaskSpec.language_model(CharVocabulary(text))
-    return LanguageModel(hidden=H)._take(new_model(spec, Config().with_options(hidden=H)))
+    return LanguageModel(hidden=H)._set_fitted(new_model(spec, Config().with_options(hidden=H)))
 
 
 def one_backward_a_loss(model: LanguageModel, x: np.ndarray) -> None:

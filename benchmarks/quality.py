@@ -164,7 +164,7 @@ def float32(folder: Path) -> list[dict[str, Any]]:
         model = known(kind, **PLAIN | options)
         fitted, task = prepared(model, data.X, data.y)
         _, _, twin = both_curves(fitted, task, LONG)
-        ours = figures(model._take(fitted), data)["score"]
+        ours = figures(model._set_fitted(fitted), data)["score"]
         theirs = figures(with_numbers_of(twin, model), data)["score"]
         rows.append({"shape": name, "elman": ours, "torch": theirs})
         console.print(f"{name:>16}  {LONG} steps, Elman {ours:.4f}, PyTorch {theirs:.4f}")
@@ -174,7 +174,7 @@ def float32(folder: Path) -> list[dict[str, Any]]:
 def with_numbers_of(twin: Twin, model: Any) -> Any:
     """The network is the same, so the twin's numbers are put into the model: the same code evaluates both."""
     twin.fitted.parameters.buffer[:] = twin.give().buffer
-    return model._take(twin.fitted)
+    return model._set_fitted(twin.fitted)
 
 
 def figures(model: Any, data: Split, beam: int = 1) -> dict[str, float]:

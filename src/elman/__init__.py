@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
+_MODULES = {
     "LanguageModel": "elman.models",
     "SequenceClassifier": "elman.models",
     "SequenceRegressor": "elman.models",
@@ -41,15 +41,15 @@ _HOME = {
     "gradcheck": "elman.maths",
 }
 
-__all__ = ["__version__", *_HOME]  # noqa: PLE0604
+__all__ = ["__version__", *_MODULES]  # noqa: PLE0604
 
 
 if not TYPE_CHECKING:  # a type checker reports names that do not exist
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOME:
+        if name not in _MODULES:
             raise AttributeError(f"module 'elman' has no attribute {name!r}")
-        module = import_module(_HOME[name])
+        module = import_module(_MODULES[name])
         value = module if module.__name__ == f"elman.{name}" else getattr(module, name)
         globals()[name] = value
         return value

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 # no link is followed, a pipe does not block, no child process inherits the file; Windows lacks some of these
-_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-_REFUSED = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)  # a link (EMLINK: FreeBSD), a pipe, a folder
+_SAFE_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+_REFUSED_ERRORS = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)  # a link (EMLINK: FreeBSD), a pipe, a folder
 
 Content: TypeAlias = bytes | Iterable[bytes | memoryview]  # the content of a file, whole or in pieces
 
@@ -31,9 +31,9 @@ def open_regular(path: Path, *, write: bool = False) -> BinaryIO:
     """
     flags = os.O_RDWR | os.O_CREAT if write else os.O_RDONLY
     try:
-        descriptor = os.open(path, flags | _SAFE, 0o666)
+        descriptor = os.open(path, flags | _SAFE_FLAGS, 0o666)
     except OSError as error:
-        if error.errno in _REFUSED:
+        if error.errno in _REFUSED_ERRORS:
             raise _not_regular(path) from None
         raise
     try:
@@ -74,7 +74,7 @@ def temporary_name(path: Path) -> Path:
 
 def create(path: Path) -> BinaryIO:
     """Create a new file, with permissions by the umask; FileExistsError if the name exists, even as a link."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE, 0o666)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE_FLAGS, 0o666)
     return os.fdopen(descriptor, "w+b")
 
 

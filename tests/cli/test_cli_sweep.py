@@ -174,7 +174,7 @@ def test_ctrl_c_stops_and_prints_how_to_continue(text):
 @pytest.mark.parametrize(("words", "message"), [
     (["--trials", "0"], "--trials: expected 1 or more, got 0"),
     (["--search", "hiden"], r"--search: expected one of .*Did you mean hidden\?"),
-    (["--search", "lr", "--lr", "0.1"], "without a fixed value, got learning_rate"),
+    (["--search", "lr", "--lr", "0.1"], "none with a fixed value, got learning_rate"),
     (["--search", "tokens=char,byte"], "cannot be compared"),
     (["--validation-fraction", "0"], "validation_fraction: a sweep compares validation losses"),
     (["--resume", "run"], "elman sweep has no flag --resume"),

@@ -21,7 +21,8 @@ def drawn_model(
     p.buffer += 0.1 * rng.standard_normal(len(p.buffer))
     options = {"hidden": hidden, "layers": layers, "activation": activation, "cell": cell, "dtype": "float64"}
     config = Config().with_options(**options, tokens=vocabulary.kind)
-    return LanguageModel(hidden=hidden)._take(FittedModel(TaskSpec.language_model(vocabulary), config, network, p))
+    fitted = FittedModel(TaskSpec.language_model(vocabulary), config, network, p)
+    return LanguageModel(hidden=hidden)._set_fitted(fitted)
 
 
 def quoting_model(text: str, *, unit: int = 7, sign: int = 1, layers: int = 1) -> LanguageModel:

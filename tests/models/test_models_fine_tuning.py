@@ -49,7 +49,7 @@ def test_what_the_old_data_had_is_said_as_before_until_training_changes_it(case)
         .set_params(hidden=None if case in ("classify", "embedding", "regress") else 8)
         .make_setup(X, y, start=start)
     )
-    model = clone(start)._take(setup.new_model())
+    model = clone(start)._set_fitted(setup.new_model())
     old = CASES[case][2]
     if case in ("classify", "embedding"):
         places = [model.classes_.tolist().index(label) for label in start.classes_]

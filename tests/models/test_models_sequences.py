@@ -157,7 +157,7 @@ def test_a_beam_finds_nothing_less_likely_than_greed():
     edge = fitted.network.edge
     for source in WORDS[:10]:
         start = fitted.network.begin(decoder.packed, *_encoded(model, source))
-        greedy = decoder.until(edge, start, limit=12)[0]
+        greedy = decoder.generate(edge, start, limit=12)[0]
         o, state = decoder.step(np.array([edge]), start)
         (found,) = beam_search(decoder, o, state, width=8, limit=12, edge=edge)
         assert found[0].score == pytest.approx(_log(decoder, start, found[0].tokens))

@@ -62,7 +62,7 @@ def test_ways_to_name_a_range() -> None:
     ("xyzzy", UnknownNameError, "one of hidden, layers"),
     ("tokens=char,word", ArgumentError, "cannot be compared"),
     ("validation_fraction=0.1..0.2", ArgumentError, "cannot be compared"),
-    ("steps=10..20", ArgumentError, "the same value in all trials: give that value"),
+    ("steps=10..20", ArgumentError, "All trials have the same value: set steps"),
     ("dtype=float16", UnknownNameError, "one of float32, float64"),
     ("hidden=8.5..9", ArgumentError, "whole numbers: low..high"),
     ("hidden=many", ArgumentError, "got 'many'"),
@@ -78,9 +78,9 @@ def test_what_cannot_be_searched_is_refused(word: str, kind: type[Exception], me
 
 
 def test_a_name_is_searched_once_and_not_fixed_too() -> None:
-    with pytest.raises(ArgumentError, match="each name once"):
+    with pytest.raises(ArgumentError, match="each option once"):
         space(["lr", "learning_rate=1..2"])
-    with pytest.raises(ArgumentError, match="without a fixed value"):
+    with pytest.raises(ArgumentError, match="none with a fixed value"):
         space(["lr"], fixed=["learning_rate"])
 
 

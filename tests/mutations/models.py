@@ -205,7 +205,7 @@ MUTANTS = [
     ),
     (
         "language_model.py",
-        "corpus.split(data.validation_fraction, data.test_fraction).train",
+        "corpus.split(config.validation_fraction, config.test_fraction).train",
         "corpus.ids",
         "validation text counts as copied",
     ),

@@ -92,7 +92,7 @@ def attention_map(model: TranslatingPredictor, sequence: Any, target: Any = None
     >>> found.target, found.alpha.shape
     (('B', 'A', '(end)'), (3, 2))
     """
-    fitted = model._is_fitted()
+    fitted = model._fitted_model()
     network = fitted.network
     if not isinstance(network, EncoderDecoder) or network.attention is None:
         raise ArgumentError(

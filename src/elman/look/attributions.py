@@ -94,7 +94,7 @@ def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attri
     >>> look.attribution(model, "good film").tokens
     (' good', ' film')
     """
-    fitted = model._is_fitted()
+    fitted = model._fitted_model()
     network = fitted.network
     if not isinstance(network, HeadNetwork):
         raise ArgumentError("attribution", expected="a classifier, regressor or tagger", got=type(model).__name__)
@@ -244,7 +244,7 @@ def _labels(model: Predictor, o: Array, picked: Array | None) -> tuple[Any, ...]
 
 
 def _tokens(model: Predictor, sequence: Any, T: int) -> tuple[str, ...]:
-    inputs = model._is_fitted().spec.inputs
+    inputs = model._fitted_model().spec.inputs
     if isinstance(inputs, NumberInputs):
         return tuple(f"step {t}" for t in range(T))
     assert isinstance(inputs, TokenInputs)

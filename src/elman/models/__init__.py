@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from elman.models.seq2seq import Seq2Seq as Seq2Seq
     from elman.models.tagger import SequenceTagger as SequenceTagger
 
-_HOME = {
+_MODULES = {
     "LanguageModel": "language_model",
     "Sampling": "sampling",
     "Evaluation": "evaluation",
@@ -28,14 +28,14 @@ _HOME = {
     "load_model": "loading",
 }
 
-__all__ = [*_HOME]  # noqa: PLE0604
+__all__ = [*_MODULES]  # noqa: PLE0604
 
 
 if not TYPE_CHECKING:  # a type checker reports names that do not exist
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOME:
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         globals()[name] = value
         return value

@@ -34,7 +34,7 @@ def as_weights(sample_weight: Any, n: int) -> Array:
 
 
 def class_weights(class_weight: Any, classes: Array, seen: Array) -> Array:
-    """The weights (Y,) of the classes; `seen` are the ids by whose frequencies "balanced" weights them."""
+    """The weights (Y,) of the classes; "balanced" uses the frequencies of `seen`, the class ids of training targets."""
     weights = np.ones(len(classes))
     if isinstance(class_weight, Mapping):
         labels = classes.tolist()
@@ -67,6 +67,7 @@ def to_pairs(class_weight: Any) -> Any:
 
 
 def from_pairs(value: Any) -> Any:
+    """The class_weight that to_pairs was given."""
     try:
         return dict(value) if isinstance(value, list) else value
     except (TypeError, ValueError):

@@ -64,8 +64,9 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one more epoch, over these examples.
 
-        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
-        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
+        The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
+        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
+        optimizer.
 
         Parameters
         ----------
@@ -105,8 +106,8 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
     def _examples(self, spec: TaskSpec, config: Config, X: Any, y: Array, sample_weight: Any, rows: Array) -> Examples:
         assert isinstance(spec.targets, Labels)
         ids = spec.targets.encode(y)
-        each = class_weights(self.class_weight, spec.targets.classes, ids[rows])
-        return Examples(_ragged(spec, X), ids, as_weights(sample_weight, len(y)) * each[ids])
+        weight_of_class = class_weights(self.class_weight, spec.targets.classes, ids[rows])
+        return Examples(_ragged(spec, X), ids, as_weights(sample_weight, len(y)) * weight_of_class[ids])
 
 
 class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
@@ -138,8 +139,9 @@ class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredi
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train for one more epoch, over these examples.
 
-        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
-        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
+        The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
+        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
+        optimizer.
 
         Parameters
         ----------

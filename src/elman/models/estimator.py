@@ -38,8 +38,8 @@ from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 from elman.training.trainer import Trainer
 
 FIXED = {name for name, option in OPTIONS.items() if option.fixed}  # options that partial_fit cannot change
-PASS = {"schedule": "constant", "warmup_steps": 0, "validation_fraction": 0.0}  # options of partial_fit
-OVERRULED = ("epochs", *PASS)  # arguments whose value may differ from that in the config, after partial_fit
+PARTIAL_FIT_OPTIONS = {"schedule": "constant", "warmup_steps": 0, "validation_fraction": 0.0}
+OVERRULED = ("epochs", *PARTIAL_FIT_OPTIONS)  # after partial_fit, the config may have other values of these arguments
 
 
 class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
@@ -48,7 +48,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     random_state: Any
 
     # kept from one partial_fit to the next
-    _memory: tuple[str, dict[str, Array]]  # the name of the optimizer, and its state
+    _optimizer_state: tuple[str, dict[str, Array]]  # the name of the optimizer, and its state
     _steps: int  # updates with this optimizer
     _passes: int  # calls of partial_fit
 
@@ -56,10 +56,10 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     @cache
     def defaults(cls) -> dict[str, Any]:
         """All arguments of the constructor with their defaults."""
-        return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+        return {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
 
     def _given(self) -> dict[str, Any]:
-        """The options that are not None, by name; the others depend on the data."""
+        """The options that are not None, by name, and the seed; defaults of the others depend on the data."""
         given = {name: getattr(self, name) for name in self.defaults() if name in OPTIONS}
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         return {name: value for name, value in given.items() if value is not None} | {"seed": seed}
@@ -68,7 +68,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         """The properties of the data that defaults depend on."""
         return data_form(X, tokens)
 
-    # -- learning -----------------------------------------------------------------------------------------------------
+    # -- training -----------------------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -93,8 +93,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Weight of each example, 0 or more.
         start : model or path, optional
-            A trained model of the same kind, or its run folder, whose weights training starts from. The network is its
-            network, tokens and classes are those of both, and the learning rate is a quarter of its rate unless given.
+            A trained model of the same kind, or its run folder, whose weights training starts from. Its network is
+            used, with the tokens and classes of both; the learning rate is a quarter of its learning rate unless given.
         drop_unused : bool
             With `start`: leave out its tokens and classes that these examples do not have.
         out : path, optional
@@ -113,9 +113,9 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         with stop_on_interrupt() as stopping:
             where = Path(out) if out else None
             fitted = runs.start(setup, out=where, force=force, listeners=listeners, stopping=stopping)
-        for name in ("_memory", "_steps", "_passes"):  # of earlier calls of partial_fit
+        for name in ("_optimizer_state", "_steps", "_passes"):  # of earlier calls of partial_fit
             self.__dict__.pop(name, None)
-        self._take(fitted)
+        self._set_fitted(fitted)
         if fitted.finished is not None:
             raise_if_interrupted(fitted.finished)
         return self
@@ -140,7 +140,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         X, y, sample_weight
             As in fit.
         options : dict, optional
-            Options by name, in place of the arguments of the model; the others depend on the data.
+            Options by name, in place of the arguments of the model; defaults of the others depend on the data.
         source : dict, optional
             The name and source of the data, for config.json.
         start : model, optional
@@ -160,14 +160,14 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
                 for name in (*fine_tuning.KEPT, "learning_rate"):
                     if name in chosen and chosen[name] == self.defaults()[name]:
                         del chosen[name]
-            chosen = fine_tuning.options_of(start._is_fitted(), self.task, chosen)
+            chosen = fine_tuning.options_of(start._fitted_model(), self.task, chosen)
         form = self._form(X, y, str(chosen.get("tokens", "auto")))
         config = resolve(self.task, chosen, form=form)
         groups = self._groups(X)
         split = RowSplit.draw(len(y), config, groups)
         spec = self._spec(X, y, config, split.train)
         if start is not None:
-            merged = fine_tuning.merge_specs(start._is_fitted().spec, spec, drop_unused=drop_unused)
+            merged = fine_tuning.merge_specs(start._fitted_model().spec, spec, drop_unused=drop_unused)
             spec = merged.spec
         examples = replace(self._examples(spec, config, X, y, sample_weight, split.train), groups=groups)
         record = {**(source or {}), "form": form._asdict()}
@@ -176,10 +176,10 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
             return setup
         path = None if start.run_ is None else start.run_.path
         old = None if path is None else runs.old_data(path)
-        return setup.started_from(Origin(start._is_fitted(), merged, old, str(path or "")))
+        return setup.started_from(Origin(start._fitted_model(), merged, old, str(path or "")))
 
     def _groups(self, X: Any) -> Array | None:
-        """Numbers (n,) of groups of examples that belong into the same part of a split; None: each may go anywhere."""
+        """The group number (n,) of each example; a split keeps groups together. None: each example is its own group."""
         return None
 
     @abstractmethod
@@ -207,30 +207,30 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
             config = resolve(self.task, given, form=self._form(X, y, str(given.get("tokens", "auto"))))
             spec = self._spec(X, y, config, split.train, classes)
         else:
-            spec, now = self._is_fitted().spec, self._config_now(given)
+            spec, epoch_config = self._fitted_model().spec, self._epoch_config(given)
             if classes is not None:
                 _same_classes(classes, self.classes_)
-        examples = self._examples(spec, config if first else now, X, y, sample_weight, split.train)
+        examples = self._examples(spec, config if first else epoch_config, X, y, sample_weight, split.train)
         if first:
-            self._take(new_model(spec, config))
-            now = self._config_now(given)
-        fitted, training = self.fitted_, now
-        fitted.config, fitted.estimator_params = now, self._estimator_params(now)
-        task = ExampleSetup(spec, now, examples, split).new_task(fitted)
-        trainer = Trainer(task, training, steps=0)
-        same = hasattr(self, "_memory") and self._memory[0] == training.optimizer
-        taken = fitted.steps_before if same else fitted.steps  # updates that the trainer does not count
-        if same:  # another optimizer starts without a state, at step 0
-            trainer.state.memory, trainer.state.progress.step = self._memory[1], self._steps
-            task.batches_before = self._steps * training.accumulate
+            self._set_fitted(new_model(spec, config))
+            epoch_config = self._epoch_config(given)
+        fitted = self.fitted_
+        fitted.config, fitted.estimator_params = epoch_config, self._estimator_params(epoch_config)
+        task = ExampleSetup(spec, epoch_config, examples, split).new_task(fitted)
+        trainer = Trainer(task, epoch_config, steps=0)
+        same_optimizer = hasattr(self, "_optimizer_state") and self._optimizer_state[0] == epoch_config.optimizer
+        taken = fitted.steps_before if same_optimizer else fitted.steps  # updates that the trainer does not count
+        if same_optimizer:  # another one starts without a state, at step 0
+            trainer.state.memory, trainer.state.progress.step = self._optimizer_state[1], self._steps
+            task.batches_before = self._steps * epoch_config.accumulate
         task.passes = getattr(self, "_passes", 0)
         trainer.steps = trainer.state.progress.step + math.ceil(task.steps_per_epoch)
         fitted.steps_before, fitted.finished = taken, trainer.train()
-        self._memory = training.optimizer, trainer.state.memory
+        self._optimizer_state = epoch_config.optimizer, trainer.state.memory
         self._steps, self._passes = trainer.state.progress.step, task.passes + 1
-        return self._take(fitted)
+        return self._set_fitted(fitted)
 
-    def _config_now(self, given: Mapping[str, Any]) -> Config:
+    def _epoch_config(self, given: Mapping[str, Any]) -> Config:
         """The config of one more epoch, with the options that set_params has changed; an error if one is fixed."""
         known = self.fitted_.config
         before = known.options()
@@ -241,7 +241,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         seed = given["seed"] if is_whole(self.random_state) else before["seed"]
         if set(BUDGET) & set(given):
             known = known.with_options(**dict.fromkeys(BUDGET))
-        return known.with_options(**{**given, **PASS, "seed": seed})
+        return known.with_options(**{**given, **PARTIAL_FIT_OPTIONS, "seed": seed})
 
     def _estimator_params(self, config: Config) -> dict[str, Any]:
         """The arguments that the config does not have, or has with another value, for JSON."""
@@ -255,13 +255,13 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
             params["class_weight"] = to_pairs(self.class_weight)
         return params
 
-    def _take(self, fitted: FittedModel) -> Self:
+    def _set_fitted(self, fitted: FittedModel) -> Self:
         self.n_iter_ = fitted.steps
-        return super()._take(fitted)
+        return super()._set_fitted(fitted)
 
-    # -- using --------------------------------------------------------------------------------------------------------
+    # -- inputs -------------------------------------------------------------------------------------------------------
 
-    def _is_fitted(self) -> FittedModel:
+    def _fitted_model(self) -> FittedModel:
         check_is_fitted(self, "fitted_")
         fitted: FittedModel = self.fitted_
         return fitted
@@ -296,7 +296,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         checked = validate_data(self, X, reset=reset, dtype=np.float64, skip_check_array=False)
         return checked[:, :, np.newaxis]  # (n, T, 1)
 
-    # -- keeping ------------------------------------------------------------------------------------------------------
+    # -- saving and loading -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path, *, force: bool = False) -> Path:
         """Write a run folder without checkpoints: enough to load, predict and export. Nothing is pickled.
@@ -313,7 +313,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         Path
             The folder.
         """
-        return runs.save(self._is_fitted(), Path(path), force=force).path
+        return runs.save(self._fitted_model(), Path(path), force=force).path
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -336,7 +336,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         known |= {name: params[name] for name in OVERRULED if name in params}
         known |= {name: None for name in BY_FORM.get(cls.task, ()) if name in params.get("by_form", ())}
         model = cls(**known, random_state=params["random_state"])
-        model._take(fitted)
+        model._set_fitted(fitted)
         model.run_ = run
         return model
 

@@ -61,7 +61,7 @@ class Evaluation(NamedTuple):
 
 
 def token_losses(network: HeadNetwork, p: Parameters, ids: Array) -> Iterator[Array]:
-    """-log y_hat of each token but the first, in nats, chunk by chunk."""
+    """-log y_hat of each token but the first, in nats: an array (T,) for each chunk."""
     packed, state = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)
     for start in range(0, len(ids) - 1, CHUNK):
         losses, state = _chunk_losses(network, packed, ids[start : start + CHUNK + 1], state)
@@ -89,10 +89,10 @@ def mean_loss(network: HeadNetwork, p: Parameters, ids: Array) -> float:
 
 def evaluate_text(network: HeadNetwork, p: Parameters, ids: Array, characters: int) -> Evaluation:
     """The evaluation of a text; `characters` is the number of characters that the ids encode."""
-    return _figures(mean_loss(network, p, ids), len(ids), characters)
+    return _evaluation(mean_loss(network, p, ids), len(ids), characters)
 
 
-def _figures(nats: float, tokens: int, characters: int) -> Evaluation:
+def _evaluation(nats: float, tokens: int, characters: int) -> Evaluation:
     bits = nats / math.log(2)
     perplexity = math.exp(nats) if nats < 700 else math.inf
     return Evaluation(nats, bits, bits * (tokens / max(characters, 1)), perplexity, tokens - 1)
@@ -117,7 +117,11 @@ def evaluate_dynamically(
     rate : float
         The learning rate.
     window : int
-        Tokens between two steps.
+        The number of tokens between two steps.
+
+    Returns
+    -------
+    Evaluation
     """
     _check_text(ids)
     adapted, gradients = p.zeros(), p.zeros()
@@ -130,13 +134,14 @@ def evaluate_dynamically(
         total += T * network.loss_and_gradients(adapted, batch, gradients, normalizer=T)
         squares = DECAY * squares + (1 - DECAY) * gradients.buffer**2
         adapted.buffer -= rate * gradients.buffer / (np.sqrt(squares / (1 - DECAY**t)) + 1e-6)
-    return _figures(total / (len(ids) - 1), len(ids), characters)
+    return _evaluation(total / (len(ids) - 1), len(ids), characters)
 
 
 def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: World) -> float:
     """Nats per token, evaluated by all ranks together; losses are added in the order of the text."""
     chunks = -(-(len(ids) - 1) // CHUNK)
     part = world.share(chunks)
+    # the earlier ranks that have a part
     earlier = [rank for rank in range(world.rank) if world.share(chunks, rank).stop > world.share(chunks, rank).start]
     packed, zero = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)  # (L, P, 1, H)
     begins: dict[int, Array] = {}  # the state before each chunk, in the previous pass
@@ -203,7 +208,7 @@ class SequenceScores:
     edit_distance: float  # insertions, deletions and substitutions per token of the targets
     words_right: float  # 1 - edits per word of the targets, for any kind of tokens; punctuation marks count as words
     bleu: float | None  # 0 to 100; None without sacrebleu (pip install "elman[metrics]"), and for lists of tokens
-    chrf: float | None
+    chrf: float | None  # likewise
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from elman.models.task_spec import TaskSpec
 RATE = 0.25  # default learning rate, as a fraction of that of the first training
 KEPT = [name for name, option in OPTIONS.items() if option.fixed and option.group == "network"]
 KEPT += ["tokens", "target_tokens", "lowercase"]  # options that must be those of the first training
-MAX_OLD_TOKENS = 50_000  # tokens of the old text that are evaluated before and after
+MAX_OLD_TOKENS = 50_000  # tokens of the old text that are evaluated before and after training
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Merged:
 
 @dataclass(frozen=True)
 class Origin:
-    """The model that a training starts from, and part of its own training data, to measure forgetting."""
+    """The model that a training starts from, and its own validation data, to measure forgetting."""
 
     model: FittedModel
     merged: Merged
@@ -52,17 +52,19 @@ class Origin:
     name: str = ""  # the path of its run
 
     def losses(self, model: FittedModel, new: Array | Examples, *, trained: bool) -> dict[str, float | None]:
-        """The losses of the new model on the old and the new data; before it is trained, on the old data those of the
-        model that training starts from."""
-        old = _loss(model, self._translated()) if trained else _loss(self.model, self.old)
+        """The losses of the new model on the old and the new data.
+
+        Before it is trained, the loss on the old data is that of the old model.
+        """
+        old = _loss(model, self._reencoded()) if trained else _loss(self.model, self.old)
         return {"old": old, "new": _loss(model, new)}
 
-    def _translated(self) -> Array | Examples | None:
+    def _reencoded(self) -> Array | Examples | None:
         """The old data encoded for the new model; None if they contain dropped tokens or labels."""
         if self.old is None:
             return None
         spec, m = self.model.spec, self.merged
-        maps = [_back(m.inputs, spec.n_inputs), _back(m.targets, spec.n_outputs)]
+        maps = [_inverse(m.inputs, spec.n_inputs), _inverse(m.targets, spec.n_outputs)]
         if isinstance(self.old, np.ndarray):
             ids = maps[0][self.old]
             return ids if ids.size and ids.min() >= 0 else None
@@ -77,7 +79,7 @@ class Origin:
         return Examples(parts[0], parts[1], self.old.weights)
 
 
-def _back(places: Array, size: int) -> Array:
+def _inverse(places: Array, size: int) -> Array:
     """For each index of the old model the index in the new one, or -1."""
     back = np.full(size, -1)
     known = np.flatnonzero(places >= 0)

@@ -68,9 +68,11 @@ class FittedModel:
 def build_network(spec: TaskSpec, config: Config, activation: ActivationLike | None = None) -> Network:
     """The network of a task, without parameters."""
     c, inputs, outputs = config, spec.n_inputs, spec.n_outputs
-    sides, width = 1 + c.bidirectional, max(c.hidden, c.embedding)
-    first = (inputs + outputs) * width * 2 * sides + c.embedding * c.hidden * (1 + sides)
-    size = first + c.layers * c.hidden**2 * 4 * sides + (c.layers * c.hidden) ** 2 * sides * (spec.task != "lm")
+    # an estimate of the number of parameters, for any cell
+    directions, width = 1 + c.bidirectional, max(c.hidden, c.embedding)
+    first = (inputs + outputs) * width * 2 * directions + c.embedding * c.hidden * (1 + directions)
+    size = first + c.layers * c.hidden**2 * 4 * directions
+    size += (c.layers * c.hidden) ** 2 * directions * (spec.task != "lm")
     if size > MAX_PARAMETERS:
         what = f"a network of {c.layers} × {c.hidden} hidden units for {inputs} inputs and {outputs} outputs"
         raise RangeError(what, expected=f"at most {MAX_PARAMETERS:,} parameters", got=f"about {size:,}")

@@ -46,8 +46,9 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train for one more epoch, over these examples.
 
-        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
-        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
+        The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
+        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
+        optimizer.
 
         Parameters
         ----------
@@ -66,7 +67,7 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
 
     def _checked(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Array, Any]:
         if y is None:
-            raise no_targets("the sequence of each")
+            raise no_targets("a sequence for each label or vector")
         array = conditions(X)
         same_number(array, y)
         return array, y
@@ -102,10 +103,10 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
 
 def learn_token_targets(y: Any, config: Config, rows: Array) -> TokenTargets:
     """The vocabulary of the target sequences of these rows."""
-    data, form = config, form_of(y)
+    form = form_of(y)
     if form not in ("strings", "tokens"):
         raise ArgumentError("y", expected="strings or lists of tokens", got=form)
     check_tokens(y, form, "target")
     seen = [y[i] for i in rows]
-    kind = kind_of(seen, data.target_tokens) if form == "strings" else "list"
-    return TokenTargets(Symbols.of(seen, kind, vocabulary_size=data.vocabulary_size, min_count=data.min_count))
+    kind = kind_of(seen, config.target_tokens) if form == "strings" else "list"
+    return TokenTargets(Symbols.of(seen, kind, vocabulary_size=config.vocabulary_size, min_count=config.min_count))

@@ -58,7 +58,7 @@ def evaluate_held_out(
     if isinstance(setup, runs.TextSetup):
         parts: dict[str, Any] = {"test": setup.split.test, "validation": setup.split.validation}
         part = next((name for name, ids in parts.items() if len(ids) > 1), None)
-        ids = _present(run, part, parts)
+        ids = _held_out_part(run, part, parts)
         _, fitted = runs.load(run.path, "lm")
         vocabulary = fitted.spec.vocabulary
         characters = len(ids) if vocabulary.kind == "char" else len(vocabulary.decode(ids))
@@ -67,7 +67,7 @@ def evaluate_held_out(
     assert isinstance(setup, runs.ExampleSetup)
     parts = {"test": setup.split.test, "validation": setup.split.validation}
     part = next((name for name, rows in parts.items() if len(rows)), None)
-    examples = setup.examples.take(_present(run, part, parts))
+    examples = setup.examples.take(_held_out_part(run, part, parts))
     model = load_predictor(run.path)
     targets, y = setup.spec.targets, examples.y
     if setup.spec.task == "generate":
@@ -86,7 +86,7 @@ def evaluate_held_out(
     return str(part), evaluate_model(model, examples.x, right)  # type: ignore[arg-type]
 
 
-def _present(run: Run, part: str | None, parts: dict[str, Any]) -> Any:
+def _held_out_part(run: Run, part: str | None, parts: dict[str, Any]) -> Any:
     if part is None:
         raise DataError(
             f"{run.path} has no held-out part: it was trained on all of its data",

@@ -71,7 +71,7 @@ class LanguageModel(LanguageModelOptions):
     @classmethod
     @cache
     def _defaults(cls) -> dict[str, Any]:
-        return {name: each.default for name, each in inspect.signature(cls).parameters.items()}
+        return {name: parameter.default for name, parameter in inspect.signature(cls).parameters.items()}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The value of every option, by name.
@@ -137,8 +137,8 @@ class LanguageModel(LanguageModelOptions):
         y : None
             Ignored; scikit-learn passes it.
         start : LanguageModel or path, optional
-            A trained model, or its run folder, whose weights training starts from. The network is its network, the
-            vocabulary has the tokens of both, and the learning rate is a quarter of its rate unless given.
+            A trained model, or its run folder, whose weights training starts from. Its network is used, with the tokens
+            of both; the learning rate is a quarter of its learning rate unless given.
         drop_unused : bool
             With `start`: leave out its tokens that this text does not have.
         out : str or Path, optional
@@ -187,7 +187,7 @@ class LanguageModel(LanguageModelOptions):
                 where = Path(out) if out else None
                 called = [line] if listeners is None else listeners
                 fitted = runs.start(setup, out=where, force=force, listeners=called, stopping=stopping)
-            self._take(fitted)
+            self._set_fitted(fitted)
             if listeners is None:
                 line.end(self.summary_)
         self.corpus_, self.run_ = corpus, None
@@ -236,12 +236,13 @@ class LanguageModel(LanguageModelOptions):
             )
         return self.fitted_
 
-    def _take(self, fitted: FittedModel) -> Self:
+    def _set_fitted(self, fitted: FittedModel) -> Self:
         self.fitted_ = fitted
         return self
 
     @property
     def text_sampler(self) -> TextSampler:
+        """Generates text with this model."""
         fitted = self._fitted
         return TextSampler(fitted.head_network, fitted.parameters, fitted.spec.vocabulary)
 
@@ -475,8 +476,8 @@ class LanguageModel(LanguageModelOptions):
             corpus = self.corpus_ = runs.read_corpus(self.run_)
         if corpus is None:
             raise RunError("The training text is not known", do="Fit the model, or load a run that has it.")
-        data = self.config_
-        return copy_report(sample, vocabulary, corpus.split(data.validation_fraction, data.test_fraction).train)
+        config = self.config_
+        return copy_report(sample, vocabulary, corpus.split(config.validation_fraction, config.test_fraction).train)
 
     # -- evaluation ---------------------------------------------------------------------------------------------------
 
@@ -516,8 +517,8 @@ class LanguageModel(LanguageModelOptions):
         text_sampler = self.text_sampler
         options = {"vocabulary": self.vocabulary_, "unknown": unknown}
         corpus = runs.open_text(text, self.config_, **options)
-        figures = evaluate_dynamically if dynamic else evaluate_text
-        return figures(text_sampler.network, text_sampler.parameters, corpus.ids, corpus.characters)
+        evaluate = evaluate_dynamically if dynamic else evaluate_text
+        return evaluate(text_sampler.network, text_sampler.parameters, corpus.ids, corpus.characters)
 
     def surprise(self, text: str, *, unknown: Unknown | None = None) -> Array:
         """The negative log probability of each character, given those before it.
@@ -600,6 +601,6 @@ class LanguageModel(LanguageModelOptions):
         """
         run, fitted = runs.load(Path(path), "lm")
         known = cls._defaults()
-        model = cls(**{name: value for name, value in fitted.config.options().items() if name in known})._take(fitted)
+        model = cls(**{name: value for name, value in fitted.config.options().items() if name in known})
         model.run_ = run
-        return model
+        return model._set_fitted(fitted)

@@ -1,4 +1,4 @@
-"""Loads a run of any task."""
+"""Load a run of any task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from elman.errors import RunError
 from elman.training.run import Run
 
-MODELS = {
+MODELS = {  # task: module, class
     "lm": ("language_model", "LanguageModel"),
     "classify": ("classifier", "SequenceClassifier"),
     "regress": ("classifier", "SequenceRegressor"),
@@ -28,7 +28,8 @@ PREDICTORS = {
 
 
 def model_class(task: str) -> Any:
-    return _named(MODELS[task])
+    """The public class of a task."""
+    return _import_class(MODELS[task])
 
 
 def load_model(path: str | Path) -> Any:
@@ -56,7 +57,7 @@ def load_model(path: str | Path) -> Any:
 
 def load_predictor(path: str | Path) -> Any:
     """Load a model that can only predict, without importing scikit-learn, which takes longer than many predictions."""
-    return _named(PREDICTORS[_task(path)]).load(path)
+    return _import_class(PREDICTORS[_task(path)]).load(path)
 
 
 def _task(path: str | Path) -> str:
@@ -67,6 +68,6 @@ def _task(path: str | Path) -> str:
     return str(task)
 
 
-def _named(home: tuple[str, str]) -> Any:
-    module, name = home
+def _import_class(address: tuple[str, str]) -> Any:
+    module, name = address
     return getattr(import_module(f"elman.models.{module}"), name)

@@ -71,7 +71,7 @@ def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:
 
 
 def _hashes(text: str, step: int = 1) -> Array:
-    """A rolling hash of every substring of WINDOW characters."""
+    """A hash of the substring of WINDOW characters at every `step`-th position."""
     code = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
     if len(code) < WINDOW:
         return np.zeros(0, np.uint64)
@@ -82,14 +82,14 @@ def _hashes(text: str, step: int = 1) -> Array:
 
 
 def _chunks(vocabulary: Vocabulary, ids: Array, overlap: int) -> Iterator[str]:
-    """The text in overlapping pieces, so that every substring of WINDOW characters is in one of them."""
+    """The text in overlapping pieces, so that every substring of up to `overlap` characters is whole in one of them."""
     before = 4 * overlap + 4  # tokens: a character has at most 4, and at either end a piece may have cut one
     for start in range(0, len(ids), CHUNK):
         yield vocabulary.decode(ids[max(0, start - before) : start + CHUNK])
 
 
 def _common(a: str, i: int, b: str, j: int) -> int:
-    """The length of the common prefix of a[i:] and b[j:]."""
+    """The length of the common prefix of a[i:] and b[j:], which is known to have WINDOW characters at least."""
     size = WINDOW
     while i + size < len(a) and j + size < len(b) and a[i + size] == b[j + size]:
         size += 1

@@ -55,42 +55,42 @@ class Predictor:
         The model, ready to predict.
         """
         run, fitted = runs.load(Path(path), cls.task)
-        model = cls()._take(fitted)
+        model = cls()._set_fitted(fitted)
         model.run_ = run
         return model
 
-    def _take(self, fitted: FittedModel) -> Self:
+    def _set_fitted(self, fitted: FittedModel) -> Self:
         self.fitted_ = fitted
         return self
 
-    def _is_fitted(self) -> FittedModel:
+    def _fitted_model(self) -> FittedModel:
         return self.fitted_
 
     @property
     def history_(self) -> list[dict[str, Any]]:
         """Rows of metrics: step, epoch, loss, validation_loss, validation_accuracy and so on."""
-        return self._is_fitted().history
+        return self._fitted_model().history
 
     @property
     def summary_(self) -> str:
         """One line about the training."""
-        return self._is_fitted().summary()
+        return self._fitted_model().summary()
 
     def _sequences(self, X: Any, *, reset: bool) -> Any:
-        """The sequences as lists."""
+        """The sequences, those of numbers as arrays (T, F)."""
         return number_sequences(X) if len(X) and form_of(X) == "numbers" else X
 
     def _encoded(self, X: Any) -> Ragged:
         """The sequences, encoded; those that are encoded already are not changed."""
         if isinstance(X, Ragged):
             return X
-        encoded = self._is_fitted().spec.encode_inputs(self._sequences(X, reset=False))
+        encoded = self._fitted_model().spec.encode_inputs(self._sequences(X, reset=False))
         assert isinstance(encoded, Ragged)
         return encoded
 
     def _in_batches(self, x: Ragged, compute: Callable[[Array, Array], Any]) -> list[Any]:
         """Call `compute` on padded batches of sequences of similar length; returns its value for each sequence of x."""
-        dtype = self._is_fitted().parameters.buffer.dtype
+        dtype = self._fitted_model().parameters.buffer.dtype
         found: list[Any] = [np.empty(0)] * len(x)
         nothing = np.zeros(len(x))
         for rows in rows_by_length(Examples(x, nothing, nothing)):
@@ -125,7 +125,7 @@ class Predictor:
         array of shape (n, L·D·H), or list of arrays of shape (T_i, L·D·H)
             L layers, D directions, H hidden units.
         """
-        fitted = self._is_fitted()
+        fitted = self._fitted_model()
         network = fitted.network
         encoder: Stack | None = (
             network.stacks[0] if len(network.stacks) > 1 or isinstance(network, HeadNetwork) else None
@@ -153,10 +153,10 @@ class LabelPredictor(Predictor):
 
     classes_: Array
 
-    def _take(self, fitted: FittedModel) -> Self:
+    def _set_fitted(self, fitted: FittedModel) -> Self:
         assert isinstance(fitted.spec.targets, Labels)
         self.classes_ = fitted.spec.targets.classes
-        return super()._take(fitted)
+        return super()._set_fitted(fitted)
 
 
 # -- one output per sequence ------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class SequencePredictor(Predictor):
 
     def _outputs(self, X: Any) -> Array:
         """Logits, or standardized numbers, (n, Y)."""
-        fitted = self._is_fitted()
+        fitted = self._fitted_model()
         network = fitted.head_network
         packed = network.pack(fitted.parameters)
         found = self._in_batches(self._encoded(X), lambda x, lengths: network.outputs_of(packed, x, lengths))
@@ -244,7 +244,7 @@ class NumberPredictor(SequencePredictor):
         -------
         array of shape (n,) or (n, Y)
         """
-        targets = self._is_fitted().spec.targets
+        targets = self._fitted_model().spec.targets
         assert isinstance(targets, Numbers)
         return targets.decode(self._outputs(X))
 
@@ -270,7 +270,7 @@ class TagPredictor(LabelPredictor):
         list of arrays of shape (T_i, tags)
             In the order of classes_.
         """
-        fitted = self._is_fitted()
+        fitted = self._fitted_model()
         network = fitted.head_network
         packed = network.pack(fitted.parameters)
 
@@ -303,17 +303,17 @@ class DecoderPredictor(Predictor):
 
     @property
     def symbols_(self) -> Symbols:
-        targets = self._is_fitted().spec.targets
+        targets = self._fitted_model().spec.targets
         assert isinstance(targets, TokenTargets)
         return targets.symbols
 
     def _network(self) -> EncoderDecoder:
-        network = self._is_fitted().network
+        network = self._fitted_model().network
         assert isinstance(network, EncoderDecoder)
         return network
 
     def _decoder(self) -> Decoder:
-        return Decoder(self._network(), self._is_fitted().parameters, UNKNOWN)
+        return Decoder(self._network(), self._fitted_model().parameters, UNKNOWN)
 
     def _decode(
         self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None, length_penalty: float = 0.0
@@ -321,7 +321,7 @@ class DecoderPredictor(Predictor):
         """Greedy decoding (beam 1), or the best sequence that a beam search finds."""
         check_beam(beam)
         if beam == 1:
-            return decoder.until(self._network().edge, start, limit=self._limit(limit))
+            return decoder.generate(self._network().edge, start, limit=self._limit(limit))
         found = self._beams(decoder, start, beam, limit, length_penalty)
         return [best[0].tokens if best else [] for best in found]
 
@@ -392,7 +392,7 @@ class GeneratingPredictor(DecoderPredictor):
         generators = [generator(seed, "generate", i) for i in range(start.state.shape[2])]
         how = Sampling(temperature=float(temperature))
         edge, limit = self._network().edge, self._limit(limit)
-        sampled = decoder.until(edge, start, limit=limit, how=how, generators=generators)
+        sampled = decoder.generate(edge, start, limit=limit, how=how, generators=generators)
         return [self.symbols_.decode(ids) for ids in sampled]
 
     def nats(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -411,13 +411,13 @@ class GeneratingPredictor(DecoderPredictor):
         -------
         float
         """
-        fitted = self._is_fitted()
+        fitted = self._fitted_model()
         examples = generator_examples(fitted.spec, conditions(X), y, sample_weight)
         return evaluate_examples(fitted.network, fitted.parameters, examples).loss
 
     def _start(self, decoder: Decoder, X: Any) -> DecoderState:
         """The initial state of the decoder for each label or vector."""
-        c = self._is_fitted().spec.encode_inputs(conditions(X))
+        c = self._fitted_model().spec.encode_inputs(conditions(X))
         assert isinstance(c, np.ndarray)
         return self._network().begin(decoder.packed, c)
 
@@ -497,9 +497,9 @@ class TranslatingPredictor(DecoderPredictor):
         X : list
             Sources, as in fit.
         n : int
-            How many of each, at most.
+            The maximum number of targets of each source.
         beam : int, optional
-            The width of the search; n unless given.
+            The width of the beam; n unless given.
         limit, length_penalty
             As in predict.
 
@@ -526,8 +526,8 @@ def conditions(X: Any) -> Array:
         raise ArgumentError("X", expected="a list of labels", got=f"one {type(X).__name__}")
     try:
         array = np.asarray(X)
-    except ValueError:  # NumPy's, of rows of several lengths
-        raise ArgumentError("X", expected="(n,) labels or (n, F) numbers", got="rows of several lengths") from None
+    except ValueError:  # NumPy raises it if rows have different lengths
+        raise ArgumentError("X", expected="(n,) labels or (n, F) numbers", got="rows of different lengths") from None
     if array.ndim not in (1, 2) or (array.ndim == 2 and array.dtype.kind not in "biuf"):
         raise ArgumentError("X", expected="(n,) labels or (n, F) numbers", got=f"{array.dtype} of shape {array.shape}")
     return array
@@ -540,5 +540,6 @@ def generator_examples(spec: TaskSpec, X: Array, y: Any, sample_weight: Any) -> 
 
 
 def same_number(x: Any, y: Any) -> None:
+    """Raise ShapeError unless there is one target for each sequence."""
     if len(x) != len(y):
         raise ShapeError("y", expected=f"as many as there are sequences, {len(x)}", got=len(y))

@@ -1,5 +1,5 @@
-"""Generates tokens with a network: sampling, greedy decoding and beam search. The state is carried, so that each token
-takes the same time.
+"""Generate tokens with a network: sampling, greedy decoding and beam search. The state is carried from token to token,
+so that each takes the same time.
 
 A seeded sample is the same alone and in a batch: a row of a batch does not depend on the other rows.
 """
@@ -91,7 +91,7 @@ def distribution(o: Array, how: Sampling, banned: Array | None = None) -> Array:
     order = np.argsort(-o, kind="stable")  # the likeliest first
     keep = len(order) if how.top_k is None else min(how.top_k, len(order))
     if how.top_p is not None:
-        # the smallest number of tokens whose probabilities add up to top_p or more
+        # the smallest number of tokens whose probabilities add up to top_p or more, except for rounding
         keep = min(keep, int(np.searchsorted(np.cumsum(y_hat[order]), how.top_p * (1 - 1e-12))) + 1)
     y_hat[order[keep:]] = 0
     return np.asarray(y_hat / y_hat.sum())
@@ -163,7 +163,7 @@ class Decoder:
             o[...], state = self.step(tokens[n], state)
         return tokens, state
 
-    def until(
+    def generate(
         self,
         edge: int,  # the token before the first and after the last one of a sequence
         state: DecoderState,
@@ -464,7 +464,7 @@ def sample_labels(
     generators, decoder = [generator(seed, "sample", step + int(i)) for i in ids], Decoder(network, p, UNKNOWN)
     start = network.begin(decoder.packed, ids)
     how = Sampling(temperature=SHOWN_TEMPERATURE)
-    written = decoder.until(network.edge, start, limit=max_length(symbols), how=how, generators=generators)
+    written = decoder.generate(network.edge, start, limit=max_length(symbols), how=how, generators=generators)
     texts = [symbols.decode(tokens) for tokens in written]
     lines = [text if isinstance(text, str) else " ".join(text) for text in texts]
     return "\n".join(f"{label}: {line}" for label, line in zip(labels.decode(ids), lines, strict=True))

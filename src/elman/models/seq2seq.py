@@ -21,8 +21,8 @@ from elman.models.task_spec import TaskSpec
 class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
     """Translate one sequence into another.
 
-    X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
-    of numbers of shape (n, T) or (n, T, F).
+    X is one of these: strings (tokens are characters, words or subwords), lists of tokens, a list of (T, F) arrays, or
+    one array of numbers of shape (n, T) or (n, T, F).
     y has one target for each source: strings or lists of tokens. The initial state of the decoder comes from the final
     states of the encoder (with bidirectional=True through a linear layer). The decoder has attention over all outputs
     of the encoder, unless attention="none".
@@ -50,8 +50,9 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train for one more epoch, over these examples.
 
-        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
-        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
+        The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
+        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
+        optimizer.
 
         Parameters
         ----------
@@ -82,7 +83,7 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
         return form._replace(words=len({word for x in X if isinstance(x, str) for word in x.split()}))
 
     def _groups(self, X: Any) -> Array:
-        """Equal sources are one group: a target of a source that was seen in training shows nothing."""
+        """Equal sources are one group, so that no source is both in the training and in the held-out part."""
         seen: dict[object, int] = {}
         keys = (x if isinstance(x, str) else x.tobytes() if isinstance(x, np.ndarray) else tuple(x) for x in X)
         return np.array([seen.setdefault(key, len(seen)) for key in keys], np.int64)

@@ -1,9 +1,10 @@
-"""A sweep: hyperparameter search for a language model. It trains many trials with different options and keeps the best.
+"""A sweep: hyperparameter search for a language model. A trial is a training with other options; the best is kept.
 
 A sweep is a folder. Several processes may work on it at once, and a stopped or killed one can be resumed:
 
 sweep.json      the text, the options that are the same for all trials, and the search space
 journal.log     Optuna's record of all trials
+locks           lock files of running trials
 trial-N         the run of the best trial; those of the others are deleted
 """
 
@@ -144,7 +145,7 @@ class Sweep:
         return True
 
     def _prepared(self, params: dict[str, Any]) -> runs.TextSetup:
-        """The setup of a trial: its budget in steps, so that it is reproducible, and VALIDATIONS validations."""
+        """The setup of a trial: with VALIDATIONS validations, and a budget in steps, so that it is reproducible."""
         prepared = runs.text_setup(self.corpus, self.config.with_options(**params))
         steps = runs.step_budget(prepared, prepared.new_task(prepared.new_model()))
         options: dict[str, Any] = {"steps": steps, "epochs": None, "seconds": None}
@@ -161,7 +162,7 @@ class Sweep:
 
     def _delete_other_runs(self) -> None:
         """Delete all runs except that of the best trial and those of running trials."""
-        with self.study.asking:
+        with self.study.decision_lock:
             best = self.study.best()
             kept = {trial.number for trial in self.study.running()} | ({best.number} if best else set())
             for path in self.folder.iterdir():
@@ -194,11 +195,11 @@ class _Pruner:
     def __call__(self, event: Event) -> None:
         if not isinstance(event, Stepped) or event.validation_loss is None:
             return
-        share = math.ceil(event.step / self.config.validate_every)
-        if share <= self.reported:  # reported before the training was rolled back
+        number = math.ceil(event.step / self.config.validate_every)  # of this validation
+        if number <= self.reported:  # reported before the training was rolled back
             return
-        self.reported = share
-        self.trial.report(event.validation_loss, share)
+        self.reported = number
+        self.trial.report(event.validation_loss, number)
         if event.step != self.config.steps and self.trial.should_prune():
             raise optuna().TrialPruned
 

@@ -60,14 +60,16 @@ def space(words: Sequence[str], fixed: Iterable[str] = ()) -> list[Dimension]:
     fixed = set(fixed)
     if not words:
         return [_dimension(name, "") for name in USUAL if name not in fixed]
-    parsed = [_dimension(*_named(word)) for word in words]
+    parsed = [_dimension(*_parsed(word)) for word in words]
     names = [dimension.name for dimension in parsed]
     if twice := {name for name in names if names.count(name) > 1} | (fixed & set(names)):
-        raise ArgumentError(option("search"), expected="each name once, without a fixed value", got=", ".join(twice))
+        expected = "each option once, and none with a fixed value"
+        raise ArgumentError(option("search"), expected=expected, got=", ".join(twice))
     return sorted(parsed, key=lambda dimension: names.index(dimension.name))
 
 
-def _named(word: str) -> tuple[str, str]:
+def _parsed(word: str) -> tuple[str, str]:
+    """The full name of the option in `NAME` or `NAME=VALUES`, and the values."""
     name, _, values = word.partition("=")
     name = name.strip().lstrip("-").replace("-", "_")
     name = next((known for known, option in OPTIONS.items() if option.alias == name), name)
@@ -75,9 +77,12 @@ def _named(word: str) -> tuple[str, str]:
     if name in known:
         return name, values.strip()
     if name in OPTIONS and OPTIONS[name].group == "data":
-        raise ArgumentError(option("search", name), do="Losses on other data or tokens cannot be compared.")
+        raise ArgumentError(
+            f"{option('search', name)} is not possible", do="Losses on other data or tokens cannot be compared."
+        )
     if name in OPTIONS:
-        raise ArgumentError(option("search", name), do="It has the same value in all trials: give that value.")
+        advice = f"All trials have the same value: set {option(name)}."
+        raise ArgumentError(f"{option('search', name)} is not possible", do=advice)
     near = suggestion(name, known)
     do = f"Did you mean {near}?" if near else None
     raise UnknownNameError(option("search"), expected=f"one of {', '.join(known)}", got=repr(name), do=do)

@@ -84,8 +84,8 @@ class Study:
         self._distributions = {dimension.name: self._distribution(dimension) for dimension in dimensions}
         self._locks = folder / "locks"
         self._locks.mkdir(exist_ok=True)
-        self.asking = Lock(self._locks / "asking")  # held while a decision depends on other trials
-        with self.asking:
+        self.decision_lock = Lock(self._locks / "asking")  # held while a decision depends on other trials
+        with self.decision_lock:
             self.study = self._opened(storage or folder / JOURNAL)
             if first and not self.study.get_trials(deepcopy=False):
                 fitting = {dimension.name: first[dimension.name] for dimension in dimensions if dimension.has(first)}
@@ -94,6 +94,7 @@ class Study:
     def _opened(self, path: Path) -> Any:
         o, lock = self._optuna, Lock(self._locks / "journal")
         journal = o.storages.journal
+        # no trial is pruned in the first fifth of its budget
         pruner = o.pruners.MedianPruner(n_startup_trials=FIRST, n_warmup_steps=VALIDATIONS // 5)
         try:
             with lock:
@@ -123,8 +124,8 @@ class Study:
 
     @contextmanager
     def ask(self, total: int) -> Iterator[Any | None]:
-        """The next trial, locked until the block ends; None if all are finished or running. Killed ones repeat."""
-        with self.asking:
+        """The next trial, locked until the block ends, or None if all are done or running. Killed ones are repeated."""
+        with self.decision_lock:
             index = len(self.finished()) + len(self._running_elsewhere())
             trial = self._next(index) if index < total else None
             held = trial and Lock(self._locks / f"trial-{trial.number}")
@@ -163,12 +164,12 @@ class Study:
 
     def fail(self, trial: Any) -> None:
         """Mark an interrupted trial as failed: its options will be tried again from the beginning."""
-        with self.asking:
+        with self.decision_lock:
             self._fail(trial)
 
     def tell(self, trial: Any, loss: float | None, **attributes: Any) -> bool:
         """Record the result of a trial, without a loss if it was pruned; returns whether it is the best."""
-        with self.asking:  # otherwise another process might find it running with a free lock
+        with self.decision_lock:  # otherwise another process might find it running with a free lock
             for name, value in attributes.items():
                 trial.set_user_attr(name, value)
             self.study.tell(trial, loss, self._states.PRUNED if loss is None else None)

@@ -27,8 +27,8 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
 
     X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
     of numbers of shape (n, T) or (n, T, F).
-    y has one tag for each step of each sequence; a string has one tag per character. The weight of a step is the
-    class_weight of its tag times the sample_weight of its sequence.
+    y has a list of tags for each sequence, one tag for each step; a string is read as a list of one-character tags. The
+    weight of a step is the class_weight of its tag times the sample_weight of its sequence.
 
     The arguments are the options of this task: `help(SequenceTagger.__init__)` and docs/options.md explain them.
 
@@ -55,8 +55,9 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one more epoch, over these examples.
 
-        The learning rate is constant, without warmup and validation. Options changed by set_params apply from the next
-        call on; those of the network and the data cannot change. A loaded model begins with a new optimizer.
+        The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
+        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
+        optimizer.
 
         Parameters
         ----------
@@ -94,10 +95,10 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
         x, tags = spec.encode_inputs(X), spec.targets.encode_sequences(y)
         assert isinstance(x, Ragged)
         check_aligned(x, tags)
-        each = None
+        weight_of_tag = None
         if self.class_weight is not None:
-            each = class_weights(self.class_weight, spec.targets.classes, tags.take(rows).values)
-        return Examples(x, tags, as_weights(sample_weight, len(tags)), each)
+            weight_of_tag = class_weights(self.class_weight, spec.targets.classes, tags.take(rows).values)
+        return Examples(x, tags, as_weights(sample_weight, len(tags)), weight_of_tag)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of correct tags.
@@ -118,9 +119,9 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
         predicted, y = self.predict(X), as_tags(y)
         same_number(predicted, y)
         weights = as_weights(sample_weight, len(predicted))
-        for i, (tags, right) in enumerate(zip(predicted, y, strict=True)):
-            if len(tags) != len(right):
-                raise ShapeError(f"sequence {i}", expected=f"{len(tags)} tags", got=len(right))
+        for i, (tags, targets) in enumerate(zip(predicted, y, strict=True)):
+            if len(tags) != len(targets):
+                raise ShapeError(f"sequence {i}", expected=f"{len(tags)} tags", got=len(targets))
         right = sum(
             w * sum(a == b for a, b in zip(t, r, strict=True)) for t, r, w in zip(predicted, y, weights, strict=True)
         )
@@ -137,7 +138,7 @@ def check_aligned(x: Ragged, tags: Ragged) -> None:
 
 
 def as_tags(y: Any) -> list[list[Any]]:
-    """The tags of each sequence as a list; a string has one tag per character."""
+    """The tags of each sequence as a list; a string is read as a list of one-character tags."""
     if isinstance(y, str | bytes):
         raise ArgumentError("y", expected="the tags of each sequence", got=f"one {type(y).__name__}")
     for i, tags in enumerate(y):

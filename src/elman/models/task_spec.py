@@ -49,10 +49,12 @@ class TaskSpec:
 
     @property
     def n_inputs(self) -> int:
+        """The number of different tokens or labels, or of features."""
         return _width(self.inputs)
 
     @property
     def n_outputs(self) -> int:
+        """The number of different tokens or classes, or of predicted numbers."""
         return _width(self.targets)
 
     def encode_inputs(self, X: Any) -> Ragged | Array:

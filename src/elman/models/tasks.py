@@ -34,7 +34,9 @@ from elman.training.task import Validation, generator
 
 BUCKET = 16  # batches whose rows are sorted by length together, so that lengths are similar but batches still vary
 EPOCHS = 10  # of a text from one validation to the next, at most
-FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES = 4, 64, 16  # parts whose time is measured to estimate steps and validations
+# the parts whose time is measured to estimate that of steps and validations
+FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES = 4, 64, 16
+SMALL_PARTS = 16  # of a batch of examples, one of which is measured
 
 
 class NetworkTask(ABC):
@@ -66,6 +68,7 @@ class NetworkTask(ABC):
         return self._sample(step) if self._sample else None
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Arrays and JSON values for a checkpoint."""
         return {}, {}
 
     def restore(self, arrays: dict[str, Array], metadata: dict[str, Any]) -> None:  # noqa: B027
@@ -273,7 +276,7 @@ class ExampleTask(NetworkTask):
 
     def small_step(self) -> tuple[Callable[[], object], float]:
         batch, gradients = self.batch_of(0), self.parameters.zeros()
-        few = batch.take(slice(0, max(1, batch.rows // FEW_EXAMPLES)))
+        few = batch.take(slice(0, max(1, batch.rows // SMALL_PARTS)))
 
         def part() -> object:
             return self.network.loss_and_gradients(self.parameters, few, gradients, normalizer=1.0)
