@@ -1,4 +1,4 @@
-"""scripts/mutate on trial, and whether its tables are up to date; scripts/nightly tries all mutants."""
+"""Tests of scripts/mutate, and whether its tables fit the code; scripts/nightly tries all mutants."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def mutate(*arguments: object) -> tuple[int, str]:
 
 def table(folder: Path, *mutants: tuple[str, ...]) -> Path:
     path = folder / "table.py"
-    judge = ["tests/maths/test_maths_rtrl.py::test_forward_mode_equals_backward_mode"]
-    tests = dict.fromkeys(("real_time_learning.py", "recurrence.py", "none.py"), judge)
+    test = ["tests/maths/test_maths_rtrl.py::test_forward_mode_equals_backward_mode"]
+    tests = dict.fromkeys(("real_time_learning.py", "recurrence.py", "none.py"), test)
     path.write_text(f"FOLDER = 'elman/maths'\nTESTS = {tests!r}\nMUTANTS = {list(mutants)!r}\n", encoding="utf-8")
     return path
 
 
-def test_every_line_of_the_tables_stands_in_the_code():
+def test_the_tables_fit_the_code():
     code, output = mutate("--sample", 0)
     assert code == 0, output
 
@@ -41,15 +41,15 @@ def test_a_mistake_is_killed_what_changes_nothing_survives_and_what_cannot_run_i
     assert "SyntaxError" in output
 
 
-def test_a_table_that_the_code_has_left_behind_is_refused(tmp_path):
-    rotten = [
+def test_a_stale_table_is_refused(tmp_path):
+    stale = [
         ("real_time_learning.py", "no such line", "", "gone"),
         ("real_time_learning.py", "W_hh", "W_xh", "too often"),
         ("recurrence.py", "cell_backward nothing", "W_hh", "W_xh", "no marker"),
         ("recurrence.py", "cell_backward d_h_next", "d_h_direct", "0", "in another line"),
         ("none.py", "W_hh", "W_xh", "no file"),
     ]
-    code, output = mutate(table(tmp_path, *rotten))
+    code, output = mutate(table(tmp_path, *stale))
     assert code == 2, output
     assert "'no such line' occurs 0 times" in output
     assert "(too often)" in output
