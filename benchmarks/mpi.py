@@ -138,9 +138,9 @@ def compete(rounds: int) -> dict[str, Any]:
 
 
 def noise(path: Path, windows: int = 24) -> tuple[float, int, int]:
-    """How many lanes until the mean gradient outweighs its noise: tr Σ / |G|², in windows; the step; and T.
+    """The gradient noise scale tr Σ / |G|² in windows, the step of the checkpoint, and T.
 
-    The gradient of b windows has the expected square |G|² + tr Σ / b: from that of one batch and of many.
+    The gradient of b windows has the expected squared norm |G|² + tr Σ / b, which is measured for one batch and many.
     """
     from elman.models import runs
     from elman.training.run import Run
@@ -184,7 +184,8 @@ def measured(results: dict[str, Any]) -> str:
             share = best[1, most]["step"] / got["step"]
             rows.append([size, f"{ranks} × {threads}", f"{got['step'] * 1e3:.2f}", f"{B * T / got['step'] / 1e3:.0f}k",
                          f"{share:.2f}"])  # fmt: skip
-    return table(["B, T, H, V", "ranks × threads", "ms a step", "tokens a second", f"of 1 × {most}"], rows)
+    header = ["B, T, H, V", "ranks × threads", "ms a step", "tokens a second", f"speed relative to 1 × {most}"]
+    return table(header, rows)
 
 
 def model(results: dict[str, Any]) -> str:
@@ -204,7 +205,7 @@ def model(results: dict[str, Any]) -> str:
 
 
 def paper(results: dict[str, Any]) -> str:
-    """Every rank a machine with all its cores and 64 lanes: how much of its time it trains."""
+    """Efficiency: the fraction of its time that a rank trains, if each is a machine with all its cores and B lanes."""
     rows = []
     for size, best in results.items():
         most = max(threads for ranks, threads in best if ranks == 1)
@@ -213,7 +214,8 @@ def paper(results: dict[str, Any]) -> str:
             costs = [all_reduce(n, data, latency, speed) + all_reduce(n, 16, latency, speed) for n in (8, 64, 512)]
             shares = [f"{step / (step + cost):.0%}" for cost in costs]
             rows.append([size, name, f"{step * 1e3:.1f}", f"{costs[-1] * 1e6:.0f}", *shares])
-    header = ["lanes of a rank, T, H, V", "network", "ms a step alone", "µs of 512", "8 ranks", "64", "512"]
+    header = ["lanes of a rank, T, H, V", "network", "ms a step alone", "all-reduce of 512 ranks, µs",
+              "efficiency, 8 ranks", "64 ranks", "512 ranks"]  # fmt: skip
     return table(header, rows)
 
 
@@ -227,16 +229,17 @@ def page(results: dict[str, Any], noisy: tuple[float, int, int] | None) -> str:
     parts = [
         f"Measured on {here['cpu']}, {here['cores']} cores, {time.strftime('%Y-%m-%d')}.",
         measured(results),
-        f"{n} ranks of 1 thread reach {share:.2f} of 1 process with {n} threads at {aims}; the aim was {AIM}.",
-        "**The model against the measurement**",
+        f"{n} ranks of 1 thread reach {share:.2f} of the speed of 1 process with {n} threads at {aims};"
+        f" the aim was {AIM}.",
+        "**The model below, compared with the measurement**",
         model(results),
-        "**On paper**",
+        "**Computed from the model**",
         paper(results),
     ]
     if noisy is not None:
         lanes, step, T = noisy
         parts.append(
-            f"The noise of the gradient, measured after {step} steps of training: {lanes:,.0f} windows of {T} tokens."
+            f"Gradient noise scale, measured after {step} steps of training: {lanes:,.0f} windows of {T} tokens."
         )
     return "\n\n".join(parts)
 
