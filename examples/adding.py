@@ -1,8 +1,8 @@
-"""A test of long memory: two of many numbers are marked, and at the end their sum is asked for.
+"""A test of long memory: two of many numbers are marked, and the target is their sum.
 
-The first mark lies in the first half, so that a gradient has to live for half of the sequence and more. W_hh starts as
-the identity with relu (the IRNN of Le, Jaitly and Hinton, 2015), as a rotation (orthogonal), or as Glorot and Bengio
-draw any weight (2010), in which the state fades.
+The first marked number is in the first half, so the gradient of the loss must reach back over at least half of the
+sequence. W_hh starts as the identity, with relu (the IRNN of Le, Jaitly and Hinton, 2015), as a random orthogonal
+matrix, or with independent entries as Glorot and Bengio proposed (2010), both with tanh.
 
 python examples/adding.py [--quick]
 """
@@ -18,7 +18,7 @@ rng = np.random.default_rng(0)
 
 
 def problem(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, T, 2): a number from 0 to 1, and whether it is marked; y (n,): the sum of those that are."""
+    """X (n, T, 2): a number from 0 to 1, and whether it is marked; y (n,): the sum of the two marked ones."""
     X = np.zeros((n, T, 2))
     X[:, :, 0] = rng.random((n, T))
     for half in (0, T // 2):
@@ -28,7 +28,7 @@ def problem(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 X, y = problem(n)
 X_test, y_test = problem(1000)
-print(f"{T} steps. Whoever always says 1 has a mean squared error of {((1 - y_test) ** 2).mean():.3f}.\n")
+print(f"{T} steps. Always predicting 1 gives a mean squared error of {((1 - y_test) ** 2).mean():.3f}.\n")
 for initial, activation in [("identity", "relu"), ("orthogonal", "tanh"), ("glorot", "tanh")]:
     cell = {"cell": "rnn", "activation": activation, "recurrent_init": initial}
     model = elman.SequenceRegressor(**cell, hidden=64, epochs=5, random_state=0)

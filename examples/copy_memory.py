@@ -1,7 +1,7 @@
-"""A test of long memory: some letters are shown, then nothing for a while, then they are to be said again.
+"""A test of long memory: the network reads some letters, then blanks, and must then output the letters.
 
-The letters have to live in the state alone. Only the network that starts as the identity keeps most of them for so long
-after so little training; examples/adding.py says more about the three starts.
+Only the state can carry them over the blanks. After this short training only the network whose W_hh starts as the
+identity recalls most of them; examples/adding.py describes the three initializations.
 
 python examples/copy_memory.py [--quick]
 """
@@ -17,16 +17,16 @@ rng = np.random.default_rng(0)
 
 
 def problem(n: int) -> tuple[list[list[str]], list[list[str]]]:
-    """b d a - - - - ? ? ?   goes in,   - - - - - - - b d a   should come out."""
-    shown = rng.choice(list("abcdefgh"), (n, LETTERS)).tolist()
-    X = [[*letters, *"-" * WAIT, *"?" * LETTERS] for letters in shown]
-    return X, [[*"-" * (LETTERS + WAIT), *letters] for letters in shown]
+    """Inputs such as b d a - - - - ? ? ?, with the targets - - - - - - - b d a."""
+    recalled = rng.choice(list("abcdefgh"), (n, LETTERS)).tolist()
+    X = [[*letters, *"-" * WAIT, *"?" * LETTERS] for letters in recalled]
+    return X, [[*"-" * (LETTERS + WAIT), *letters] for letters in recalled]
 
 
 X, y = problem(n)
 X_test, y_test = problem(500)
 wanted = np.array(y_test)[:, -LETTERS:]
-print(f"{LETTERS} of 8 letters are to be kept for {WAIT} steps. A guess is right once in eight times, 12.5%.\n")
+print(f"{LETTERS} letters, each one of 8, must be recalled after {WAIT} blanks. A guess is right in 12.5% of cases.\n")
 print(f"{'':>17}   {''.join(X_test[0])}")
 for initial, activation in [("identity", "relu"), ("orthogonal", "tanh"), ("glorot", "tanh")]:
     model = elman.SequenceTagger(
@@ -35,6 +35,6 @@ for initial, activation in [("identity", "relu"), ("orthogonal", "tanh"), ("glor
         learning_rate=2e-3, epochs=5, random_state=0,
     )  # fmt: skip
     model.fit(X, y, listeners=[progress])
-    told = np.array(model.predict(X_test))
-    kept = (told[:, -LETTERS:] == wanted).mean()
-    print(f"{initial:>10}, {activation}:  {''.join(told[0])}  {kept:.1%} of the letters are kept")
+    predicted = np.array(model.predict(X_test))
+    right = (predicted[:, -LETTERS:] == wanted).mean()
+    print(f"{initial:>10}, {activation}:  {''.join(predicted[0])}  {right:.1%} of the letters are right")

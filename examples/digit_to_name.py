@@ -1,4 +1,4 @@
-"""One-to-many, as in captioning: an image sets the state at the start, and the network spells what it sees.
+"""One-to-many, as in captioning: the initial state is computed from an image, and the network spells the digit.
 
 python examples/digit_to_name.py [--quick]
 """
@@ -17,9 +17,9 @@ X, X_test, y, y_test = train_test_split(images, digits, test_size=0.2, random_st
 model = elman.SequenceGenerator(random_state=0, epochs=10 if args.quick else 30, hidden=64)
 model.fit(X, [NAMES[digit] for digit in y], listeners=[progress])
 
-told = model.predict(X_test)
-right = sum(name == NAMES[digit] for name, digit in zip(told, y_test, strict=True)) / len(told)
-print(f"{len(X):,} images learned; of {len(told)} others {right:.1%} are spelled rightly.\n")
+predicted = model.predict(X_test)
+right = sum(name == NAMES[digit] for name, digit in zip(predicted, y_test, strict=True)) / len(predicted)
+print(f"Trained on {len(X):,} images; of {len(predicted)} others {right:.1%} are named correctly.\n")
 for row in X_test[:4].reshape(4, 8, 8).astype(int).transpose(1, 0, 2):  # (8, 4, 8): row by row, images side by side
     print("     ".join("".join(" ·░▒▓██"[shade // 3] * 2 for shade in image) for image in row))
-print("     ".join(f"{name:^16}" for name in told[:4]))
+print("     ".join(f"{name:^16}" for name in predicted[:4]))

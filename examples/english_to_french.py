@@ -1,4 +1,4 @@
-"""Many-to-many, unaligned: an English sentence is read to its end, then said in French.
+"""Many-to-many, unaligned: an English sentence is read completely, then translated into French.
 
 python examples/english_to_french.py [FILE] [--quick]
 """
@@ -17,7 +17,7 @@ model = elman.Seq2Seq(random_state=0, epochs=2 if args.quick else 8)
 model.fit(english, french, listeners=[progress])
 
 known = set(english)
-print(f"{len(english):,} short sentences are learned. It says of some that it has read, and of some that are new:\n")
+print(f"Trained on {len(english):,} short sentences. Translations of some of them, and of new ones:\n")
 for sentence in [
     "I am happy.", "She is happy.", "I love you.", "Where is Tom?", "He is very tall.", "We are not alone.",
     "Are they old?", "She was tired.", "Tom looks happy.", "You are not late.",

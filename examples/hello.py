@@ -1,4 +1,4 @@
-"""The whole of an RNN in one screen: learn to complete "hell" to "hello", with nothing but the equations.
+"""A whole RNN on one screen: learn to complete "hell" to "hello", with the equations of elman.maths only.
 
 python examples/hello.py
 """
@@ -33,7 +33,7 @@ def loss_and_gradients() -> tuple[float, dict[str, np.ndarray]]:
 
 
 def complete(prompt: str, length: int) -> str:
-    """Feed the prompt, then each letter that the network finds likeliest."""
+    """Read the prompt, then append the likeliest letter and read it, until the text has this length."""
     written, h = prompt, np.zeros((1, H))
     for i in range(length - 1):
         token = np.array([[letters.index(written[i])]])
@@ -45,16 +45,16 @@ def complete(prompt: str, length: int) -> str:
 
 
 print('Learning "hello", one letter after the other, by hand-written backpropagation through time.\n')
-print("step   nats a letter   hell →")
+print("step   nats per letter   hell →")
 for step in range(1001):
     loss, gradients = loss_and_gradients()
     if step in (0, 1, 3, 10, 30, 100, 300, 1000):
         bar = "█" * round(30 * loss / np.log(V))
-        print(f"{step:4}   {loss:7.4f}         {complete('hell', 5)}   {bar}")
+        print(f"{step:4}   {loss:7.4f}           {complete('hell', 5)}   {bar}")
     for name in p:
         p[name] -= 0.3 * gradients[name]
 
-print("\nEvery gradient against central differences:\n")
+print("\nEvery gradient, compared with central differences:\n")
 _, gradients = loss_and_gradients()
 print(maths.gradcheck(lambda: loss_and_gradients()[0], p, gradients).expect())
 written = complete("hell", 5)

@@ -1,4 +1,4 @@
-"""One-to-many: a language sets the state at the start, and the network spells a surname that nobody has.
+"""One-to-many: the initial state is computed from a language, and the network spells a new surname.
 
 python examples/language_to_surname.py [FOLDER] [--quick]
 """
@@ -17,9 +17,9 @@ model = elman.SequenceGenerator(random_state=0, epochs=2 if args.quick else 8)
 model.fit(X, y, listeners=[progress])
 
 nats = -model.score(X_test, y_test)
-print(f"{len(X):,} surnames are learned; a letter of {len(X_test):,} others costs {nats:.2f} nats.\n")
+print(f"Trained on {len(X):,} surnames; the loss on {len(X_test):,} others is {nats:.2f} nats per letter.\n")
 known = set(rows.inputs)
 for language in sorted(set(X)):
-    told = model.sample([language] * 30, temperature=0.6)
-    new = [name for name in dict.fromkeys(told) if name not in known]  # not just remembered
+    sampled = model.sample([language] * 30, temperature=0.6)
+    new = [name for name in dict.fromkeys(sampled) if name not in known]  # not in the data
     print(f"{language:>12}  {', '.join(new[:6])}")

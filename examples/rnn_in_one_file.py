@@ -1,7 +1,7 @@
 """A recurrent network in one file, with nothing but NumPy. The numbers of the equations are those of docs/maths.md.
 
 python examples/rnn_in_one_file.py            learns a nursery rhyme
-python examples/rnn_in_one_file.py novel.txt  learns a text of yours
+python examples/rnn_in_one_file.py novel.txt  learns your own text
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Write with a model that elman export made, with onnxruntime and NumPy alone: the file holds all that is needed.
+"""Sample text from a model that elman export wrote, with onnxruntime and NumPy only: the file has all that is needed.
 
 elman export runs/pride-and-prejudice --to onnx
 python examples/sample_onnx.py pride-and-prejudice.onnx "It is a truth" 300 0.7
@@ -20,22 +20,24 @@ if len(sys.argv) < 2:
     sys.exit(__doc__)
 path, prompt = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "\n"
 length = int(sys.argv[3]) if len(sys.argv) > 3 else 300
-temperature = float(sys.argv[4]) if len(sys.argv) > 4 else 0.8  # 0 takes the likeliest
+temperature = float(sys.argv[4]) if len(sys.argv) > 4 else 0.8  # 0: the likeliest token
 
 try:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     vocabulary = json.loads(session.get_modelmeta().custom_metadata_map["elman"])["vocabulary"]
-except Exception as error:  # onnxruntime has a class for each
-    sys.exit(f"{path} cannot be read as a model that elman export made: {error!r}")
+except Exception as error:  # onnxruntime raises many classes of errors
+    sys.exit(f"{path} cannot be read as a model that elman export wrote: {error!r}")
 if "kind" not in vocabulary:
-    sys.exit(f"{path} is no language model")
+    sys.exit(f"{path} is not a language model")
+if vocabulary["kind"] == "bpe":
+    sys.exit(f"{path} has subwords as tokens; this example reads characters, bytes and words only")
 kind, tokens = vocabulary["kind"], vocabulary.get("tokens", range(256))
 if kind == "byte":
     ids = list(prompt.encode())
 else:
     pieces = re.findall(r" ?\w{1,64}| ?[^\w\s]|\s", prompt) if kind == "word" else list(prompt)
-    if strange := set(pieces) - set(tokens):
-        raise SystemExit(f"the model does not know {sorted(strange)}")
+    if unknown := set(pieces) - set(tokens):
+        raise SystemExit(f"the model does not know {sorted(unknown)}")
     ids = [tokens.index(piece) for piece in pieces]
 
 decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may have several bytes
@@ -49,7 +51,7 @@ for _ in range(length):
     state = dict(zip(state, after, strict=True))  # h, and c of an LSTM
     o = logits[-1, 0].astype(np.float64)
     if kind == "word":
-        o[0] = -np.inf  # <unk> is never written
+        o[0] = -np.inf  # <unk> is never sampled
     if temperature:
         o = (o - o.max()) / temperature
         token = int(rng.choice(len(o), p=np.exp(o) / np.exp(o).sum()))

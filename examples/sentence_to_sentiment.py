@@ -1,4 +1,4 @@
-"""Many-to-one: a sentence goes in, word by word, and out comes whether its writer was pleased.
+"""Many-to-one: a sentence is read word by word, and classified as positive or negative.
 
 python examples/sentence_to_sentiment.py [FILE] [--quick]
 """
@@ -17,7 +17,7 @@ model = elman.SequenceClassifier(random_state=0, epochs=4 if args.quick else 12)
 model.fit(X, y, listeners=[progress])
 
 score = model.score(X_test, y_test)
-print(f"{len(X):,} sentences are learned; of {len(X_test)} others {score:.1%} are judged rightly.\n")
+print(f"Trained on {len(X):,} sentences; of {len(X_test)} others {score:.1%} are classified correctly.\n")
 positive = model.classes_.tolist().index("positive")
 for sentence in [
     "The food was great and the waiter was very friendly.",
@@ -26,5 +26,5 @@ for sentence in [
     "What a waste of money.",
     "This is the best movie that I have ever seen.",
 ]:
-    chance = model.predict_proba([sentence])[0, positive]
-    print(f"{'█' * round(20 * chance):░<20}  {sentence}")
+    probability = model.predict_proba([sentence])[0, positive]
+    print(f"{'█' * round(20 * probability):░<20}  {sentence}")

@@ -1,4 +1,4 @@
-"""What the examples share: their arguments, where a corpus is, and a line that shows the progress of training."""
+"""Shared by the examples: arguments, the path of a corpus, a line with the progress of training, numbers in words."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ progress = ProgressLine()  # a listener: it writes only to a terminal
 
 
 def arguments(doc: str, corpus: str | None = None) -> argparse.Namespace:
-    """args.quick and args.path, the corpus, which is downloaded once; without it the script ends with exit code 2."""
+    """args.quick, and args.path, the corpus, which is downloaded once; if that fails, exit with code 2."""
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="train for a few seconds only")
     if corpus:
@@ -22,13 +22,14 @@ def arguments(doc: str, corpus: str | None = None) -> argparse.Namespace:
         try:
             args.path = args.path or str(find_source(corpus))
         except ElmanError as error:
-            sys.exit(_refuse(str(error)))
+            sys.exit(_error(str(error)))
         if not os.path.exists(args.path):
-            sys.exit(_refuse(f"There is no {args.path}. Without a path, the corpus {corpus} is downloaded."))
+            sys.exit(_error(f"There is no {args.path}. Without a path, the corpus {corpus} is downloaded."))
     return args
 
 
-def _refuse(message: str) -> int:
+def _error(message: str) -> int:
+    """Print the message to stderr; returns the exit code."""
     print(message, file=sys.stderr)
     return 2
 

@@ -1,4 +1,4 @@
-"""Forecasting: from forty points of a wave the next one, and from its own forecasts the rest.
+"""Forecasting: predict the next point of a wave from forty points, then further points from its own forecasts.
 
 python examples/sine.py [--quick]
 """
@@ -23,16 +23,16 @@ X = waves(500 if args.quick else 4000, PAST + 1)
 model = elman.SequenceRegressor(random_state=0, hidden=32, epochs=20)
 model.fit(X[:, :-1], X[:, -1], listeners=[progress])
 
-whole = waves(100, PAST + FUTURE)
-told = whole[:, :PAST]
-for _ in range(FUTURE):  # each forecast is read as if it had happened
-    told = np.column_stack([told, model.predict(told[:, -PAST:])])
-error = np.sqrt(((told - whole)[:, PAST:] ** 2).mean(axis=0))  # (FUTURE,)
-print(f"Mean error of the forecast, of a wave between -1 and 1: 1 step ahead {error[0]:.3f}, 10 {error[9]:.3f}, "
+true = waves(100, PAST + FUTURE)
+predicted = true[:, :PAST]
+for _ in range(FUTURE):  # each forecast becomes an input of the next ones
+    predicted = np.column_stack([predicted, model.predict(predicted[:, -PAST:])])
+error = np.sqrt(((predicted - true)[:, PAST:] ** 2).mean(axis=0))  # (FUTURE,)
+print(f"RMS error of the forecasts of waves between -1 and 1: 1 step ahead {error[0]:.3f}, 10 {error[9]:.3f}, "
       f"{FUTURE} {error[-1]:.3f}\n")  # fmt: skip
 canvas = np.full((13, PAST + FUTURE), " ")
 for t in range(PAST + FUTURE):
-    canvas[round(6 - 6 * whole[0, t]), t] = "·"
+    canvas[round(6 - 6 * true[0, t]), t] = "·"
     if t >= PAST:
-        canvas[round(6 - 6 * np.clip(told[0, t], -1, 1)), t] = "o"
-print("\n".join("".join(line).rstrip() for line in canvas) + "\n\n· the wave   o what is forecast")
+        canvas[round(6 - 6 * np.clip(predicted[0, t], -1, 1)), t] = "o"
+print("\n".join("".join(line).rstrip() for line in canvas) + "\n\n· the wave   o the forecast")

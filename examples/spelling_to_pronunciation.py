@@ -17,7 +17,7 @@ model = elman.Seq2Seq(random_state=0, epochs=1 if args.quick else 4)
 model.fit(X, y, listeners=[progress])
 
 score = model.score(X_test, y_test)
-print(f"{len(X):,} words are learned; of {len(X_test)} others {score:.1%} are right.\n")
+print(f"Trained on {len(X):,} words; of {len(X_test)} others {score:.1%} are right.\n")
 for spelling, right in list(zip(X_test, y_test, strict=True))[:10]:
-    told = model.predict([spelling])[0]
-    print(f"{spelling:>16}  {told:<32}" + ("" if told == right else f"  it is {right}"))
+    predicted = model.predict([spelling])[0]
+    print(f"{spelling:>16}  {predicted:<32}" + ("" if predicted == right else f"  correct: {right}"))

@@ -1,4 +1,4 @@
-"""Many-to-one: a surname goes in, letter by letter, and out comes the language that it sounds like.
+"""Many-to-one: a surname is read letter by letter, and its language is predicted.
 
 python examples/surname_to_language.py [FOLDER] [--quick]
 """
@@ -16,9 +16,9 @@ X, X_test, y, y_test = train_test_split(rows.inputs, rows.targets, test_size=0.1
 model = elman.SequenceClassifier(random_state=0, epochs=2 if args.quick else 8)
 model.fit(X, y, listeners=[progress])
 
-print(f"{len(X):,} surnames of {len(model.classes_)} languages are learned.")
-print(f"Of {len(X_test):,} others it tells the language of {model.score(X_test, y_test):.1%}.\n")
+print(f"Trained on {len(X):,} surnames of {len(model.classes_)} languages.")
+print(f"It predicts the right language of {model.score(X_test, y_test):.1%} of {len(X_test):,} others.\n")
 for name in ["Rossi", "Yamamoto", "O'Sullivan", "Papadopoulos", "Dostoevsky", "Schneider", "Nguyen"]:
-    chances = model.predict_proba([name])[0]
-    likely = chances.argsort()[::-1][:3]
-    print(f"{name:>14}  " + "   ".join(f"{model.classes_[i]} {chances[i]:.0%}" for i in likely))
+    probabilities = model.predict_proba([name])[0]
+    likely = probabilities.argsort()[::-1][:3]
+    print(f"{name:>14}  " + "   ".join(f"{model.classes_[i]} {probabilities[i]:.0%}" for i in likely))

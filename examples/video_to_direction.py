@@ -1,4 +1,4 @@
-"""Many-to-one, with images for steps: a digit moves through a little video, and out comes the direction.
+"""Many-to-one, each step an image: a digit moves through a small video, and its direction is predicted.
 
 python examples/video_to_direction.py [--quick]
 """
@@ -17,7 +17,7 @@ rng = np.random.default_rng(0)
 
 
 def video(direction: str) -> np.ndarray:
-    """(FRAMES, SIZE · SIZE): any digit, from any place; where it leaves the picture, it comes in again."""
+    """(FRAMES, SIZE · SIZE): a random digit, from a random position; it leaves at one edge and enters at the other."""
     picture = np.zeros((SIZE, SIZE))
     picture[:8, :8] = digits[rng.integers(len(digits))]
     start, step = rng.integers(SIZE, size=2), np.array(DIRECTIONS[direction])
@@ -28,13 +28,12 @@ def video(direction: str) -> np.ndarray:
 n = 1500 if args.quick else 4000
 y = rng.choice(list(DIRECTIONS), n)
 X = np.stack([video(direction) for direction in y])  # (n, FRAMES, SIZE · SIZE)
-held = n // 10
+n_test = n // 10
 model = elman.SequenceClassifier(random_state=0, epochs=10)
-model.fit(X[held:], y[held:], listeners=[progress])
+model.fit(X[n_test:], y[n_test:], listeners=[progress])
 
-print(
-    f"{n - held:,} videos learned; of {held} others {model.score(X[:held], y[:held]):.1%} are classified correctly.\n"
-)
+score = model.score(X[:n_test], y[:n_test])
+print(f"Trained on {n - n_test:,} videos; of {n_test} others {score:.1%} are classified correctly.\n")
 for row in X[0].reshape(FRAMES, SIZE, SIZE).transpose(1, 0, 2):  # (SIZE, FRAMES, SIZE): row by row
     print("│".join("".join(" ·░▒▓█"[min(int(shade * 6), 5)] for shade in frame) for frame in row))
-print(f"\nIt goes {y[0]}; the network says {model.predict(X[:1])[0]}.")
+print(f"\nDirection: {y[0]}; predicted: {model.predict(X[:1])[0]}.")

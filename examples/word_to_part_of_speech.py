@@ -1,4 +1,4 @@
-"""Many-to-many, aligned: each word of a sentence gets its part of speech, seen from both ends.
+"""Many-to-many, aligned: a part of speech for each word of a sentence, which is read in both directions.
 
 python examples/word_to_part_of_speech.py [FILE] [--quick]
 """
@@ -17,7 +17,7 @@ model = elman.SequenceTagger(random_state=0, epochs=8 if args.quick else 25)
 model.fit(X, y, listeners=[progress])
 
 score = model.score(X_test, y_test)
-print(f"{len(X):,} sentences are learned; in {len(X_test)} others {score:.1%} of the tags are right.\n")
+print(f"Trained on {len(X):,} sentences; in {len(X_test)} others {score:.1%} of the tags are right.\n")
 for sentence in ["The old man saw a small boat .", "I saw her face .", "They run a good race .", "Can I open it ?"]:
     pairs = list(zip(sentence.split(), model.predict([sentence.split()])[0], strict=True))
     print("  ".join(f"{word:<{len(tag)}}" for word, tag in pairs))

@@ -106,7 +106,7 @@ def run(monkeypatch, capfd):
 PERCENT = r"([\d.]+)%"
 CASES = {  # what makes a corpus, a figure in the output, and the least or the most that it may be
     "surname_to_language.py": (names, f"language of {PERCENT}", 60, 101),
-    "language_to_surname.py": (names, r"costs ([\d.]+) nats", 0, 2.2),
+    "language_to_surname.py": (names, r"others is ([\d.]+) nats per letter", 0, 2.2),
     "sentence_to_sentiment.py": (sentiment, f"others {PERCENT} are", 90, 101),
     "word_to_part_of_speech.py": (part_of_speech, f"others {PERCENT} of the tags", 90, 101),
     "spelling_to_pronunciation.py": (pronunciation, f"others {PERCENT} are right", 50, 101),
@@ -117,7 +117,7 @@ CASES = {  # what makes a corpus, a figure in the output, and the least or the m
     "number_to_words.py": (None, f"others {PERCENT} are", 60, 101),
     "sine.py": (None, r"1 step ahead ([\d.]+)", 0, 0.1),
     "adding.py": (None, r"identity, relu:  ([\d.]+)", 0, 0.02),
-    "fine_tuning.py": (novel, r"what it costs: ([\d.]+) nats on the novel before", 0, 1.5),
+    "fine_tuning.py": (novel, r"loss on the novel: ([\d.]+) nats per character before", 0, 1.5),
     "copy_memory.py": (None, rf"identity, relu:  \S+  {PERCENT}", 30, 101),
 }
 

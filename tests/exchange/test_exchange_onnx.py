@@ -13,6 +13,7 @@ from exchange_tools import VOCABULARIES, check_onnx, random_model, random_run, s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elman.data import BPEVocabulary
 from elman.errors import ArgumentError, RangeError, RunError
 from elman.exchange import export_onnx, onnx_graph
 from elman.exchange.model_file import save_run
@@ -91,12 +92,15 @@ def test_the_example_generates_the_text_of_elman(tmp_path, kind):
     assert done.stdout.decode() == expected + "\n"
 
 
-def test_the_example_reports_errors(tmp_path):
+def test_the_example_reports_errors(tmp_path, monkeypatch):
     (tmp_path / "no.onnx").write_bytes(b"nonsense")
+    monkeypatch.setitem(VOCABULARIES, "bpe", BPEVocabulary([(97, 98)]))
+    export_onnx(random_run(tmp_path / "run", "bpe"), tmp_path / "subwords.onnx")
     for words, said in (
         ([], "elman export"),
         (["missing.onnx"], "missing.onnx cannot"),
         (["no.onnx"], "no.onnx cannot"),
+        (["subwords.onnx"], "subwords.onnx has subwords as tokens"),
     ):
         done = subprocess.run(
             [sys.executable, "-I", EXAMPLE, *words],
