@@ -100,6 +100,7 @@ def test_a_regressor_of_numbers():
     found = look.attribution(model, X[0])
     assert found.tokens[0] == "step 0"
     assert found.targets == ("value",)
+    assert found.words.startswith(f"predicted value {found.score[0]:+.2f}: “step ")
     assert found.gradient.shape == (1, 6)
     with pytest.raises(ArgumentError, match="only classes can be chosen"):
         look.attribution(model, X[0], target=3)

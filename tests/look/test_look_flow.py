@@ -272,7 +272,7 @@ def test_progress_is_told():
 def test_bad_texts_are_refused():
     network, p = random_network()
     none = np.array([], int)
-    with pytest.raises(DataError, match="at least two tokens"):
+    with pytest.raises(DataError, match="at least one token, got none"):
         gradient_flow(network, p, none, none)
     with pytest.raises(RangeError, match="x: expected ids from 0 to 3"):
         gradient_flow(network, p, np.array([4]), np.array([0]))

@@ -161,6 +161,7 @@ def _verdict(gap: Gap, tried: Sequence[Values], found: Sequence[list[Array]], ri
     count = range(len(gap.results))
 
     def same(number: int, results: Sequence[list[Array]], other: int | None = None, ours: Any = found) -> bool:
+        """Whether result `number` of `ours` equals result `other` (or `number`) of `results` in all problems."""
         where = number if other is None else other
         return all(_equal(some[number], wanted[where]) for some, wanted in zip(ours, results, strict=True))
 

@@ -37,7 +37,7 @@ _FACTOR = "limit / norm if norm > limit else 1.0"
 _STEPS = "reversed(range(len(x)))"
 
 _SOFTMAX = "np.exp(o - o.max(axis=-1, keepdims=True))\n    return e / e.sum(axis=-1, keepdims=True)"
-_SHIFTED_ALIKE = "np.exp(o - o.max())\n    return e / e.sum"  # if the sum mixes rows, the shift matters
+_ONE_SHIFT = "np.exp(o - o.max())\n    return e / e.sum"  # one shift for all rows: it matters if the sum mixes rows
 
 MISTAKES = tuple(Mistake(*row) for row in [
     ("softmax", "e.sum(axis=-1, keepdims=True)", "e.sum()", "the sum runs over all rows instead of one", 4),
@@ -45,11 +45,11 @@ MISTAKES = tuple(Mistake(*row) for row in [
      "the sum runs over the rows (axis −2) instead of the classes (axis −1)", 4),
     ("softmax", "e.sum(axis=-1, keepdims=True)", "e.sum(axis=0, keepdims=True)",
      "the sum runs over the steps (axis 0) instead of the classes (axis −1)", 4),
-    ("softmax", _SOFTMAX, f"{_SHIFTED_ALIKE}()",
+    ("softmax", _SOFTMAX, f"{_ONE_SHIFT}()",
      "the sum runs over all rows instead of one", 4),
-    ("softmax", _SOFTMAX, f"{_SHIFTED_ALIKE}(axis=-2, keepdims=True)",
+    ("softmax", _SOFTMAX, f"{_ONE_SHIFT}(axis=-2, keepdims=True)",
      "the sum runs over the rows (axis −2) instead of the classes (axis −1)", 4),
-    ("softmax", _SOFTMAX, f"{_SHIFTED_ALIKE}(axis=0, keepdims=True)",
+    ("softmax", _SOFTMAX, f"{_ONE_SHIFT}(axis=0, keepdims=True)",
      "the sum runs over the steps (axis 0) instead of the classes (axis −1)", 4),
     ("softmax", "return e /", "return -e /", "there is a minus in front", 4),
     ("softmax", "np.exp(o - o.max(axis=-1, keepdims=True))", "o", "the exponential is missing", 4),

@@ -29,7 +29,7 @@ from elman.models import LanguageModel
 
 EXPONENTS = 64  # number of Lyapunov exponents of each layer
 READ_TOKENS = 100_000  # maximum number of tokens on which units are ranked
-READ_STATES = 25_600_000  # maximum number of entries of all their states
+READ_STATES = 25_600_000  # maximum number of entries of the states after these tokens
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,13 +39,13 @@ class LayerAnalysis:
     Attributes
     ----------
     recurrent : dict of str to Spectrum
-        Of W_hh, or of the blocks of a gated cell.
+        The spectrum of W_hh, or of the block of each gate in a gated cell.
     jacobians : JacobianSpectra
-        Of some step Jacobians.
-    lyapunov : ndarray
-        The largest Lyapunov exponents, nats per step.
+        Spectra of some step Jacobians.
+    lyapunov : ndarray, shape (n,)
+        The n largest Lyapunov exponents, at most 64, in nats per step.
     saturation : dict of str to Saturation
-        Of h, or of each gate.
+        The saturation of h, or of each gate.
     gates : dict of str to ndarray, shape (T, H)
         The gates by name; empty in a vanilla cell.
     """
@@ -134,7 +134,7 @@ def examine(
     steps : int
         The maximum number of steps that are analyzed; units and surprise are those of the whole text.
     progress : callable, optional
-        Called with the name of the task, the parts that are done, and the number of parts.
+        Called with the name of the task, the number of parts that are done, and the number of all parts.
 
     Returns
     -------
@@ -203,9 +203,9 @@ def examine(
 
 
 def _to_read(vocabulary: Vocabulary, ids: Array, text: str | None, most: int) -> str | Array:
-    """The first `most` ids; or, if the text is known, their words, because ids do not tell unknown words apart."""
+    """The first `most` ids; or, if the text is known, their words, because all unknown words have the same id."""
     if text is not None and vocabulary.kind == "word":
-        words = [word for some in words_of([text]) for word in some]
+        words = [word for chunk in words_of([text]) for word in chunk]
         if np.array_equal(vocabulary.encode(text, unknown="replace"), ids):
             return "".join(words[:most])
     return ids[:most]

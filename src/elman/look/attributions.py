@@ -16,28 +16,28 @@ import numpy as np
 
 from elman.data.inputs import NumberInputs, TokenInputs
 from elman.errors import ArgumentError, DataError, RangeError, UnknownNameError
-from elman.look.traces import exact
+from elman.look.traces import in_float64
 from elman.maths.arrays import Array
 from elman.maths.layers import output_forward
 from elman.maths.loss import softmax
 from elman.models.predictors import LabelPredictor, Predictor
 from elman.network import HeadNetwork, Parameters, Stack
 
-LONGEST = {"one": 4096, "steps": 256}  # maximum length of a sequence, with one output or an output at every step
+LONGEST = {"one": 4096, "steps": 256}  # maximum length of a sequence with one output, or with one at every step
 ROWS = 128  # sequences in a batch
 SHOWN = 3  # tokens in the summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Attribution:
-    """How much each token of a sequence contributes to each prediction: S predictions, T tokens.
+    """How much each token of a sequence contributes to each prediction: T tokens, S predictions (1, or T in a tagger).
 
     Attributes
     ----------
     tokens : tuple of str, length T
         The tokens, or the numbers of the steps.
     targets : tuple, length S
-        The predicted (or given) class: one for the sequence, or a tag for each step.
+        The predicted (or given) class: one for the sequence, or a tag for each step; "value" for a regressor.
     score : ndarray, shape (S,)
         Log-odds of the target in nats; the predicted value of a regressor.
     gradient : ndarray, shape (S, T)
@@ -47,6 +47,8 @@ class Attribution:
         all steps, reads zeros instead.
     agreement : float
         Spearman's rank correlation of the two, the mean over all predictions; NaN for a single token.
+    score_name : str
+        "log-odds", or "predicted value" for a regressor.
     """
 
     tokens: tuple[str, ...]
@@ -55,6 +57,7 @@ class Attribution:
     gradient: Array
     left_out: Array
     agreement: float
+    score_name: str = "log-odds"
 
     def __repr__(self) -> str:
         return f"<Attribution: {self.words}>"
@@ -64,9 +67,9 @@ class Attribution:
         """The tokens that contribute most to the first prediction, in a sentence."""
         order = np.argsort(-np.abs(self.left_out[0]), kind="stable")[:SHOWN]
         listed = ", ".join(f"“{self.tokens[t].strip()}” ({self.left_out[0, t]:+.2f})" for t in order)
-        return (
-            f"{self.targets[0]}, log-odds {self.score[0]:+.2f}: {listed}; the two methods agree to {self.agreement:.2f}"
-        )
+        score = f"{self.score_name} {self.score[0]:+.2f}"
+        head = score if self.score_name == "predicted value" else f"{self.targets[0]}, {score}"
+        return f"{head}: {listed}; rank correlation of the two methods: {self.agreement:.2f}"
 
 
 def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attribution:
@@ -79,7 +82,7 @@ def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attri
     sequence : str, list of str, or array of numbers
         One sequence, as in training.
     target : label, optional
-        The class of a classifier whose log-odds are explained; unless given, the predicted one.
+        The class, or the tag at every step, whose log-odds are explained; unless given, the predicted ones.
 
     Returns
     -------
@@ -118,16 +121,17 @@ def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attri
         left_out = score[:, np.newaxis] - _deleted(network, fitted.parameters, x, picked)
     agreement = float(np.mean([_rank_correlation(*rows) for rows in zip(gradient, left_out, strict=True)]))
     return Attribution(
-        _tokens(model, sequence, len(x)), _labels(model, o, picked), score, gradient, left_out, agreement
-    )
+        _tokens(model, sequence, len(x)), _labels(model, o, picked), score, gradient, left_out, agreement,
+        "predicted value" if picked is None else "log-odds",
+    )  # fmt: skip
 
 
 class _Reader:
-    """Reads dense inputs with a network in float64."""
+    """Runs a network in float64."""
 
     def __init__(self, network: HeadNetwork, p: Parameters) -> None:
         self.network = network
-        self.packed, self.p = exact(network.stack, p)
+        self.packed, self.p = in_float64(network.stack, p)
 
     def outputs(self, x: Array) -> Array:
         """The outputs (B, Y), or (T, B, Y) if there is one for every step, of inputs (T, B, …)."""
@@ -155,7 +159,7 @@ class _Reader:
 
 
 def _dense_network(network: HeadNetwork, p: Parameters, x: Array) -> tuple[HeadNetwork, Parameters, Array]:
-    """The same network with x (T, X) as dense inputs: token ids become their vectors, or one-hot rows of those used."""
+    """The same network with x (T, X) as dense inputs: token ids become embeddings, or one-hot rows of the ids in x."""
     old, used = network.stack, np.unique(x)
     if x.ndim == 2:
         steps, width = np.asarray(x, np.float64), x.shape[1]
@@ -179,20 +183,20 @@ def _deleted(network: HeadNetwork, p: Parameters, x: Array, picked: Array | None
     """(1, T): the score without each token."""
     T = len(x)
     reader = _Reader(network, p)
-    if T == 1:  # of an empty sequence the output layer gets zeros
+    if T == 1:  # for an empty sequence the input of the output layer is zeros
         empty = np.zeros((1, network.stack.width))
         return _scores(output_forward(empty, reader.p["head.W_hy"], reader.p["head.b_y"]), picked)[0][np.newaxis]
     found = []
     for start in range(0, T, ROWS):
         left = np.arange(start, min(start + ROWS, T))
         kept = np.stack([np.delete(np.arange(T), t) for t in left], axis=1)  # (T-1, rows)
-        ids = x[kept]
-        found.append(_scores(reader.outputs(ids if x.ndim == 2 else ids.astype(np.int64)), picked)[0])
+        inputs = x[kept]
+        found.append(_scores(reader.outputs(inputs if x.ndim == 2 else inputs.astype(np.int64)), picked)[0])
     return np.concatenate(found)[np.newaxis]
 
 
 def _replaced(reader: _Reader, steps: Array, picked: Array | None) -> Array:
-    """(S, T): the score of every step with zeros in the place of each token."""
+    """(S, T): the score of every step if zeros replace the token of step t."""
     T = len(steps)
     found = np.empty((T, T))
     for start in range(0, T, ROWS):
@@ -262,7 +266,7 @@ def _rank_correlation(a: Array, b: Array) -> float:
 
 
 def _ranks(values: Array) -> Array:
-    """Equal values share the mean of their ranks."""
+    """The ranks, from 1; equal values share the mean of their ranks."""
     _, index, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return np.asarray(((last - count + 1 + last) / 2)[index])

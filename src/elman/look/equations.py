@@ -48,7 +48,7 @@ ACTIVATIONS = {  # f(a), and f' in terms of h
     "identity": ("a[t]", "1"),
 }
 GATES = {"i": "i", "f": "f", "g": "g", "o": "o_gate", "r": "r", "z": "z", "n": "n"}  # o alone would be the logits
-LATER = re.compile(r"d_a\w*\[t\+1\]|\[t\+2\]")  # in a term that comes from the next step
+LATER = re.compile(r"d_a\w*\[t\+1\]|\[t\+2\]")  # found in a term that comes from the next step
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Equation:
 
 
 def fill(template: str, t: int) -> str:
-    """The template with a number for t: h[t+1] of step 2 is h[3]."""
+    """The template with the number of the step for t: h[t+1] becomes h[3] at step 2."""
     return re.sub(r"\[t(?:\+(\d))?\]", lambda m: f"[{t + int(m[1] or 0)}]", template)
 
 
@@ -160,8 +160,8 @@ _OUTPUT = (
         "d_o",
         "backward",
         "d_o[t] = (y_hat[t] - y[t]) / T",
-        "Prediction minus target; scale is 1 / T because this loss is a mean (in the lab it is a sum). d_o is the "
-        "derivative of L with respect to o, and so for every d_.",
+        "Prediction minus target; in the code scale is 1 / T, as this loss is a mean (a sum in the lab). d_o is the "
+        "derivative of L with respect to o; every other d_ is such a derivative too.",
         (Line(cross_entropy, "d_o"), Line(cross_entropy, "minus_one"), Line(cross_entropy, "scale")),
         ("y_hat[t]", "y[t]"),
     ),
@@ -313,7 +313,7 @@ def _gru(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
             "q",
             "forward",
             "q[t] = h[t] @ W_hn + b_hn",
-            "The recurrent product of the candidate, with a bias of its own inside the reset gate.",
+            "The recurrent product of the candidate, with its own bias. The reset gate multiplies both.",
             (A_H, Line(GRUCell.forward, "q")),
             ("h[t] @ W_hn", "b_hn"),
         ),
@@ -339,7 +339,7 @@ def _gru(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
             "d_h",
             "backward",
             "d_h[t+1] = d_o[t] @ W_hy.T + d_a_h[t+1] @ W_hh.T + z[t+1] ⊙ d_h[t+2]",
-            f"{_TWO_USES}, through W_hh and, where the update gate is open, directly.",
+            f"{_TWO_USES}, through W_hh and, where the update gate z is near 1, directly.",
             (Line(output_backward, "d_h"), D_H_NEXT, Line(GRUCell.backward, "d_h_before"), D_H_SENT, D_H),
             ("d_o[t] @ W_hy.T", "d_a_h[t+1] @ W_hh.T", "z[t+1] ⊙ d_h[t+2]"),
         ),
@@ -359,7 +359,7 @@ def _gru(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
         "d_b_hn",
         "gradients",
         "d_b_hn = Σ_t d_q[t]",
-        "The bias inside the reset gate.",
+        "b_hn is added once per step, in q, so its gradient is the sum of d_q over all steps.",
         (Line(GRUCell.backward, "d_b_hn"),),
         ("d_q[t]",),
     )
@@ -379,7 +379,8 @@ def _d_gate(cell: type[Cell], gate: str, right: str, *operands: str) -> Equation
         f"d_a_{gate}",
         "backward",
         f"d_a_{gate}[t] = {right}",
-        f"Back through gate {gate} to its pre-activation: the derivative of the gate, times what the gate multiplies.",
+        f"Back through gate {gate} to its pre-activation: the derivative of the gate, times what multiplies the "
+        "gate, times the gradient of their product.",
         (Line(cell.backward, f"d_a_{gate}"),),
         operands,
     )

@@ -21,10 +21,10 @@ DASHES = ("solid", "dash", "dot", "dashdot")  # so that curves and dots differ n
 SYMBOLS = ("circle", "square", "diamond", "cross", "x")
 MOST_ROWS = 48  # units of a gate in a figure
 MOST_DOTS = 1000  # eigenvalues of Jacobians in a figure
-WIDE = 80  # characters in a row of text
-MOST = 1600  # tokens in a figure of a text
-SHORT = 8  # rows of text; beside fewer a color bar does not fit
-FEW = 240  # tokens in a figure with a row for each unit
+ROW_CHARACTERS = 80  # characters in a row of text
+MOST_TOKENS = 1600  # tokens in a figure of a text
+FEW_ROWS = 8  # rows of text; a color bar fits beside more only
+MOST_COLUMNS = 240  # tokens in a figure with a row for each unit
 GATE_NAMES = {
     "i": "input",
     "f": "forget",
@@ -60,21 +60,20 @@ def flow_heatmap(norms: Array, tokens: Sequence[str]) -> Any:
     >>> look.flow_heatmap(flow.norms[0], "the cat").data[0].z.shape
     (6, 7)
     """
-    d_h = norms
-    T = len(d_h)
+    T = len(norms)
     with np.errstate(divide="ignore"):
-        z = np.log10(d_h)
+        z = np.log10(norms)
     known = z[np.isfinite(z)]
     top = float(known.max()) if known.size else 0.0
     bottom = max(top - DECADES, float(known.min())) if known.size else -1.0
-    z = np.where(np.isnan(d_h), np.nan, np.clip(z, bottom, top))  # 0 and infinity get the last colors
+    z = np.where(np.isnan(norms), np.nan, np.clip(z, bottom, top))  # 0 and infinity get the last colors
     with np.errstate(over="ignore"):  # what is too large for float32 is shown as infinite
-        norms = d_h.astype(np.float32)
+        shown = norms.astype(np.float32)
     read = ["the start", *(f"“{visible(token)}”" for token in tokens[:T])]
     heatmap = go.Heatmap(
         z=z.astype(np.float32),
         text=[[*read[: t + 2], *[""] * (T - t - 1)] for t in range(T)],
-        customdata=norms,
+        customdata=shown,
         coloraxis="coloraxis",
         hovertemplate="‖∂L[%{y}]/∂s[%{x}]‖ = %{customdata:.2e}<br>s[%{x}] is the state after %{text}<extra></extra>",
         hoverongaps=False,
@@ -189,19 +188,19 @@ def flow_factors(factors: Mapping[str, Array]) -> Any:
     """
     T = len(next(iter(factors.values())))
     shown = max(T // 2, min(T, LABELLED))
-    both = {name: values[:shown] for name, values in factors.items()}
-    both["both"] = np.prod(list(both.values()), axis=0)
+    curves = {name: values[:shown] for name, values in factors.items()}
+    curves["both"] = np.prod(list(curves.values()), axis=0)
     lags = np.arange(1, shown + 1)
     traces = [
         go.Scatter(
             x=lags,
-            y=_positive(factors),
+            y=_positive(values),
             name=name,
             mode="lines",
             line={"width": 3 if name == "both" else 2, "dash": "solid" if name == "both" else "dash"},
             hovertemplate=f"{name}: ×%{{y:.3f}} in the step back to lag %{{x}}<extra></extra>",
         )
-        for name, factors in both.items()
+        for name, values in curves.items()
     ]
     return figure(
         traces, x="steps back", y="factor per step", levels=[level(1)], y_rangemode="tozero", x_rangemode="tozero"
@@ -243,9 +242,9 @@ def eigenvalue_plane(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: Jacobia
     Parameters
     ----------
     W_hh : Spectrum, or mapping of str to Spectrum
-        Of W_hh, or of the blocks of a gated cell.
+        The spectrum of W_hh, or of the block of each gate in a gated cell, by name.
     jacobians : JacobianSpectra, optional
-        Of step Jacobians.
+        Spectra of step Jacobians.
 
     Returns
     -------
@@ -308,9 +307,9 @@ def singular_values(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: Jacobian
     Parameters
     ----------
     W_hh : Spectrum, or mapping of str to Spectrum
-        Of W_hh, or of the blocks of a gated cell.
+        The spectrum of W_hh, or of the block of each gate in a gated cell, by name.
     jacobians : JacobianSpectra, optional
-        Of step Jacobians.
+        Spectra of step Jacobians.
 
     Returns
     -------
@@ -379,7 +378,7 @@ def state_histogram(found: Mapping[str, Saturation]) -> Any:
     Parameters
     ----------
     found : mapping of str to Saturation
-        By name.
+        Saturation by the name of the layer or gate.
 
     Returns
     -------
@@ -410,7 +409,7 @@ def saturation_along(found: Mapping[str, Saturation], tokens: Sequence[str]) -> 
     Parameters
     ----------
     found : mapping of str to Saturation
-        By name.
+        Saturation by the name of the layer or gate.
     tokens : sequence of str
         What each step reads.
 
@@ -535,11 +534,12 @@ def surprise_along_text(reading: Reading) -> Any:
     'heatmap'
     """
     words = []
-    for token, cost, others, chances in zip(
+    for token, nats, others, probabilities in zip(
         reading.tokens, reading.surprise, reading.alternatives, reading.probabilities, strict=True
     ):
-        listed = "<br>".join(f"{chance:6.1%}  {visible(other)}" for other, chance in zip(others, chances, strict=False))
-        words.append(f"“{visible(token)}”: {cost:.2f} nats<br>expected<br>{listed}" if others else "the first token")
+        pairs = zip(others, probabilities, strict=False)
+        listed = "<br>".join(f"{probability:6.1%}  {visible(other)}" for other, probability in pairs)
+        words.append(f"“{visible(token)}”: {nats:.2f} nats<br>expected<br>{listed}" if others else "the first token")
     bar = {"title": {"text": "nats"}}
     known = reading.surprise[np.isfinite(reading.surprise)]
     limits = {"cmin": 0, "cmax": float(known.max(initial=1e-6))}
@@ -575,8 +575,8 @@ def units_along_text(
     >>> look.units_along_text(look.read_text(model, "the cat"), [1, 5]).data[0].y
     ('unit 1', 'unit 5')
     """
-    h = reading.state(state)[layer, :FEW][:, list(units)].T  # (units, T)
-    tokens = [visible(token) for token in reading.tokens[:FEW]]
+    h = reading.state(state)[layer, :MOST_COLUMNS][:, list(units)].T  # (units, T)
+    tokens = [visible(token) for token in reading.tokens[:MOST_COLUMNS]]
     far = float(np.abs(h).max()) or 1.0
     heatmap = go.Heatmap(
         z=h.astype(np.float32),
@@ -615,7 +615,7 @@ def best_units(ranking: Ranking) -> Any:
     """
     rows = ranking.by_feature()[::-1]
     traces = []
-    for measure, name in (("AUC", "AUC, of yes or no: 0.5 is chance"), ("R²", "R², of numbers: 0 is chance")):
+    for measure, name in (("AUC", "AUC of yes or no features: 0.5 is chance"), ("R²", "R² of numbers: 0 is chance")):
         here = [row for row in rows if row[1] == measure]
         traces.append(
             go.Bar(
@@ -650,10 +650,10 @@ def _unit_name(best: UnitScore) -> str:
 
 def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colors: dict[str, Any]) -> Any:
     """The first tokens of a text in rows; each line of the text begins a row."""
-    shown = [visible(token) for token in tokens[:MOST]]
-    columns = max(1, WIDE // max(map(len, shown)))
+    shown = [visible(token) for token in tokens[:MOST_TOKENS]]
+    columns = max(1, ROW_CHARACTERS // max(map(len, shown)))
     places, row, column = [], 0, 0
-    for token in tokens[:MOST]:
+    for token in tokens[:MOST_TOKENS]:
         places.append((row, column))
         column += 1
         if column == columns or token == "\n":
@@ -676,7 +676,7 @@ def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colors: di
         ygap=2,
     )
     layout: dict[str, Any] = {}
-    if height <= SHORT:  # a scale does not fit beside the text: it goes below
+    if height <= FEW_ROWS:  # the color bar goes below the text
         below = {"orientation": "h", "y": 0, "yanchor": "top", "x": 0.5, "len": 0.5, "nticks": 5, "thickness": 10}
         colors = {
             **colors,
@@ -700,7 +700,7 @@ def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate:
         What each step reads.
     gate : str, optional
         One gate: a row for each unit, the most open first; of more than 48 units, 48 at even distances in this order.
-        Without it a row for each gate, the mean over all units.
+        Without it a row for each sigmoid gate, the mean over all units.
 
     Returns
     -------
@@ -721,7 +721,7 @@ def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate:
         order = np.argsort(-gates[gate].mean(axis=0), kind="stable")
         order = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_ROWS)).round().astype(int))]
         z, names = gates[gate].T[order], [f"unit {unit}" for unit in order]
-    z, shown = z[:, :FEW], [visible(token) for token in tokens[:FEW]]
+    z, shown = z[:, :MOST_COLUMNS], [visible(token) for token in tokens[:MOST_COLUMNS]]
     what = "%{y}" if gate is None else f"{gate} of %{{y}}"
     heatmap = go.Heatmap(
         z=z.astype(np.float32),

@@ -28,7 +28,7 @@ from elman.maths.loss import cross_entropy
 from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, check_ids
 
-Progress = Callable[[str, int, int], None]  # name of the task, parts that are done, number of parts
+Progress = Callable[[str, int, int], None]  # name of the task, number of parts that are done, number of all parts
 GONE = 0.01  # fraction of the gradient at lag 0; the memory horizon is the first lag with less
 
 
@@ -182,7 +182,7 @@ def gradient_flow(
     state : ndarray, shape (layers, P, 1, H), optional
         The initial state; zeros, or the learned initial state, unless given.
     progress : callable, optional
-        Called with the name of the task, the parts that are done, and the number of parts.
+        Called with the name of the task, the number of parts that are done, and the number of all parts.
 
     Returns
     -------

@@ -210,7 +210,7 @@ def _step(flow: GradientFlow, layer: int, cause: Cause, followed: int, kind: Kin
 
 def _nothing_to_follow(layer: int, flow: GradientFlow) -> Verdict:
     kind: Kind = "silent"
-    words = "There is no gradient to follow: every loss of this text is 0, or its gradient on this layer is."
+    words = "There is no gradient to follow: every loss of this text, or its gradient on this layer, is 0."
     if not np.isfinite(flow.losses).all():
         kind, words = "explodes", "The states themselves explode: they overflow before the text ends."
     return Verdict(layer, kind, None, None, flow.steps, np.nan, np.nan, np.nan, None, None, None, words)

@@ -112,7 +112,7 @@ def report(
     steps : int
         The maximum number of steps for a language model; units and surprise are those of the whole text.
     progress : callable, optional
-        Called with the name of the task, the parts that are done, and the number of parts.
+        Called with the name of the task, the number of parts that are done, and the number of all parts.
 
     Returns
     -------
@@ -143,10 +143,13 @@ def _attribution(page: Page, seen: Attribution, name: str) -> None:
     several = len(seen.targets) > 1
     title = f"Tokens that contribute most to the {'first tag' if several else 'prediction'}"
     page.add(card(f"<h3>{title}</h3><p>{escape(seen.words)}.</p>"))
+    if seen.score_name == "log-odds":
+        effect, score = "Blue tokens support the prediction, orange ones oppose it.", "its log-odds are, in nats,"
+    else:
+        effect, score = "Blue tokens increase the predicted value, orange ones decrease it.", "it is"
     page.add(
-        "<p>Blue tokens support the prediction, orange ones count against it. <b>Left out</b>: how much lower the "
-        "log-odds of the prediction are without the token, in nats. <b>Gradient × input</b>: the first-order estimate "
-        "of the same. If the two disagree, the first is more reliable.</p>"
+        f"<p>{effect} <b>Left out</b>: how much lower {score} without the token. <b>Gradient × input</b>: the "
+        "first-order estimate of the same. If the two disagree, the first is more reliable.</p>"
     )
     for by, title in (("left_out", "Left out"), ("gradient", "Gradient × input")):
         fig = attribution_along_text(seen, by=by)
@@ -172,7 +175,7 @@ def _head(page: Page, seen: Analysis) -> None:
 def _verdicts(page: Page, seen: Analysis) -> None:
     for v in reversed(seen.verdicts):
         horizon = "–" if v.horizon is None else str(v.horizon)
-        unit = "steps: the memory horizon" if v.horizon is not None else "the 1 % mark is never reached in this text"
+        unit = "steps: the memory horizon" if v.horizon is not None else "the gradient stays above 1 % in this text"
         name = f" · {layer_name(v.layer)}" if len(seen.verdicts) > 1 else ""
         where = f'<p class="note">{escape(place(v, seen.tokens))}</p>' if v.step else ""
         page.add(card(
@@ -265,7 +268,7 @@ def _flow(page: Page, seen: Analysis) -> None:
     curves = page.figure(
         flow_by_lag(left, horizons={name: v.horizon for name, v in names.items()}),
         "How much is left",
-        "The mean over all losses, relative to lag 0. With less than 1 % the network learns hardly anything.",
+        "The mean over all losses, relative to lag 0. The network learns hardly anything from less than 1 %.",
     )
     more = f", {layer_name(flow.layers - 1)}" * (flow.layers > 1)
     if cell.gates == 1:
@@ -280,7 +283,7 @@ def _flow(page: Page, seen: Analysis) -> None:
         factors = page.figure(
             flow_by_lag({"all paths": flow.by_lag(-1), **{n: flow.by_lag(-1, path=p) for n, p in paths.items()}}),
             "The two paths" + more,
-            "The gradient along each path only, and along all paths, which mix both.",
+            "The gradient along each path only, and along all paths, including those that mix both.",
         )
     page.add(pair(curves, factors))
     page.add(_clipping(seen))
@@ -407,7 +410,7 @@ def _units(page: Page, seen: Analysis) -> None:
     reading, ranking = seen.reading, seen.ranking
     page.add("<h2>Units</h2>")
     if ranking is None:
-        page.add("<p>The text is too short to rank units: some thousand characters are enough.</p>")
+        page.add("<p>The text is too short to rank units: a few thousand characters are enough.</p>")
         return
     page.add(
         f"<p>Which unit tracks what. Each was fitted and chosen on the first {ranking.fitted:,} tokens of the text "

@@ -18,7 +18,7 @@ from elman.look.source import Marked, find_line
 from elman.maths.arrays import Array
 
 R = TypeVar("R")
-ROOT = Path(__file__).parents[2]  # that of the package
+ROOT = Path(__file__).parents[2]  # the folder that contains the package elman
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from elman.look.equations import A_H, A_X, ACTIVATIONS, D_H, D_H_DIRECT, D_H_NEXT, GATES, Y_HAT
 from elman.look.line_tracer import Line, watch
-from elman.look.traces import exact
+from elman.look.traces import in_float64
 from elman.maths.activations import get_activation
 from elman.maths.arrays import Array
 from elman.maths.cells import Cell, GRUCell, LSTMCell, RNNCell, Weights
@@ -63,7 +63,7 @@ class Recording(NamedTuple):
 def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording:
     """The passes over the ids x, (T,), with the targets y, (T,): one row, in float64, the loss divided by T."""
     stack = network.stack
-    packed, p = exact(stack, p)
+    packed, p = in_float64(stack, p)
     cell, T = stack.cell, len(x)
     W_hy, b_y = p["head.W_hy"], p["head.b_y"]
     ids, targets = (np.asarray(i, np.int64)[:, np.newaxis] for i in (x, y))  # (T, 1)
@@ -76,7 +76,7 @@ def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording
     (_, d_state), (direct, d_s, d_next, *rest) = watch(back, (D_H_DIRECT, D_H, D_H_NEXT, *of_cell.values()))
 
     def by_layer(values: list[Array]) -> Array:
-        """(L, T, …); a backward pass runs from the last layer to the first and from the last step to the first."""
+        """(layers, T, …); a backward pass runs from the last layer to the first and from the last step to the first."""
         return np.stack(values).reshape(-1, T, *values[0].shape)
 
     recurrent, d_s_steps, through_W_hh = by_layer(a_h), by_layer(d_s)[::-1, ::-1], by_layer(d_next)[::-1, ::-1]

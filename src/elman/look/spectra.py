@@ -1,7 +1,7 @@
 """Spectra of W_hh and of the step Jacobians along a text, Lyapunov exponents, and saturation.
 
-Each is that of one layer of a trace. The exponents of a whole stack are those of all its layers: a layer affects those
-above it and not those below, so the Jacobian of all states is block triangular.
+Each function analyzes one layer of a trace. The exponents of a whole stack are those of all its layers: a layer affects
+those above it and not those below, so the Jacobian of all states is block triangular.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class JacobianSpectra:
     steps : ndarray, shape (n,)
         The t of each ∂s[t+1]/∂s[t].
     spectra : Spectrum
-        Of shape (n, P·H).
+        The spectra of all of them: arrays of shape (n, P·H).
     """
 
     steps: Array
@@ -126,7 +126,7 @@ def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress |
     count : int
         The maximum number of Jacobians.
     progress : callable, optional
-        Called with the name of the task, the parts that are done, and the number of parts.
+        Called with the name of the task, the number of parts that are done, and the number of all parts.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def lyapunov_exponents(layer: LayerTrace, *, count: int | None = None, progress:
     count : int, optional
         The number of exponents, from the largest; P·H, the size of the state, unless given.
     progress : callable, optional
-        Called with the name of the task, the parts that are done, and the number of parts.
+        Called with the name of the task, the number of parts that are done, and the number of all parts.
 
     Returns
     -------

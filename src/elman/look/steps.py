@@ -34,7 +34,7 @@ from elman.maths.arrays import Array
 from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, Stack, language_network
 
-HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the random network without a model: units, seed and standard deviation of weights
+HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the random network without a model: units, seed, standard deviation of weights
 LONGEST = 32  # tokens of a text
 EDITABLE = 20_000  # maximum number of parameters of a network that a page recomputes
 
@@ -205,8 +205,8 @@ def steps_data(
     x, y = (_ids(name, text, vocabulary) for name, text in (("input", input), ("target", target)))
     if len(x) != len(y):
         raise ArgumentError(
-            "the two texts",
-            expected="the same number of tokens: each token of the second follows one of the first",
+            "input and target",
+            expected="the same number of tokens: one target for each input",
             got=f"{len(x)} and {len(y)}",
         )
     found = steps(network, p, x, y)

@@ -21,7 +21,8 @@ NAMES = {  # labels that replace those of Optuna
     "Step": "validation",
     "Trial": "trial",
 }
-CUT = {"pruned": "pruned", "diverged": "diverged", "impossible": "not possible"}
+# labels of trials that were not trained to the end
+OUTCOMES = {"pruned": "pruned", "diverged": "diverged", "impossible": "not possible"}
 
 
 def sweep_html(name: str, study: Any, finished: Sequence[Any]) -> str:
@@ -103,7 +104,7 @@ def _table(finished: Sequence[Any]) -> str:
             str(trial.number),
             f"{loss:.4f}" if loss < float("inf") else "–",
             *(f"{value:.4g}" if isinstance(value, float) else str(value) for value in values),
-            CUT.get(trial.user_attrs.get("why", ""), ""),
+            OUTCOMES.get(trial.user_attrs.get("why", ""), ""),
         ]
         words = f"<td><code>{escape(trial.user_attrs.get('flags', ''))}</code></td>"
         rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells) + words)

@@ -1,7 +1,7 @@
 """Readable features of a text that a hidden unit might keep track of: one value per character.
 
 The value at a character is what is known once it has been read: inside quotation marks from the opening mark on, up to
-the closing one. Two features look one character ahead, because a model that predicts does so too.
+the closing one. Two features look one character ahead, because the model predicts the next character.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Characters:
         return np.maximum.accumulate(np.where(mark, self.index, -1))
 
     def since(self, mark: Array) -> Array:
+        """The number of characters after the last mark."""
         return np.asarray(self.index - self.last(mark))
 
     def count_since(self, mark: Array, reset: Array) -> Array:
@@ -89,7 +90,7 @@ class Feature:
     name: str
     values: Callable[[Characters], Array]  # one for each character
     number: bool = False
-    words: Literal["last", "any"] | None = None  # which character of a word gives its value; None: not for words
+    words: Literal["last", "any"] | None = None  # which character of a word or subword gives its value; None: neither
 
 
 FEATURES = (
@@ -124,18 +125,18 @@ def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Arra
     if vocabulary.kind == "word":
         ends = np.cumsum([len(word) for word in tokens])  # (T,)
         starts = np.append(0, ends[:-1])
-        values = {t: t.values(characters) for t in FEATURES if t.words is not None}
-        return {t: np.maximum.reduceat(v, starts) if t.words == "any" else v[ends - 1] for t, v in values.items()}
+        values = {f: f.values(characters) for f in FEATURES if f.words is not None}
+        return {f: np.maximum.reduceat(v, starts) if f.words == "any" else v[ends - 1] for f, v in values.items()}
     if isinstance(vocabulary, BPEVocabulary):  # a token may begin or end inside of a character
         at = np.repeat(np.arange(len(text)), [len(c.encode("utf-8", "surrogateescape")) for c in text])  # of each byte
         ends = np.cumsum([len(token) for token in tokens])  # (T,)
         starts = np.append(0, ends[:-1])
-        values = {t: t.values(characters)[at] for t in FEATURES if t.words is not None}
-        return {t: np.maximum.reduceat(v, starts) if t.words == "any" else v[ends - 1] for t, v in values.items()}
-    found = {t: t.values(characters) for t in FEATURES}
+        values = {f: f.values(characters)[at] for f in FEATURES if f.words is not None}
+        return {f: np.maximum.reduceat(v, starts) if f.words == "any" else v[ends - 1] for f, v in values.items()}
+    found = {feature: feature.values(characters) for feature in FEATURES}
     if vocabulary.kind == "byte":  # each byte of a character has its value
         sizes = [len(token) for token in tokens]
-        return {t: np.repeat(v, sizes) for t, v in found.items()}
+        return {feature: np.repeat(values, sizes) for feature, values in found.items()}
     return found
 
 

@@ -130,8 +130,8 @@ class Trace:
         return surprise(self.o, y)
 
 
-def exact(stack: Stack, p: Parameters) -> tuple[Packed, Parameters]:
-    """The stack with the NumPy code of `elman.maths` and float64 parameters, and these parameters."""
+def in_float64(stack: Stack, p: Parameters) -> tuple[Packed, Parameters]:
+    """The stack, packed to run the NumPy code of `elman.maths` in float64; and the parameters in float64."""
     wide = Parameters(p.shapes, np.dtype(np.float64))
     wide.buffer[:] = p.buffer
     return stack.pack(wide, [ReferenceLayer(stack.cell) for _ in stack.names]), wide
@@ -154,7 +154,7 @@ def inputs_and_targets(model: LanguageModel, text: str | Array, steps: int = STE
     if len(ids) < 2:
         raise DataError(
             "the text",
-            expected="at least two tokens: the second is the first that can be predicted",
+            expected="at least two tokens: the first one is not predicted",
             got=len(ids) or "none",
             do="Give a sentence or two.",
         )
@@ -206,16 +206,16 @@ def trace(
     else:
         raise ArgumentError("trace", expected="a model and a text, or a network, parameters and ids")
     if len(x) == 0:
-        raise DataError("the text", expected="at least two tokens: the first one is not predicted", got="fewer")
+        raise DataError("the text", expected="at least one token", got="none")
     stack = network.stack
     check_ids("x", np.asarray(x), stack.inputs)
-    packed, p = exact(stack, p)
+    packed, p = in_float64(stack, p)
     read = stack.forward(packed, p, np.asarray(x, np.int64)[:, np.newaxis], state)
-    layers = [_alone(stack.cell, p.part(name), one) for name, one in zip(stack.names, read.traces, strict=True)]
+    layers = [_without_batch(stack.cell, p.part(name), one) for name, one in zip(stack.names, read.traces, strict=True)]
     head = p.part("head")
     return Trace(layers, output_forward(read.outputs[:, 0], head["W_hy"], head["b_y"]), head["W_hy"])
 
 
-def _alone(cell: Cell, p: Weights, states: CellTrace) -> LayerTrace:
-    """The trace of a batch of one row."""
+def _without_batch(cell: Cell, p: Weights, states: CellTrace) -> LayerTrace:
+    """The trace of one layer without the axis of the batch, which has one row."""
     return LayerTrace(cell, p, states.s[:, :, 0], tuple(part[:, 0] for part in states.kept))

@@ -93,7 +93,7 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
     Returns
     -------
     Reading
-        Everything by token.
+        States, surprise and likeliest tokens at each token.
 
     Examples
     --------
@@ -112,26 +112,28 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
     read = network.stack.forward(packed.stacks[0], p, ids[:, np.newaxis])
     s = np.stack([states.s[:, 1:, 0] for states in read.traces])  # (L, P, T, H)
     k = min(alternatives, len(vocabulary))
-    cost, best, chances = np.full(len(ids), np.nan), np.zeros((len(ids), k), np.int64), np.full((len(ids), k), np.nan)
+    T = len(ids)
+    nats, best, probabilities = np.full(T, np.nan), np.zeros((T, k), np.int64), np.full((T, k), np.nan)
     for start in range(0, len(ids) - 1, CHUNK):
         here = slice(start, min(start + CHUNK, len(ids) - 1))
         there = slice(here.start + 1, here.stop + 1)  # a state predicts the token after it
         o = packed.output.forward(read.outputs[here, 0])  # (…, Y)
-        cost[there] = surprise(o, ids[there])
+        nats[there] = surprise(o, ids[there])
         y_hat = softmax(o.astype(np.float64))
         best[there] = np.argsort(-y_hat, axis=1, kind="stable")[:, :k]
-        chances[there] = np.take_along_axis(y_hat, best[there], axis=1)
+        probabilities[there] = np.take_along_axis(y_hat, best[there], axis=1)
     names = vocabulary.tokens
-    considered = [() if np.isnan(p[0]) else tuple(names[i] for i in row) for row, p in zip(best, chances, strict=True)]
+    known = ~np.isnan(probabilities[:, 0])  # not of the first token
+    likeliest = [tuple(names[i] for i in row) if predicted else () for row, predicted in zip(best, known, strict=True)]
     features = features_of(text, vocabulary)
     return Reading(
         text if isinstance(text, str) else vocabulary.decode(ids),
         tuple(names[i] for i in ids),
         s,
         network.stack.cell.state_names,
-        cost,
-        tuple(considered),
-        chances,
+        nats,
+        tuple(likeliest),
+        probabilities,
         {feature.name: values for feature, values in features.items()},
         frozenset(feature.name for feature in features if feature.number),
     )
@@ -245,7 +247,7 @@ def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
     Parameters
     ----------
     reading : Reading
-        From `read_text`; some thousand characters are enough.
+        From `read_text`; a few thousand characters are enough.
     share : float
         The first part as a fraction of the text.
 
@@ -272,7 +274,7 @@ def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
             "the text is too short to rank units",
             expected=f"a feature that is present and absent {SEEN} times in each part",
             got=f"{T} tokens",
-            do="Take some thousand characters.",
+            do="Take a few thousand characters.",
         )
     values = np.stack([reading.features[name] for name in shown]).astype(np.float64)  # (F, T)
     yes_no = np.array([name not in reading.numbers for name in shown])  # (F,)
@@ -291,8 +293,8 @@ def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
             of_part[yes_no, some] = np.where(rises[yes_no, some], auc, 1 - auc)
     measures = tuple("AUC" if yes else "R²" for yes in yes_no)
     left_out = tuple(name for name in reading.features if name not in shown)
-    chosen_by, judged, up = (a.reshape(len(shown), L, P, H) for a in (*scores, rises))
-    return Ranking(tuple(shown), measures, judged, chosen_by, up, reading.state_names, left_out, cut, T - cut)
+    first, second, rises = (a.reshape(len(shown), L, P, H) for a in (*scores, rises))
+    return Ranking(tuple(shown), measures, second, first, rises, reading.state_names, left_out, cut, T - cut)
 
 
 def _seen(values: Array) -> int:

@@ -16,19 +16,19 @@ function draw(place) {
   place.classList.add("drawn");
 }
 
-function light() {
+function applyTheme() {
   root.dataset.theme = chosen || (system.matches ? "dark" : "light");
   const button = document.querySelector("button.theme");
   if (button) button.textContent = root.dataset.theme === "dark" ? "Light" : "Dark";
   document.querySelectorAll(".figure.drawn").forEach(draw);
 }
 
-system.addEventListener("change", light);
+system.addEventListener("change", applyTheme);
 document.querySelector("button.theme")?.addEventListener("click", () => {
   chosen = root.dataset.theme === "dark" ? "light" : "dark";
-  light();
+  applyTheme();
 });
-light();
+applyTheme();
 
 // A figure is drawn when it is almost visible, and before the page is printed.
 const near = new IntersectionObserver((entries) => {
@@ -41,30 +41,30 @@ addEventListener("beforeprint", () => document.querySelectorAll(".figure:not(.dr
 
 // A text in which a chosen token shows how far back the gradient of its loss reaches.
 for (const card of document.querySelectorAll(".reach")) {
-  const { reach, losses } = read(card.dataset.from); // reach[t][k]: ‖∂L[t]/∂h[k]‖, scaled to at most 1000 for each t
-  const letters = [...card.querySelectorAll(".text span")];
+  const { reach, losses } = read(card.dataset.from); // reach[t][k]: ‖∂L[t]/∂s[k]‖, scaled to at most 1000 for each t
+  const tokens = [...card.querySelectorAll(".text span")];
   const slider = card.querySelector("input");
   const output = card.querySelector("output");
 
   const show = (i) => {
-    const row = reach[i - 1]; // of the loss whose target is letter i
-    letters.forEach((letter, j) => {
-      const strength = j < i ? Math.sqrt(row[j + 1] / 1000) : 0; // h[j+1] is the state after letter j
-      letter.style.backgroundColor = strength > 0.02 ? `rgba(var(--glow), ${(0.85 * strength).toFixed(3)})` : "";
-      letter.classList.toggle("now", j === i);
+    const row = reach[i - 1]; // of the loss whose target is token i
+    tokens.forEach((token, j) => {
+      const strength = j < i ? Math.sqrt(row[j + 1] / 1000) : 0; // s[j+1] is the state after token j
+      token.style.backgroundColor = strength > 0.02 ? `rgba(var(--glow), ${(0.85 * strength).toFixed(3)})` : "";
+      token.classList.toggle("now", j === i);
     });
     const own = row[i];
     let lag = 0;
     while (lag <= i && row[i - lag] >= 0.01 * own) lag += 1;
     const far = lag > i ? `all ${i} steps back to the start` : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
     const loss = losses[i - 1] === null ? "∞" : losses[i - 1].toFixed(2);
-    output.textContent = `The loss of “${letters[i].dataset.token}” is ${loss} nats. More than 1 % of its gradient reaches ${far}.`;
+    output.textContent = `The loss of “${tokens[i].dataset.token}” is ${loss} nats. More than 1 % of its gradient reaches ${far}.`;
     slider.value = i;
   };
   slider.addEventListener("input", () => show(Number(slider.value)));
   for (const kind of ["mouseover", "click"]) {
     card.querySelector(".text").addEventListener(kind, (event) => {
-      const i = letters.indexOf(event.target);
+      const i = tokens.indexOf(event.target);
       if (i > 0) show(i);
     });
   }

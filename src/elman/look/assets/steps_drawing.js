@@ -21,7 +21,7 @@ class Drawing {
     this.edges = [];
     this.labels = [];
     const tall = this.rows.length * (BAR + GAP) * this.net.layers;
-    this.bottom = 74 + BAR + GAP + tall; // where the tokens stand
+    this.bottom = 74 + BAR + GAP + tall; // the y coordinate of the input tokens
     this.height = this.bottom + 62;
     this.width = LEFT + (this.T + 1) * PITCH + 130;
     this.svg = draw("svg", { viewBox: `0 0 ${this.width} ${this.height}`, width: this.width, height: this.height, role: "img",
@@ -91,13 +91,13 @@ class Drawing {
       this.#box(`h:${layer}:${t}`, x, h, [{ name: "h", labels: units }], t < 0 ? ["d_h0", null, layer] : ["h", t, layer]);
     }
     if (t < 0) return;
-    const top = this.net.layers - 1, o = 66, [reads, says] = this.data.tokens[t];
+    const top = this.net.layers - 1, o = 66, [input, target] = this.data.tokens[t];
     this.#edge("W_hy", t, top, `M${x} ${this.y("h", top) - 4}V${o + BAR + 20}`);
     this.#box(`o:${t}`, x, o, [{ name: "o", labels: this.data.axes.Y.labels }], ["y_hat", t, top]);
     const labels = this.data.axes.Y.labels, w = (BOX - 12) / labels.length;
     labels.forEach((label, i) => this.svg.append(draw("text", { x: x - side + 6 + w * (i + 0.5), y: o + BAR + 13, class: "gate", "text-anchor": "middle" }, visible(label).slice(0, 3))));
-    this.svg.append(draw("text", { x, y: 34, class: "token", "text-anchor": "middle" }, visible(says).slice(0, 9)));
-    const token = draw("g", { class: "box", "data-key": `x:${t}` }, draw("circle", { cx: x, cy: this.bottom + 24, r: 18, class: "frame" }), draw("text", { x, y: this.bottom + 30, class: "token", "text-anchor": "middle" }, visible(reads).slice(0, 7)));
+    this.svg.append(draw("text", { x, y: 34, class: "token", "text-anchor": "middle" }, visible(target).slice(0, 9)));
+    const token = draw("g", { class: "box", "data-key": `x:${t}` }, draw("circle", { cx: x, cy: this.bottom + 24, r: 18, class: "frame" }), draw("text", { x, y: this.bottom + 30, class: "token", "text-anchor": "middle" }, visible(input).slice(0, 7)));
     token.addEventListener("click", () => this.choose("x", t, 0));
     this.svg.append(token);
     this.boxes.set(`x:${t}`, { group: token, bars: new Map(), seen: [] });
@@ -141,7 +141,7 @@ class Drawing {
     this.boxes.set("L", { group, bars: new Map(), words, seen: [] });
   }
 
-  /** Which box an equation fills, and which of its bars. */
+  /** The key of the box that an equation fills, and the name of its bars in this box. */
   place({ name, t, layer }) {
     const gate = name.replace(/^d_(a_)?(?=[a-z]$)/, "").replace("o_gate", "o");
     if (name === "x") return [`x:${t}`];
@@ -154,7 +154,7 @@ class Drawing {
     return [null];
   }
 
-  /** Take the numbers of all steps: after every change of a weight. */
+  /** Read the numbers of all steps; called after every change of a weight. */
   take() {
     for (const box of this.boxes.values()) box.seen = [];
     const most = new Map();
@@ -201,7 +201,7 @@ class Drawing {
     return this.boxes.get(here)?.group ?? null;
   }
 
-  /** Which edges an equation uses. */
+  /** A function that says which edges an equation uses, and which are therefore highlighted. */
   #lit({ name, t, layer }) {
     const at = (...kinds) => (k, s, l) => kinds.includes(k) && s === t && l === layer, top = this.net.layers - 1;
     if (name === "d_h") return (k, s, l) => (["W_hh", ...(this.net.cell === "gru" ? ["carry"] : [])].includes(k) && s === t + 1 && l === layer) || (layer === top ? k === "W_hy" && s === t : k === "W_xh" && s === t && l === layer + 1);

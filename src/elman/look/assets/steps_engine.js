@@ -10,7 +10,7 @@ const zeros = (n) => Array(n).fill(0);
 const outer = (rows, others) => rows[0].map((_, i) => others[0].map((__, j) => rows.reduce((sum, row, t) => sum + row[i] * others[t][j], 0)));
 const summed = (rows) => plus(...rows);
 const sigmoid = (a) => (1 + Math.tanh(a / 2)) / 2;
-const later = (rows) => [...rows.slice(1), zeros(rows[0].length)];
+const nextStep = (rows) => [...rows.slice(1), zeros(rows[0].length)]; // the rows of the next step; zeros at the last one
 
 const ACTIVATIONS = {
   tanh: { f: Math.tanh, slope: (h) => 1 - h * h, name: "(1 - h[t+1]²)" },
@@ -25,8 +25,9 @@ function split(row, gates) {
   return Object.fromEntries(gates.map((gate, i) => [gate, row.slice(i * H, (i + 1) * H)]));
 }
 
-// Each cell: forward(p, from_x with bias, from_h, h, c) gives what the step keeps; backward(p, kept, d_h, d_c) the
-// gradients on both products, and on the state before the step without what goes through W_hh.
+// Each cell has two functions. forward(p, x, r, h, c, activation) returns what the step keeps: x is x[t] @ W_xh + b_h, r
+// is h[t] @ W_hh, h and c are the state before the step. backward(p, kept, d_h, d_c, activation) returns the gradients
+// on both products, d_a_x and d_a_h, and on the state before the step, d_h and d_c, without the part through W_hh.
 const CELLS = {
   rnn: {
     gates: ["a"],
@@ -58,7 +59,7 @@ const CELLS = {
     gates: ["i", "f", "g", "o"],
     forward(p, x, r, h, before) {
       const a = split(plus(x, r), this.gates), i = a.i.map(sigmoid), f = a.f.map(sigmoid), g = a.g.map(Math.tanh), o = a.o.map(sigmoid);
-      const c = zip((keep, old, let_in, fresh) => keep * old + let_in * fresh, f, before, i, g), tanh_c = c.map(Math.tanh);
+      const c = zip((forget, old, input, candidate) => forget * old + input * candidate, f, before, i, g), tanh_c = c.map(Math.tanh);
       return { i, f, g, o_gate: o, before, c, tanh_c, h: zip((gate, s) => gate * s, o, tanh_c) };
     },
     backward(p, { i, f, g, o_gate: o, before, tanh_c }, d_h, d_c_next) {
@@ -66,7 +67,7 @@ const CELLS = {
       const d_a_i = zip((gate, s, d) => gate * (1 - gate) * s * d, i, g, d_c), d_a_f = zip((gate, s, d) => gate * (1 - gate) * s * d, f, before, d_c);
       const d_a_g = zip((s, gate, d) => (1 - s * s) * gate * d, g, i, d_c), d_a_o = zip((gate, s, d) => gate * (1 - gate) * s * d, o, tanh_c, d_h);
       const d_a = [...d_a_i, ...d_a_f, ...d_a_g, ...d_a_o];
-      return { whole_d_c: d_c, d_a_i, d_a_f, d_a_g, d_a_o, d_a, d_a_x: d_a, d_a_h: d_a, d_h: zeros(d_h.length), d_c: zip((gate, d) => gate * d, f, d_c) };
+      return { d_c_after: d_c, d_a_i, d_a_f, d_a_g, d_a_o, d_a, d_a_x: d_a, d_a_h: d_a, d_h: zeros(d_h.length), d_c: zip((gate, d) => gate * d, f, d_c) };
     },
   },
 };
@@ -108,7 +109,7 @@ function layerForward(net, p, rows) {
   return q;
 }
 
-/** Adds all quantities of the backward pass, from the gradients of the layer above or of the output; returns d_x. */
+/** Adds all quantities of a layer's backward pass to q; direct: d_x of the layer above, or d_o @ W_hy.T. Returns d_x. */
 function layerBackward(net, p, q, direct) {
   const cell = CELLS[net.cell], f = ACTIVATIONS[net.activation], T = direct.length, found = Array(T), d_states = Array(T), through = Array(T);
   let d_h = zeros(net.hidden), d_c = zeros(net.hidden);
@@ -120,10 +121,10 @@ function layerBackward(net, p, q, direct) {
     d_c = found[t].d_c;
   }
   const all = (name) => found.map((step) => step[name]), wide = net.cell === "gru" ? "d_a_h" : "d_a";
-  Object.assign(q, { "d_o[t] @ W_hy.T": direct, "d_h[t+1]": d_states, [`${wide}[t+1] @ W_hh.T`]: later(through), "d_h[0]": d_h });
+  Object.assign(q, { "d_o[t] @ W_hy.T": direct, "d_h[t+1]": d_states, [`${wide}[t+1] @ W_hh.T`]: nextStep(through), "d_h[0]": d_h });
   for (const name of ["d_a", "d_a_x", "d_a_h", "d_a_r", "d_a_z", "d_a_n", "d_q", "d_a_i", "d_a_f", "d_a_g", "d_a_o"]) if (name in found[0]) q[`${name}[t]`] = all(name);
-  if (net.cell === "lstm") Object.assign(q, { "d_c[t+1]": all("whole_d_c"), "f[t+1] ⊙ d_c[t+2]": later(all("d_c")), "d_c[0]": d_c });
-  if (net.cell === "gru") q["z[t+1] ⊙ d_h[t+2]"] = later(all("d_h"));
+  if (net.cell === "lstm") Object.assign(q, { "d_c[t+1]": all("d_c_after"), "f[t+1] ⊙ d_c[t+2]": nextStep(all("d_c")), "d_c[0]": d_c });
+  if (net.cell === "gru") q["z[t+1] ⊙ d_h[t+2]"] = nextStep(all("d_h"));
   const d_a_x = all("d_a_x");
   Object.assign(q, { d_W_hh: outer(q["h[t]"], all("d_a_h")), d_W_xh: outer(q["x[t]"], d_a_x), d_b_h: summed(d_a_x) });
   if (net.cell === "gru") q.d_b_hn = summed(all("d_q"));
@@ -144,9 +145,9 @@ function passes(net, P, ids) {
   const o = rows.map((row) => plus(times(row, W_hy), b_y)), top = o.map((row) => Math.max(...row));
   const totals = o.map((row, t) => row.reduce((sum, value) => sum + Math.exp(value - top[t]), 0));
   const y_hat = o.map((row, t) => row.map((value) => Math.exp(value - top[t]) / totals[t])), targets = y.map((id) => oneHot(id, Y));
-  const costs = o.map((row, t) => Math.log(totals[t]) + top[t] - row[y[t]]), L = costs.reduce((sum, cost) => sum + cost, 0) / T;
-  const d_o = y_hat.map((row, t) => zip((said, right) => (said - right) / T, row, targets[t]));
-  const output = { W_hy, b_y, "o[t]": o, "y_hat[t]": y_hat, "y[t]": targets, L, "-log y_hat[t][y[t]]": costs, "d_o[t]": d_o, d_W_hy: outer(rows, d_o), d_b_y: summed(d_o) };
+  const losses = o.map((row, t) => Math.log(totals[t]) + top[t] - row[y[t]]), L = losses.reduce((sum, loss) => sum + loss, 0) / T;
+  const d_o = y_hat.map((row, t) => zip((predicted, target) => (predicted - target) / T, row, targets[t]));
+  const output = { W_hy, b_y, "o[t]": o, "y_hat[t]": y_hat, "y[t]": targets, L, "-log y_hat[t][y[t]]": losses, "d_o[t]": d_o, d_W_hy: outer(rows, d_o), d_b_y: summed(d_o) };
   let direct = d_o.map((row) => timesT(row, W_hy));
   for (let i = net.layers - 1; i >= 0; i -= 1) direct = layerBackward(net, parts[i], layers[i], direct);
   return { output, layers };

@@ -1,7 +1,9 @@
 "use strict";
 // Edits of a weight, training steps and the gain of W_hh: each recomputes every number of the page.
 
-const LEARNED = 0.5, MOST_STEPS = 2000, JACOBIANS = 24;
+const LEARNED = 0.5; // probability of a target from which it counts as learned
+const MOST_STEPS = 2000; // maximum number of training steps until learned
+const JACOBIANS = 24; // factors of the product in the plot
 
 class Lab {
   constructor(data, changed) {
@@ -78,7 +80,7 @@ class Lab {
     this.update();
   }
 
-  /** Whether the target is the likeliest token at every step, each with more than half. */
+  /** Whether every target has a probability above LEARNED: it is then the likeliest token of its step. */
   learned() {
     return this.found.output["y_hat[t]"].every((row, t) => row[this.ids[1][t]] > LEARNED);
   }
@@ -148,8 +150,8 @@ class Lab {
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The norm of the product of Jacobians over the steps" }, ...parts);
     at("jacobians").replaceChildren(svg);
     const last = norms.at(-1), rate = last > 0 && Number.isFinite(last) ? last ** (1 / JACOBIANS) : last;
-    const fate = rate < 0.98 ? "the gradient vanishes" : rate > 1.02 ? "the gradient explodes" : "the gradient is kept";
-    at("product").textContent = `×${Number.isFinite(rate) ? rate.toFixed(2) : "∞"} per step: ${fate}. After ${JACOBIANS} steps the norm is ${Number.isFinite(last) ? shown(last) : "not finite"}.`;
+    const verdict = rate < 0.98 ? "the gradient vanishes" : rate > 1.02 ? "the gradient explodes" : "the gradient keeps its size";
+    at("product").textContent = `×${Number.isFinite(rate) ? rate.toFixed(2) : "∞"} per step: ${verdict}. After ${JACOBIANS} steps the norm is ${Number.isFinite(last) ? shown(last) : "not finite"}.`;
     this.norms = norms;
   }
 }
