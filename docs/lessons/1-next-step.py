@@ -48,9 +48,9 @@ def lesson(quick: bool = False) -> Result:
         right, wrong = getattr(full, name), getattr(alone, name)
         lines.append(f"  {name:7} {np.linalg.norm(wrong - right) / np.linalg.norm(right):.2f}")
     own = [float(np.linalg.norm(d_h_direct[t])) for t in range(T)]
-    sent = [float(np.linalg.norm(from_next(t))) for t in range(T - 1)] + [0.0]
+    later = [float(np.linalg.norm(from_next(t))) for t in range(T - 1)] + [0.0]
     both = [float(np.linalg.norm(d_h_direct[t] + (from_next(t) if t < T - 1 else 0))) for t in range(T)]
-    curves = [Curve("d_h_direct", own, BLUE), Curve("d_h_next", sent, ORANGE), Curve("d_h (sum)", both, GRAY, "4 4")]
+    curves = [Curve("d_h_direct", own, BLUE), Curve("d_h_next", later, ORANGE), Curve("d_h (sum)", both, GRAY, "4 4")]
     title = "the gradient on h[t+1]: from its own loss, from the next step, and their sum"
     return Result(lines, chart(curves, title=title, x="step t", y="norm", low=0, high=3.5))
 

@@ -18,13 +18,15 @@ AT_THE_END[-1] = 1  # weights: only the last loss counts
 H, RATE, CLIP = 32, 1.0, 1.0
 
 
-def drawn(gain: float) -> tuple[HeadNetwork, Parameters]:
+def initialized(gain: float) -> tuple[HeadNetwork, Parameters]:
+    """A network with random parameters; W_hh is orthogonal times the gain."""
     network, rng = language_network(len(LETTERS), H), np.random.default_rng(0)
     return network, network.initial(rng, recurrent="orthogonal", gain=gain, token_scale=0.3, dtype=X_HOT.dtype)
 
 
 def train(gain: float, clip: float, steps: int) -> tuple[list[float], list[float]]:
-    (network, p), losses, norms = drawn(gain), [], []
+    """The loss, and the gradient norm before clipping, of each step of gradient descent."""
+    (network, p), losses, norms = initialized(gain), [], []
     for _ in range(steps):
         d = p.zeros()
         losses.append(network.loss_and_gradients(p, Batch(X, Y), d, normalizer=Y.size))
@@ -35,7 +37,7 @@ def train(gain: float, clip: float, steps: int) -> tuple[list[float], list[float
 
 def first_to_last(gain: float, clip: float) -> float:
     """A loss at the last step only: the gradient on the first letter over that on the last, after clipping."""
-    W_xh, W_hh, b_h, W_hy, b_y = drawn(gain)[1].values()
+    W_xh, W_hh, b_h, W_hy, b_y = initialized(gain)[1].values()
     h = maths.rnn_forward(X_HOT, None, W_xh, W_hh, b_h)
     _, d_o = maths.cross_entropy(maths.output_forward(h[1:], W_hy, b_y), Y, weights=AT_THE_END)
     d_x = maths.rnn_backward(maths.output_backward(d_o, h[1:], W_hy).d_h, X_HOT, h, W_xh, W_hh).d_x
@@ -66,7 +68,7 @@ def lesson(quick: bool = False) -> Result:
         lines,
         chart(
             curves,
-            title="loss from a start that explodes: W_hh = 2 · orthogonal",
+            title="loss with an initial W_hh that explodes: 2 · orthogonal",
             x="step",
             y="nats per letter",
             low=0,

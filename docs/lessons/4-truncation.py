@@ -27,7 +27,7 @@ def lines_to_recall(count: int, seed: int) -> str:
 
 
 def recalled(k2: int, steps: int, seed: int) -> float:
-    """The loss of the last letter of a line after training with this k2: ln 4 = 1.39 is a guess."""
+    """The loss of the last letter of a line after training with this k2; a guess has ln 4 = 1.39."""
     options = {
         "hidden": 32,
         "window": 32,
@@ -44,9 +44,9 @@ def lesson(quick: bool = False) -> Result:
     full = gradient(T)
     lines, errors, costs = ["      k2   error of d_W_hh   cosine with the full gradient"], [], []
     for k2 in (*STEPS_BACK, T):
-        short = gradient(k2)
-        errors.append(float(np.linalg.norm(short - full) / np.linalg.norm(full)))
-        cosine = (short * full).sum() / np.linalg.norm(short) / np.linalg.norm(full)
+        truncated = gradient(k2)
+        errors.append(float(np.linalg.norm(truncated - full) / np.linalg.norm(full)))
+        cosine = (truncated * full).sum() / np.linalg.norm(truncated) / np.linalg.norm(full)
         lines.append(f"{k2:8}   {errors[-1]:15.3f}   {cosine:29.3f}")
     for k2 in (1, 8) if quick else STEPS_BACK:
         found = [recalled(k2, 20 if quick else 400, seed) for seed in range(1 if quick else SEEDS)]

@@ -10,17 +10,18 @@ from elman.look import gradient_flow, memory_horizon
 from elman.network import language_network
 
 H, V, T, DELAY, SEEDS = 64, 8, 60, 12, 3
-STARTS = {"orthogonal 1.0": BLUE, "orthogonal 1.2": GREEN, "glorot 1.0": ORANGE, "uniform 1.0": GRAY}
+INITIALIZATIONS = {"orthogonal 1.0": BLUE, "orthogonal 1.2": GREEN, "glorot 1.0": ORANGE, "uniform 1.0": GRAY}
 DASHES = {"orthogonal 1.2": "9 3", "glorot 1.0": "6 4", "uniform 1.0": "2 3"}
 
 
 def lines_to_recall(count: int, seed: int) -> str:
+    """Lines such as b............b: the last letter is the first one, DELAY dots later."""
     letters = np.random.default_rng(seed).choice(list("abcd"), count)
     return "".join(f"{letter}{'.' * DELAY}{letter}\n" for letter in letters)
 
 
 def recalled(initial: str, gain: float, steps: int, seed: int) -> float:
-    """The loss of the last letter of a line after training: ln 4 = 1.39 is a guess."""
+    """The loss of the last letter of a line after training; a guess has ln 4 = 1.39."""
     options = {
         "hidden": H,
         "window": 30,
@@ -37,7 +38,7 @@ def recalled(initial: str, gain: float, steps: int, seed: int) -> float:
 
 def lesson(quick: bool = False) -> Result:
     lines, curves = [f"{'W_hh':16}largest, smallest singular value   directions left after 30 steps   horizon"], []
-    for start, color in STARTS.items():
+    for start, color in INITIALIZATIONS.items():
         initial, gain = start.split()[0], float(start.split()[1])
         W_hh = maths.INITIALIZERS[initial](np.random.default_rng(0), (H, H), gain=gain)
         values = np.linalg.svd(W_hh, compute_uv=False)
@@ -50,7 +51,7 @@ def lesson(quick: bool = False) -> Result:
         horizon = memory_horizon(flow) or f"over {T}"
         lines.append(f"{start:16}{span:>32}   {left:>30}   {horizon} steps")
         curves.append(Curve(start, flow.by_lag()[:51].tolist(), color, DASHES.get(start, "")))
-    for start in list(STARTS)[:1] if quick else STARTS:
+    for start in list(INITIALIZATIONS)[:1] if quick else INITIALIZATIONS:
         initial, gain = start.split()[0], float(start.split()[1])
         costs = [recalled(initial, gain, 5 if quick else 300, seed) for seed in range(1 if quick else SEEDS)]
         each = f"{np.mean(costs):.2f} nats ({', '.join(f'{cost:.2f}' for cost in costs)})"

@@ -12,8 +12,7 @@ from lesson import Result, label, run, svg
 
 from elman import LanguageModel
 from elman.data import find_source, open_corpus
-from elman.look import gradient_flow, memory_horizon
-from elman.look.units import Ranking, rank_units, read_text
+from elman.look import Ranking, gradient_flow, memory_horizon, rank_units, read_text
 
 SHOWN = ("a capital", "inside a word", "after the end of a sentence", "letters of the word so far")
 SENTENCE = 'Mr. Hill rose at once. "You are late," he said, "and it rains."'

@@ -10,8 +10,11 @@ from elman.maths import optimizers
 from elman.maths.cells import CELLS, Cell
 from elman.maths.recurrence import CellTrace, cell_backward, cell_forward
 
-H, LETTERS, NOISE, T, DELAY, BATCH, DRAWS = 16, 4, 4, 60, 80, 32, 11
-STARTS = {
+H, BATCH = 16, 32
+LETTERS, NOISE = 4, 4  # numbers of different letters to remember, and of letters of noise
+DELAY = 80  # letters of noise in training
+T, DRAWS = 60, 11  # steps, and random networks, of the gradients before training
+STARTS = {  # cell, forget bias, color and dashes of the curve
     "rnn": ("rnn", 0.0, ORANGE, ""),
     "gru": ("gru", 0.0, GREEN, "9 3"),
     "lstm, forget bias 0": ("lstm", 0.0, GRAY, "2 3"),
@@ -22,6 +25,7 @@ Parameters = dict[str, np.ndarray]
 
 
 def start(name: str, forget_bias: float, rng: np.random.Generator) -> tuple[Cell, Parameters]:
+    """A cell, and random parameters of it and of an output layer."""
     cell = CELLS[name]()
     p = {key: np.zeros(shape) for key, shape in cell.shapes(LETTERS + NOISE, H).items()}
     p["W_xh"][:] = maths.normal(rng, p["W_xh"].shape, gain=0.3)
@@ -64,16 +68,16 @@ def loss_and_gradients(cell: Cell, p: Parameters, x: np.ndarray) -> tuple[float,
 
 
 def train(name: str, forget_bias: float, steps: int, seed: int) -> tuple[float, Cell, Parameters]:
-    """The loss after training (ln 4 = 1.39 is a guess), the cell and its parameters."""
+    """The loss after training (a guess has ln 4 = 1.39), the cell and its parameters."""
     rng = np.random.default_rng(seed)
     cell, p = start(name, forget_bias, rng)
-    memory = {key: [np.zeros(array.size), np.zeros(array.size)] for key, array in p.items()}
+    moments = {key: [np.zeros(array.size), np.zeros(array.size)] for key, array in p.items()}  # of Adam
     for t in range(1, steps + 1):
         _, d = loss_and_gradients(cell, p, sequences(rng, BATCH, DELAY))
         norm = np.sqrt(sum((g**2).sum() for g in d.values()))
         rates = optimizers.Rates(rate=0.01, t=t, momentum=0.9, decay=0.99, epsilon=1e-8, weight_decay=0.0)
         for key, array in p.items():
-            optimizers.update("adam", array.reshape(-1), d[key].ravel() * min(1, 1 / norm), rates, memory[key])
+            optimizers.update("adam", array.reshape(-1), d[key].ravel() * min(1, 1 / norm), rates, moments[key])
     return loss_and_gradients(cell, p, sequences(np.random.default_rng(99), 500, DELAY))[0], cell, p
 
 

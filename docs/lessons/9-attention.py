@@ -9,8 +9,8 @@ from elman import Seq2Seq, look
 
 LETTERS, LONGEST, EXAMPLES, TESTED = "abcdefgh", 20, 6000, 50
 NETWORKS = {  # what the decoder gets of the source
-    "its last state, 64 units": ({"attention": "none", "hidden": 64}, GRAY, "2 3"),
-    "its last state, 128 units": ({"attention": "none", "hidden": 128}, ORANGE, "6 3"),
+    "last state, 64 units": ({"attention": "none", "hidden": 64}, GRAY, "2 3"),
+    "last state, 128 units": ({"attention": "none", "hidden": 128}, ORANGE, "6 3"),
     "attention, 64 units": ({"attention": "dot", "hidden": 64}, BLUE, ""),
     "additive, 64 units": ({"attention": "additive", "hidden": 64}, GREEN, "9 3"),
 }
@@ -44,10 +44,11 @@ def lesson(quick: bool = False) -> Result:
         curves.append(Curve(name, right, color, dash, list(range(1, longest + 1))))
         if name == "attention, 64 units":
             word = held_out[min(10, longest)][0]
-            looked = look.attention_map(model, word, word[::-1])
-            places = looked.alpha[: len(word)].argmax(axis=1)
-            backwards = int((places == np.arange(len(word))[::-1]).sum())
-            lines.append(f"trained attention: {backwards} of {len(word)} letters are copied from where it looks most")
+            found = look.attention_map(model, word, word[::-1])
+            places = found.alpha[: len(word)].argmax(axis=1)
+            right_places = int((places == np.arange(len(word))[::-1]).sum())
+            steps = f"{right_places} of {len(word)} steps"
+            lines.append(f"trained attention: the largest weight is on the letter to copy in {steps}")
     title = "reversing strings that were not in the training data: exact match by length"
     figure = chart(curves, title=title, x="length of the string", y="exact match", low=0, high=1)
     return Result(lines, figure)
