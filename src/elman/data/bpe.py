@@ -133,10 +133,10 @@ class BPEVocabulary(Vocabulary):
 
     def _ids_of(self, word: str) -> tuple[int, ...]:
         """The ids of one word: merge the pair that was learned first, until no known pair is left."""
-        ids, ranks, last = list(_bytes_of(word)), self._ranks, len(self.merges)
+        ids, ranks, unknown = list(_bytes_of(word)), self._ranks, len(self.merges)
         while len(ids) > 1:
-            rank = min(ranks.get(pair, last) for pair in pairwise(ids))
-            if rank == last:
+            rank = min(ranks.get(pair, unknown) for pair in pairwise(ids))
+            if rank == unknown:
                 break
             ids = _merged(ids, self.merges[rank], 256 + rank)
         if len(self._cache) >= MAX_CACHED_WORDS:

@@ -29,7 +29,7 @@ if sys.platform != "win32":
     import fcntl
 
 MONTH = 30 * 24 * 3600.0  # seconds
-MAX_FACTS = 1 << 26  # bytes
+MAX_FACTS = 1 << 26  # bytes of a KEY.json file that is read
 # Larger files of ids, in bytes, are memory-mapped. Smaller ones are read: a process that maps a file crashes if another
 # process truncates it.
 MAX_READ = 1 << 26
@@ -55,7 +55,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], Result]) -> Result:
 
 
 def load(key: str) -> tuple[Array, Facts] | None:
-    """An entry; None if it is missing or damaged."""
+    """The ids (N,) and the metadata of an entry; None if it is missing or damaged."""
     folder = cache_root() / "encoded"
     ids, facts = folder / f"{key}.ids", folder / f"{key}.json"
     try:
@@ -111,7 +111,7 @@ def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
 
 
 def prune(folder: Path, age: float = MONTH) -> None:
-    """Delete entries and incomplete files that were not used for a month."""
+    """Delete entries and incomplete files that were not used for `age` seconds."""
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < time.time() - age:

@@ -1,7 +1,7 @@
-"""A text as token ids: encoded once, as a stream, into a memory-mapped file.
+"""A text as token ids: encoded once, as a stream, into a file in the cache.
 
-Byte tokens are the bytes of the file, unchanged: not decoded, line ends as they are, nothing removed. For characters
-and words the text is decoded, line ends become `\\n`, and Project Gutenberg's header and footer are removed.
+Byte tokens are the bytes of the file, unchanged: not decoded, line ends as they are, nothing removed. For all other
+tokens the text is decoded, line ends become `\\n`, and Project Gutenberg's header and footer are removed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Corpus:
     Attributes
     ----------
     ids : array (N,)
-        Token ids; read-only if they are mapped from a file.
+        Token ids; read-only.
     vocabulary : Vocabulary
         The tokens.
     name : str
@@ -157,7 +157,7 @@ def open_corpus(
         sources = [opened.enter_context(closing(FileSource(path, meter))) for path in paths]
         encoder = TextEncoder(sources, options, meter)
         sha256 = encoder.sha256()
-        ids, facts = cache.load_or_store(options.key(sha256), encoder.write, meter.wait)
+        ids, facts = cache.load_or_store(options.key(sha256), encoder.write, meter.report_waiting)
         rereadable = all(file.rereadable for file in sources)
     files = tuple(str(path.absolute()) for path in paths if path is not None) if rereadable else ()
     return _corpus(ids, facts, name_of(paths), common_source(paths), sha256, files)

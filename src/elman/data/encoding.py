@@ -175,7 +175,7 @@ class TextEncoder:
         if not removed:
             do = "It is empty." if len(self.sources) == 1 else "They are empty."
             return DataError(f"{self.shown} has no text", do=do)
-        training = self.options.vocabulary is None  # commands that only read have no such flag
+        training = self.options.vocabulary is None  # otherwise keep_boilerplate is that of the trained model
         keep = f"; {option('keep_boilerplate', True)} keeps them"
         return DataError(
             f"{self.shown} has no text: all {removed:,} characters belong to Project Gutenberg's header and "

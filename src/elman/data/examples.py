@@ -31,7 +31,7 @@ class Examples:
         return replace(self, x=x, y=y, weights=self.weights[rows], groups=groups)
 
     def lengths(self) -> Array:
-        """The number of steps of each example, by which batches are formed."""
+        """The length of the input sequence plus that of the target sequence (n,), by which batches are formed."""
         total = np.zeros(len(self), np.int64)
         for part in (self.x, self.y):
             if isinstance(part, Ragged):
@@ -77,20 +77,22 @@ class Examples:
             weights = arrays["weights"]
             if not len(parts["x"]) == len(parts["y"]) == len(weights):
                 raise ValueError("weights")
-            each = arrays.get("class_weights")
-            if each is not None:
+            class_weights = arrays.get("class_weights")
+            if class_weights is not None:
                 y = parts["y"].values if isinstance(parts["y"], Ragged) else parts["y"]
-                known = (each.size if classes is None else classes,)
-                if each.dtype.kind != "f" or each.shape != known or y.max(initial=-1) >= known[0]:
+                expected = class_weights.size if classes is None else classes
+                is_float = class_weights.dtype.kind == "f"
+                if not is_float or class_weights.shape != (expected,) or y.max(initial=-1) >= expected:
                     raise ValueError("class_weights")
             groups = arrays.get("groups")
             if groups is not None and (groups.shape != weights.shape or groups.dtype != np.int64):
                 raise ValueError("groups")
-            if groups is not None and ((groups < 0) | (groups >= len(groups))).any():  # a split needs memory for each
+            # a split allocates memory for all numbers up to the highest
+            if groups is not None and ((groups < 0) | (groups >= len(groups))).any():
                 raise ValueError("groups")
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the examples of a run are damaged: {error!r}") from None
-        return cls(parts["x"], parts["y"], weights, each, groups)
+        return cls(parts["x"], parts["y"], weights, class_weights, groups)
 
 
 def held_out(n: int, fraction: float, rng: np.random.Generator) -> Array:

@@ -147,9 +147,8 @@ def number_sequences(sequences: Any) -> list[Array]:
         try:
             array = np.asarray(sequence, np.float64)
         except (TypeError, ValueError):
-            raise DtypeError(
-                f"sequence {i}", expected="numbers, as in the sequences before it", got=shortened(sequence)
-            ) from None
+            expected = "numbers, as in the sequences before it" if i else "numbers"
+            raise DtypeError(f"sequence {i}", expected=expected, got=shortened(sequence)) from None
         except OverflowError:  # a Python int has no upper limit
             raise too_large(f"sequence {i}") from None
         if array.ndim not in (1, 2):

@@ -31,6 +31,7 @@ from elman.errors import ArgumentError, DataError, option
 
 TASKS = ("classify", "regress", "tag", "generate", "translate")
 GUESS_LINES = 2000  # lines that are read to guess what a file contains
+GUESS_BYTES = 1 << 18  # bytes of a file that are read for it
 NEARLY_ALL = 0.9  # if this fraction of the lines has the same format, the others are mistakes
 SHORT = 60  # characters: lines that are longer on average are text rather than examples
 ABOUT = ("readme", "license", "licence")  # files that describe a folder, unless they look like examples
@@ -47,7 +48,7 @@ class LabeledData:
     inputs : list
         Texts, or lists of tokens.
     targets : list
-        Labels, targets, numbers, or lists of tags.
+        Labels, target texts, numbers, or lists of tags.
     places : list of str
         The file and line of each example: "names.tsv, line 3".
     notes : list of str
@@ -288,9 +289,9 @@ def guess_task(source: str, *, text_column: Column | None = None, label_column: 
 
     Notes
     -----
-    A file is a table if its name ends in .csv, if columns are chosen, or if its lines have the same number of tabs. It
-    is never read as a text (lm): if columns are missing or all are numbers, DataError says what to do. It does so too
-    if a few lines differ from all others.
+    A file is a table if its name ends in .csv, if columns are chosen, or if nearly all lines have the same number of
+    tabs, two or more. A table is never taken for a text (lm): if it has only one column or only numbers, DataError says
+    what to do. DataError is also raised if nearly all lines have one tab, but a few have none or more.
     """
     path = Path(source)
     if path.is_dir():
@@ -336,23 +337,26 @@ def _task_of_table(source: str, path: Path, text_column: Column | None, label_co
 def _task_of_pairs(pairs: list[list[str]], blanks: int) -> str:
     """The task of pairs of cells; `blanks` is the number of blank lines between them."""
     if blanks and all(" " not in left for left, _ in pairs) and blanks * 2 < len(pairs):
-        return "tag"
+        return "tag"  # tokens, and a blank line after each sequence of more than two on average
     targets = {right.strip() for _, right in pairs}
     numbers = [number_in(target) for target in targets]
     if all(number is not None for number in numbers):
-        whole = all(number == int(number) for number in numbers if number is not None and abs(number) < 1e300)
+        finite = [number for number in numbers if number is not None and abs(number) < 1e300]  # int(inf) is an error
+        whole = all(number == int(number) for number in finite)
         return "classify" if whole and len(targets) <= MAX_CLASSES else "regress"
+    # labels repeat, each at least four times on average; translations hardly do
     return "classify" if len(targets) <= max(2, len(pairs) // 4) and len(targets) < 1000 else "translate"
 
 
 def _first_lines(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
-            start = file.read(1 << 18)
+            start = file.read(GUESS_BYTES)
     except OSError:
         return []
     lines = split_lines(start.decode("utf-8", "replace"))
-    return lines[: min(GUESS_LINES, max(len(lines) - (len(start) == 1 << 18), 1))]
+    is_cut = len(start) == GUESS_BYTES  # in the last line
+    return lines[: min(GUESS_LINES, max(len(lines) - is_cut, 1))]
 
 
 def _task_of_folder(folder: Path) -> str:
@@ -360,19 +364,20 @@ def _task_of_folder(folder: Path) -> str:
     paths = _label_files(folder)
     if any(path.suffix.lower() in PACKED for path in paths):  # examples are not unpacked
         return "lm"
-    looks = [(path, look) for path in paths if (look := _format_of(path)) is not None]
-    kinds = [kind for _, (kind, _) in looks]
+    formats = [(path, found) for path in paths if (found := _format_of(path)) is not None]
+    kinds = [kind for _, (kind, _) in formats]
     examples, texts = kinds.count("examples"), kinds.count("text")
-    if len(looks) < 2 or 2 * texts > len(looks) or (not examples and (texts or "long" not in kinds)):
+    if len(formats) < 2 or 2 * texts > len(formats) or (not examples and (texts or "long" not in kinds)):
         return "lm"
-    suffixes = Counter(path.suffix.lower() for path, _ in looks)
-    against = [(path, why) for path, (kind, why) in looks if kind != "examples"]
-    if not texts and 2 * examples >= len(looks):
+    suffixes = Counter(path.suffix.lower() for path, _ in formats)
+    contrary = [(path, why) for path, (kind, why) in formats if kind != "examples"]
+    if not texts and 2 * examples >= len(formats):
         if len(suffixes) == 1:
             return "classify"
         most = max(suffixes, key=suffixes.__getitem__)
-        against = [(path, "another suffix than the other files") for path, _ in looks if path.suffix.lower() != most]
-    path, why = against[0]
+        others = [path for path, _ in formats if path.suffix.lower() != most]
+        contrary = [(path, "another suffix than the other files") for path in others]
+    path, why = contrary[0]
     raise DataError(
         f"{folder} may be one text or have one file per label: {path.name} has {why}",
         do=f"Choose {option('task', 'classify')} if each line is an example of its file's label, "
@@ -383,7 +388,8 @@ def _task_of_folder(folder: Path) -> str:
 def _format_of(path: Path) -> tuple[str, str] | None:
     """What a file looks like, and why it may be no file of examples; None if it is empty.
 
-    It is "examples" or "text"; "parts" (short lines, some blank) and "long" (longer lines) may be either.
+    The first is "examples" or "text"; or, if the file may be either, "parts" (short lines, some blank) or "long"
+    (longer lines).
     """
     lines = "\n".join(map(str.strip, _first_lines(path))).rstrip().split("\n")
     filled = [line for line in lines if line]

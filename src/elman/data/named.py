@@ -320,7 +320,8 @@ MIN_WORDS = 12  # words in a paragraph that is kept
 def prose(texts: Iterable[str]) -> Iterator[str]:
     """The paragraphs of technical texts, each once and on one line, without tables, grammar, signatures and listings.
 
-    A sentence is kept if it begins and ends as one, has no characters of code, and nine of ten words are plain words.
+    A sentence is kept if it begins and ends as one, has five words or more, of which nine in ten are plain words, and
+    has no characters of code.
     """
     seen: set[str] = set()
     for block in (block for text in texts for block in re.split(r"\n[ \t]*\n", text)):

@@ -86,7 +86,7 @@ class Meter:
             if self._progress:
                 self._progress(what, self._done[what], self.total)
 
-    def wait(self) -> None:
+    def report_waiting(self) -> None:
         if self._progress:
             self._progress("waiting for another process, which encodes the same text", 0, 0)
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 REVIEWS = ("amazon_cells_labelled.txt", "imdb_labelled.txt", "yelp_labelled.txt")
 SENTIMENTS = {"0": "negative", "1": "positive"}
 SHORT_SENTENCES = 40_000  # the first lines of the file, which is sorted by length
-TRANSLATIONS = 25_000
-PRONUNCIATIONS = 30_000
+TRANSLATIONS = 25_000  # examples of the corpus
+PRONUNCIATIONS = 30_000  # examples of the corpus
 
 
 def sentiment(download: bytes) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """A long text as parallel lanes, for training with carried state.
 
 The text is cut into `batch` lanes of equal length, and each lane into windows. Row b of one window continues in
-row b of the next, so that the final state of one is the initial state of the other; an epoch starts with zeros.
-The remainder is not read: less than a window at the end of each lane, and fewer tokens than lanes at the end of the
-text.
+row b of the next, so that the final state of one is the initial state of the other; an epoch starts with a state of
+zeros. The remainder is not read: less than a window at the end of each lane, and fewer tokens than lanes at the end of
+the text.
 """
 
 from __future__ import annotations

@@ -121,16 +121,19 @@ class Symbols:
         return "".join(tokens).strip() if self.kind == "word" else "".join(tokens)
 
     def unknown_probability(self, alpha: float) -> Array:
-        """The probability with which training reads each token as unknown: alpha / (alpha + count)."""
-        p = alpha / np.maximum(alpha + self.counts, 1e-9)  # (number of tokens,)
+        """The probability (number of tokens,) with which training reads each token as unknown: alpha / (alpha + count).
+
+        It is 0 for special tokens, bytes and subwords.
+        """
+        p = alpha / np.maximum(alpha + self.counts, 1e-9)
         p[: len(SPECIAL)] = 0
         return p if self.kind not in ("byte", "bpe") else np.zeros(len(self))
 
     def to_json(self) -> dict[str, Any]:
-        own = len(SPECIAL)
+        first = len(SPECIAL)  # special tokens are not saved
         if self.bpe:
-            return {**self.bpe.to_json(), "counts": self.counts[own:].tolist(), "longest": self.longest}
-        return {"kind": self.kind, "tokens": list(self.tokens[own:]), "counts": self.counts[own:].tolist(),
+            return {**self.bpe.to_json(), "counts": self.counts[first:].tolist(), "longest": self.longest}
+        return {"kind": self.kind, "tokens": list(self.tokens[first:]), "counts": self.counts[first:].tolist(),
                 "longest": self.longest, "lowercase": self.lowercase}  # fmt: skip
 
     @classmethod

@@ -126,8 +126,9 @@ def _block_losses(
         end = min(loss_steps.stop, T if lengths is None else int(lengths[row]))
         blocks.append((row, max(0, end - k[1]), end, loss_steps))
     rows, starts, ends = (np.array(column) for column in list(zip(*blocks, strict=True))[:3])
+    # (steps, N), the step of the window that is step i of block n; past the end of a block any step
     at = np.minimum(starts + np.arange(max(1, *(ends - starts)))[:, np.newaxis], T - 1)
-    n, t = np.array([(n, t) for n, block in enumerate(blocks) for t in block[3]]).T
+    n, t = np.array([(n, t) for n, block in enumerate(blocks) for t in block[3]]).T  # block and step of each loss
 
     def losses() -> float:
         start = np.where((starts == 0)[:, np.newaxis], s0[:, rows], fixed[:, starts, rows])
@@ -140,18 +141,19 @@ def _block_losses(
 
 
 def check_losses(functions: Functions | None = None, *, tolerance: float = 1e-6) -> dict[str, GradientCheck]:
-    """Check the functions besides the cell: the losses, softmax and the embedding, each separately."""
+    """Check the functions besides the cell, each separately: the losses, softmax and the embedding, by name."""
     f = Functions() if functions is None else functions
     rng = np.random.default_rng(5)
     o, v = rng.standard_normal((2, B, Y))
     ids, weights = rng.integers(Y, size=B), rng.uniform(0.5, 1.5, B)
-    shares, numbers = loss.softmax(rng.standard_normal((B, Y))), rng.standard_normal((B, Y))
+    distributions, numbers = loss.softmax(rng.standard_normal((B, Y))), rng.standard_normal((B, Y))
     E, tokens, d_x = rng.standard_normal((Y, X)), rng.integers(Y, size=(4, B)), rng.standard_normal((4, B, X))
     options = {"weights": weights, "normalizer": 1.7}
     trials: dict[str, tuple[Array, Callable[[], float], Array]] = {
         "cross-entropy, ids": (o, lambda: f.cross_entropy(o, ids, **options)[0], f.cross_entropy(o, ids, **options)[1]),
         "cross-entropy, distributions": (
-            o, lambda: f.cross_entropy(o, shares, **options)[0], f.cross_entropy(o, shares, **options)[1],
+            o, lambda: f.cross_entropy(o, distributions, **options)[0],
+            f.cross_entropy(o, distributions, **options)[1],
         ),
         "mean squared error": (
             o, lambda: f.mean_squared_error(o, numbers, **options)[0], f.mean_squared_error(o, numbers, **options)[1],

@@ -12,7 +12,10 @@ from elman.maths.arrays import Array, FloatType
 
 
 def mix(x: Array) -> Array:
-    """A hash of 32 bits: multiplications and shifts, so that every bit of x affects all bits of the result."""
+    """A hash of 32 bits: multiplications and shifts, so that every bit of x affects all bits of the result.
+
+    Its constants are those of C. Wellons's hash-prospector, found by a search for the least bias.
+    """
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x21F0AAAD)
     x = (x ^ (x >> np.uint32(15))) * np.uint32(0xD35A2D97)
     return np.asarray(x ^ (x >> np.uint32(15)))
@@ -25,7 +28,7 @@ def dropout_mask(key: int, share: float, T: int, rows: Array, width: int, dtype:
     rows : (B,) numbers of the rows in the whole batch
     """
     low, high = np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32)
-    with np.errstate(over="ignore"):  # arithmetic modulo 2^32
+    with np.errstate(over="ignore"):  # modulo 2^32; multiplying by an odd constant keeps different numbers different
         t = mix(np.arange(T, dtype=np.uint32) ^ low)  # (T,)
         row = mix(t[:, np.newaxis] + rows.astype(np.uint32) * np.uint32(0x9E3779B9) ^ high)  # (T, B)
         unit = np.arange(width, dtype=np.uint32) * np.uint32(0x85EBCA6B)

@@ -31,7 +31,7 @@ class Row(NamedTuple):
     name : str
         The name of the array.
     where : str
-        The index of the entry, or the number of a random direction.
+        The index of the entry, or the number of a random direction; "-" if there is no error at all.
     analytic, numeric : float
         The two derivatives.
     error : float

@@ -106,7 +106,6 @@ def cross_entropy(
     (1.3863, [[0.25, 0.25, -0.75, 0.25]])
     """
     scale = _scale(weights, normalizer, o.dtype)  # (…, 1) or ()
-    target = (..., np.newaxis)
     # log y_hat = o - log Σ exp(o), shifted by max(o)
     shifted = o - o.max(axis=-1, keepdims=True)  # (…, Y) [shifted]
     y_hat = np.exp(shifted, out=out)  # [exp]
@@ -120,7 +119,7 @@ def cross_entropy(
         loss = (scale * y * (log_total - shifted)).sum(dtype=np.float64)  # [loss_of_distributions]
         d_o -= y  # [minus_y]
     else:
-        ids = y[target]  # (…, 1)
+        ids = y[..., np.newaxis]  # (…, 1)
         loss = (scale * (log_total - np.take_along_axis(shifted, ids, axis=-1))).sum(dtype=np.float64)  # [loss]
         np.put_along_axis(d_o, ids, np.take_along_axis(d_o, ids, axis=-1) - 1, axis=-1)  # [minus_one]
     d_o *= scale  # [scale]
@@ -143,7 +142,7 @@ def mean_squared_error(
     normalizer: float | None = None,  # 1 unless given; the number of values makes it the mean
     out: Array | None = None,
 ) -> tuple[float, Array]:
-    """Compute the sum of squared differences, and its gradient on the outputs.
+    """Compute the sum of squared differences divided by the normalizer, and its gradient on the outputs.
 
     Parameters
     ----------
@@ -154,7 +153,7 @@ def mean_squared_error(
     weights : array (…), optional
         Weight of each row; 1 unless given.
     normalizer : float, optional
-        What the sum is divided by; 1 unless given.
+        What the sum is divided by; 1 unless given. The number of values makes the loss the mean.
     out : array (…, Y), optional
         Where d_o is written; may be o itself.
 

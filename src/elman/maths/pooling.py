@@ -31,7 +31,7 @@ def mean_forward(h: Array, lengths: Array | None) -> Pooled:
 
 
 def mean_backward(d_vector: Array, T: int, lengths: Array | None) -> Array:
-    # each valid step receives d_vector / their number
+    # each valid step receives d_vector / the number of valid steps
     if lengths is None:
         return np.broadcast_to(d_vector / T, (T, *d_vector.shape)).copy()  # (T, B, H)
     valid = (np.arange(T)[:, np.newaxis] < lengths).astype(d_vector.dtype)  # (T, B)

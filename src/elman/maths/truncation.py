@@ -128,7 +128,7 @@ class Blocks(NamedTuple):
             np.add.at(part, self.rows[from_start], d[from_start])  # [d_s0]
 
     def _at(self, steps: int, end: int) -> Array:
-        return np.minimum(self.start + np.arange(steps)[:, np.newaxis], end - 1)  # (steps, N)
+        return np.minimum(self.start + np.arange(steps)[:, np.newaxis], end - 1)  # (steps, N), indices in the window
 
 
 def cut_blocks(T: int, B: int, lengths: Array | None, k1: int, k2: int) -> Blocks:

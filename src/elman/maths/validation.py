@@ -66,7 +66,7 @@ class _Call:
                 self._gradients(value, shape, shapes)
                 continue
             if name == "out" and not (isinstance(value, np.ndarray) and value.flags.writeable):
-                raise ArgumentError(name, expected="an array that can be written to", got=_described(value))
+                raise ArgumentError(name, expected="an array that can be written to", got=_type_name(value))
             array = self.arguments[name] = value if isinstance(value, np.ndarray) else self._convert(name, value)
             if bound := self._array(name, array, shape):
                 ids[name] = (array, bound)
@@ -76,21 +76,21 @@ class _Call:
 
     def _parts(self, name: str, value: Any, shapes: dict[str, str]) -> None:
         if not isinstance(value, Mapping):
-            raise ArgumentError(name, expected="a mapping of arrays by name", got=_described(value))
+            raise ArgumentError(name, expected="a mapping of arrays by name", got=_type_name(value))
         for part, shape in shapes.items():
             if not isinstance(value.get(part), np.ndarray):
-                raise ArgumentError(f"{name}[{part!r}]", expected="an array", got=_described(value.get(part)))
+                raise ArgumentError(f"{name}[{part!r}]", expected="an array", got=_type_name(value.get(part)))
             self._array(part, value[part], shape)
 
     def _gradients(self, out: Any, kind: type[Any], shapes: dict[str, Any]) -> None:
         """Check each array of the gradients that a backward pass adds to; d_x may be None."""
         if not isinstance(out, kind):
-            raise ArgumentError("out", expected=kind.__name__, got=_described(out))
+            raise ArgumentError("out", expected=kind.__name__, got=_type_name(out))
         for field, part in zip(kind._fields, out, strict=True):
             if part is None and field == "d_x":
                 continue
             if not (isinstance(part, np.ndarray) and part.flags.writeable):
-                raise ArgumentError(f"out.{field}", expected="an array that can be written to", got=_described(part))
+                raise ArgumentError(f"out.{field}", expected="an array that can be written to", got=_type_name(part))
             self._array(f"out.{field}", part, shapes[field.removeprefix("d_")].split("|")[0])
 
     @staticmethod
@@ -184,7 +184,7 @@ class _Call:
             raise RangeError("normalizer", expected="a number above 0", got=repr(normalizer))
 
 
-def _described(value: object) -> str:
+def _type_name(value: object) -> str:
     read_only = isinstance(value, np.ndarray) and not value.flags.writeable
     return f"{'a read-only ' if read_only else ''}{type(value).__name__}"
 
@@ -209,5 +209,5 @@ def distributions(arguments: dict[str, Any]) -> None:
     o, y = arguments["o"], arguments["y"]
     if y.ndim == o.ndim and not ((y >= 0).all() and np.allclose(y.sum(axis=-1), 1, atol=1e-4)):
         raise RangeError(
-            "y", expected="distributions: numbers from 0 that add up to 1 along the last axis", got="others"
+            "y", expected="distributions: numbers of 0 or more that add up to 1 along the last axis", got="others"
         )

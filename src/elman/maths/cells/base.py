@@ -23,7 +23,7 @@ from elman.maths.activations import ActivationLike
 from elman.maths.arrays import Array
 
 Weights = Mapping[str, Array]  # the parameters of one cell by name
-Kept = tuple[Array, ...]  # (B, …) each
+Kept = tuple[Array, ...]  # (B, …) each: what forward keeps for backward
 
 
 class StepGradients(NamedTuple):
