@@ -36,8 +36,8 @@ def _activate(a, code):
 
 
 @kernel
-def _through(d, h, code):
-    elementwise.through(d, h, code)
+def _activate_backward(d, h, code):
+    elementwise.activate_backward(d, h, code)
 
 
 def computed(function, x):
@@ -143,7 +143,7 @@ def test_activations_and_their_derivatives(dtype):
         _activate(h, code)
         np.testing.assert_allclose(h, exact[name].astype(dtype), rtol=0, atol=2 * np.finfo(dtype).eps, err_msg=name)
         d = np.full_like(h, 3)
-        _through(d, h, code)
+        _activate_backward(d, h, code)
         with np.errstate(invalid="ignore"):
             np.testing.assert_allclose(d, 3 * slopes[name](h), rtol=1e-6, atol=4 * np.finfo(dtype).eps, err_msg=name)
     assert {"contract"} == FASTMATH, "any other flag reorders sums or assumes that there is no NaN"

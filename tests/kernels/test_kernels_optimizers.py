@@ -15,7 +15,7 @@ from elman.kernels.threads import set_threads
 from elman.maths import optimizers as exact
 from elman.maths.optimizers import OPTIMIZERS, Rates
 
-KERNELS = ("_sgd", "_momentum", "_rooted", "_adam", "_square", "_scale")
+KERNELS = ("_sgd", "_momentum", "_rmsprop_or_adagrad", "_adam", "_square", "_scale")
 STEPS = 8
 # each step rounds a handful of times; where g + λ p nearly cancels and is then divided by its own mean size, more
 ULPS = 32 * STEPS

@@ -216,7 +216,7 @@ def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
         (gradients, "transposed_product"): "space",
         (layers, "_output"): "o packed edge",
         (loss, "_cross_entropy"): "",
-        (loss, "_cross_entropy_of_shares"): "",
+        (loss, "_cross_entropy_of_distributions"): "",
         (loss, "_softmax"): "",
         (loss, "_softmax_backward"): "",
         (loss, "_surprise"): "losses",

@@ -39,7 +39,7 @@ MUTANTS = [
     ("steps.py", "copy(flat[at + before :], flat[at + after :], H)", "flat[at + after : at + after + H] = 0",
      "past its length a row forgets"),
     ("steps.py", "scratch[i] = given[i] * kept[i]", "scratch[i] = given[i]", "mask missing, forward"),
-    ("steps.py", "last[i] += on_s[i]", "last[i] += 0", "the gradient on the last state is lost"),
+    ("steps.py", "last[i] += flat_d_s[i]", "last[i] += 0", "the gradient on the last state is lost"),
     ("steps.py", "to[i] += scratch[i] * kept[i]", "to[i] += scratch[i]", "mask missing from the recursion"),
     ("steps.py", "sums[(t * B + i) * A : (t * B + i + 1) * A] = 0", "pass", "padded steps change the weights"),
     ("steps.py", "direct[(t + 1 if reverse else t - 1) * size :]", "direct[t * size :]", "no recursion"),
@@ -58,16 +58,16 @@ MUTANTS = [
     ("cells/lstm.py", "(1 - tanh_c * tanh_c)", "(1 - c_next * c_next)", "tanh' from c itself"),
     ("cells/lstm.py", "f * (1 - f) * c * d_c", "f * (1 - f) * c_next * d_c", "c[t+1] for c[t]"),
     ("cells/lstm.py", "d_a_o, f * d_c", "d_a_o, d_c", "the forget gate forgotten, backward"),
-    ("recurrence.py", "N=apart, out_from=rest", "N=apart, out_from=0", "another gate"),
+    ("recurrence.py", "N=gated, out_from=rest", "N=gated, out_from=0", "another gate"),
     ("vectors.py", "for k in range(len(xs) - 1, 0, -1)", "for k in range(1, len(xs))", "inverses in another order"),
     # the loss
     ("vectors.py", "builder.select(mask, last.value, nothing.value)", "last.value", "more classes than there are"),
-    ("steps.py", "row[y[i]] -= share", "row[y[i]] -= scale", "the target without its weight"),
+    ("steps.py", "row[y[i]] -= weight", "row[y[i]] -= scale", "the target without its weight"),
     ("loss.py", "* (d[i, j] - inner)", "* d[i, j]", "softmax without the other classes"),
     ("loss.py", "* np.float64(row[j] - top)", "* np.float64(row[j])", "logits that were not shifted"),
-    ("loss.py", "(share + share) * off", "share * off", "the 2 of a square forgotten"),
+    ("loss.py", "(weight + weight) * difference", "weight * difference", "the 2 of a square forgotten"),
     # pooling
-    ("pooling.py", "to[j] = share[j] / steps", "to[j] = share[j] / d_h.shape[0]", "steps that are not there"),
+    ("pooling.py", "to[j] = row[j] / steps", "to[j] = row[j] / d_h.shape[0]", "steps that are not there"),
     ("pooling.py", "row[j] > best[j]", "row[j] >= best[j]", "of equal ones the last"),
     # the layer around it
     ("recurrence.py", "pack_transposed_from(W, backward, first)", "pack_from(W, backward, first)", "not transposed"),
@@ -96,21 +96,21 @@ MUTANTS = [
     # sampling
     ("sample.py", "top_p * (1 - 1e-12) * total", "top_p * (1 - 1e-12)", "top_p of a sum that is not 1"),
     # attention
-    ("attention.py", "row[j] = dot(looked, i * K, keyed, (j * B + i) * K, K) * scale", "row[j] = dot(looked, i * K, keyed, (j * B + i) * K, K)", "dot products without their scale"),  # noqa: E501
-    ("attention.py", "scratch[k] = tanh(own[k] + key[k])\n                row[j]", "scratch[k] = own[k] + key[k]\n                row[j]", "additive scores without tanh"),  # noqa: E501
+    ("attention.py", "row[j] = dot(flat_q, i * K, flat_keys, (j * B + i) * K, K) * scale", "row[j] = dot(flat_q, i * K, flat_keys, (j * B + i) * K, K)", "dot products without their scale"),  # noqa: E501
+    ("attention.py", "scratch[k] = tanh(query[k] + key[k])\n                row[j]", "scratch[k] = query[k] + key[k]\n                row[j]", "additive scores without tanh"),  # noqa: E501
     ("attention.py", "        row[n:] = 0\n        if n:", "        n = T\n        if n:", "the padding is looked at"),
-    ("attention.py", "own[j] *= share", "own[j] *= alpha.dtype.type(1)", "weights that do not sum to 1"),
+    ("attention.py", "valid[j] *= inverse", "valid[j] *= alpha.dtype.type(1)", "weights that do not sum to 1"),
     ("attention.py", "c[i, H:] = 0\n", "\n", "the context of the step before is kept"),
     ("attention.py", "copy(h[i], c[i], H)", "copy(c[i], h[i], H)", "the state is not combined"),
     ("attention.py", "    activate(out, 0)\n", "", "the combined vector without tanh"),
-    ("attention.py", "through(d.reshape(-1), h_tilde.reshape(-1), 0)", "pass", "d_a without tanh'"),
-    ("attention.py", "inner += row[j] * shares[j]", "inner += row[j]", "softmax backward without the shares"),
-    ("attention.py", "row[j] = shares[j] * (row[j] - inner)", "row[j] = shares[j] * row[j]", "softmax backward without its sum"),  # noqa: E501
-    ("attention.py", "                    to[k] += back\n", "", "the query learns nothing from additive scores"),
+    ("attention.py", "activate_backward(d.reshape(-1), h_tilde.reshape(-1), 0)", "pass", "d_a without tanh'"),
+    ("attention.py", "inner += row[j] * weights[j]", "inner += row[j]", "softmax backward without the weights"),
+    ("attention.py", "row[j] = weights[j] * (row[j] - inner)", "row[j] = weights[j] * row[j]", "softmax backward without its sum"),  # noqa: E501
+    ("attention.py", "                    d_query[k] += d_sum\n", "", "the query learns nothing from additive scores"),
     ("attention.py", "(one - scratch[k] * scratch[k])", "(one - scratch[k])", "tanh' without its square"),
-    ("attention.py", "d_w_a[k] += share * scratch[k]", "d_w_a[k] = share * scratch[k]", "w_a learns from one source step"),  # noqa: E501
-    ("attention.py", "                own[k] *= scale\n", "                own[k] *= one\n", "d_q without the scale"),
+    ("attention.py", "d_w_a[k] += d_score_j * scratch[k]", "d_w_a[k] = d_score_j * scratch[k]", "w_a learns from one source step"),  # noqa: E501
+    ("attention.py", "                d_query[k] *= scale\n", "                d_query[k] *= one\n", "d_q without the scale"),  # noqa: E501
     ("attention.py", "        copy(d_c[i], d_h[i], H)\n", "        d_h[i] = 0\n", "the state's own gradient is lost"),
-    ("attention.py", "weights[j * S + t] = shares[t, i, j] * scale", "weights[j * S + t] = shares[t, i, j]", "d_keys without the scale"),  # noqa: E501
+    ("attention.py", "transposed[j * S + t] = factors[t, i, j] * scale", "transposed[j * S + t] = factors[t, i, j]", "d_keys without the scale"),  # noqa: E501
     ("attention.py", "weight_gradient(c, v.d_q.reshape(-1, K)", "weight_gradient(c, v.q.reshape(-1, K)", "d_W_q of the query itself"),  # noqa: E501
 ]  # fmt: skip

@@ -1,8 +1,8 @@
 """The steps of a decoder with attention, compiled: stepwise.py, with maths/attention.py in one kernel a step.
 
-Rows run side by side in products and alone in all else: a row's bits do not depend on its neighbors or on padding.
-Arrays of a pass have the step first, (S, B, …); alpha and d_score are (S, B, T). What goes back to the keys and values
-of a source step comes from all steps: it is added up once, at the end.
+Products compute all rows together, everything else one row at a time: a row's bits do not depend on other rows or on
+padding. There are S decoder steps and T source steps. Arrays of a pass have the decoder step first, (S, B, …); alpha
+and d_score are (S, B, T). The gradients of keys and values are sums over the decoder steps, computed once, at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from elman.kernels.compile import FLOATS, kernel, part
-from elman.kernels.elementwise import activate, tanh, through
+from elman.kernels.elementwise import activate, activate_backward, tanh
 from elman.kernels.gradient_product import weight_gradient
 from elman.kernels.product import (
     add_product,
@@ -44,7 +44,7 @@ from elman.kernels.tile import lanes
 from elman.maths.arrays import Array
 from elman.maths.cells import Weights
 
-SUMS = 4  # vectors of a dot product that are added up side by side, because one would wait for itself
+SUMS = 4  # partial sums of a dot product: in a single one, each addition would wait for the one before it
 
 
 def _make_dot() -> Any:
@@ -109,27 +109,28 @@ dot = _make_dot()
 
 
 @part
-def mix(shares, at, step, rows, w, w_at, w_step, c, c_at, c_step, depth, width, columns):
-    """c[i] += Σ over k of shares[i, k] · w[k], for `rows` rows of c and `depth` rows of w, of flat arrays.
+def add_weighted_sums(factors, at, step, rows, w, w_at, w_step, c, c_at, c_step, depth, width, columns):
+    """c[i] += Σ over k of factors[i, k] · w[k], for `rows` rows of c and `depth` rows of w, of flat arrays.
 
-    Rows lie `step`, w_step and c_step entries apart.
+    The first rows begin at entries at, w_at and c_at; rows are step, w_step and c_step entries apart.
     """
     p = 0
     while (p + 1) * width <= columns:
-        tall_rows(shares, w, c, at, w_at + p * width, c_at + p * width, step, w_step, c_step, rows, depth)
+        tall_rows(factors, w, c, at, w_at + p * width, c_at + p * width, step, w_step, c_step, rows, depth)
         p += 1
     for i in range(rows):
         for k in range(depth):
-            share = shares[at + i * step + k]
+            factor = factors[at + i * step + k]
             for j in range(p * width, columns):
-                c[c_at + i * c_step + j] += share * w[w_at + k * w_step + j]
+                c[c_at + i * c_step + j] += factor * w[w_at + k * w_step + j]
 
 
 @kernel
 def attend_forward(h, keys, values, lengths, w_a, packed_q, packed_c, q, alpha, c, h_tilde, scratch, edge):
+    """One decoder step. q, alpha, c = [h, context] and h_tilde are overwritten; w_a is empty for the dot product."""
     (B, H), (T, _, K), M, F = h.shape, keys.shape, values.shape[2], h_tilde.shape[1]
     scale = h.dtype.type(1 / np.sqrt(K))
-    looked, keyed, read, joined, weights = (
+    flat_q, flat_keys, flat_values, flat_c, flat_alpha = (
         q.reshape(-1),
         keys.reshape(-1),
         values.reshape(-1),
@@ -137,35 +138,37 @@ def attend_forward(h, keys, values, lengths, w_a, packed_q, packed_c, q, alpha, 
         alpha.reshape(-1),
     )
     # q = h @ W_q
-    looked[:] = 0
-    add_product(h.reshape(-1), 0, B, packed_q, H, K, looked, 0, edge)
+    flat_q[:] = 0
+    add_product(h.reshape(-1), 0, B, packed_q, H, K, flat_q, 0, edge)
     for i in range(B):
         n, row = lengths[i], alpha[i]
         for j in range(n):
             if w_a.size:
                 # score[j] = tanh(q + keys[j]) @ w_a
-                key, own = keys[j, i], q[i]
+                key, query = keys[j, i], q[i]
                 for k in range(K):
-                    scratch[k] = tanh(own[k] + key[k])
+                    scratch[k] = tanh(query[k] + key[k])
                 row[j] = dot(scratch, 0, w_a, 0, K)
             else:
                 # score[j] = q · keys[j] / √K
-                row[j] = dot(looked, i * K, keyed, (j * B + i) * K, K) * scale
+                row[j] = dot(flat_q, i * K, flat_keys, (j * B + i) * K, K) * scale
         row[n:] = 0
         if n:
             # alpha[j] = exp(score[j]) / Σ exp(score)
-            own = row[:n]
-            share = alpha.dtype.type(1) / exponentials(own, top_of(own))
+            valid = row[:n]
+            inverse = alpha.dtype.type(1) / exponentials(valid, top_of(valid))
             for j in range(n):
-                own[j] *= share
+                valid[j] *= inverse
         # context = Σ alpha[j] · values[j]
         copy(h[i], c[i], H)
         c[i, H:] = 0
-        mix(weights, i * T, T, 1, read, i * M, B * M, joined, i * (H + M) + H, H + M, n, width_of(packed_q), M)
+        add_weighted_sums(
+            flat_alpha, i * T, T, 1, flat_values, i * M, B * M, flat_c, i * (H + M) + H, H + M, n, width_of(packed_q), M
+        )  # fmt: skip
     # h_tilde = tanh([h, context] @ W_c)
     out = h_tilde.reshape(-1)
     out[:] = 0
-    add_product(joined, 0, B, packed_c, H + M, F, out, 0, edge)
+    add_product(flat_c, 0, B, packed_c, H + M, F, out, 0, edge)
     activate(out, 0)
 
 
@@ -178,67 +181,71 @@ def attend_backward(
     (B, F), (T, _, K), M, H = d.shape, keys.shape, values.shape[2], d_h.shape[1]
     one, scale = d.dtype.type(1), d.dtype.type(1 / np.sqrt(K))
     # d_a = (1 - h_tilde²) ⊙ d_h_tilde
-    through(d.reshape(-1), h_tilde.reshape(-1), 0)
+    activate_backward(d.reshape(-1), h_tilde.reshape(-1), 0)
     # [d_h, d_context] = d_a @ W_c.T
-    sent, keyed, read, asked, scores = (
+    flat_d_c, flat_keys, flat_values, flat_d_q, flat_d_score = (
         d_c.reshape(-1),
         keys.reshape(-1),
         values.reshape(-1),
         d_q.reshape(-1),
         d_score.reshape(-1),
     )
-    sent[:] = 0
-    add_product(d.reshape(-1), 0, B, back_c, F, H + M, sent, 0, edge)
-    asked[:] = 0
+    flat_d_c[:] = 0
+    add_product(d.reshape(-1), 0, B, back_c, F, H + M, flat_d_c, 0, edge)
+    flat_d_q[:] = 0
     for i in range(B):
-        n, row, shares = lengths[i], d_score[i], alpha[i]
+        n, row, weights = lengths[i], d_score[i], alpha[i]
         inner = d.dtype.type(0)
         for j in range(n):
             # d_alpha[j] = values[j] · d_context
-            row[j] = dot(sent, i * (H + M) + H, read, (j * B + i) * M, M)
-            inner += row[j] * shares[j]
+            row[j] = dot(flat_d_c, i * (H + M) + H, flat_values, (j * B + i) * M, M)
+            inner += row[j] * weights[j]
         for j in range(n):
             # d_score = alpha ⊙ (d_alpha - Σ d_alpha · alpha)
-            row[j] = shares[j] * (row[j] - inner)
+            row[j] = weights[j] * (row[j] - inner)
         row[n:] = 0
         if w_a.size:
-            own, to = q[i], d_q[i]
+            query, d_query = q[i], d_q[i]
             for j in range(n):
-                key, on_key, share = keys[j, i], d_keys[j, i], row[j]
+                key, d_key, d_score_j = keys[j, i], d_keys[j, i], row[j]
                 for k in range(K):
-                    scratch[k] = tanh(own[k] + key[k])
+                    scratch[k] = tanh(query[k] + key[k])
                 for k in range(K):
                     # d_keys[j] = d_score[j] · w_a ⊙ (1 - tanh(q + keys[j])²),  d_q = Σ d_keys[j]
-                    back = share * w_a[k] * (one - scratch[k] * scratch[k])
-                    on_key[k] += back
-                    to[k] += back
+                    d_sum = d_score_j * w_a[k] * (one - scratch[k] * scratch[k])
+                    d_key[k] += d_sum
+                    d_query[k] += d_sum
                 for k in range(K):
                     # d_w_a = Σ d_score[j] · tanh(q + keys[j])
-                    d_w_a[k] += share * scratch[k]
+                    d_w_a[k] += d_score_j * scratch[k]
         else:
             # d_q = Σ d_score[j] · keys[j] / √K
-            mix(scores, i * T, T, 1, keyed, i * K, B * K, asked, i * K, K, n, width_of(back_q), K)
-            own = d_q[i]
+            add_weighted_sums(
+                flat_d_score, i * T, T, 1, flat_keys, i * K, B * K, flat_d_q, i * K, K, n, width_of(back_q), K
+            )  # fmt: skip
+            d_query = d_q[i]
             for k in range(K):
-                own[k] *= scale
+                d_query[k] *= scale
         copy(d_c[i], d_h[i], H)
     # d_h += d_q @ W_q.T
-    add_product(asked, 0, B, back_q, K, H, d_h.reshape(-1), 0, edge)
+    add_product(flat_d_q, 0, B, back_q, K, H, d_h.reshape(-1), 0, edge)
 
 
 @kernel
-def transposed_mix(shares, lengths, w, first, c, scratch, packed, scale):
-    """c[j, i] = scale · Σ over steps t of shares[t, i, j] · w[t, i, first:], for source steps j; padding gets 0."""
-    S, B, _ = shares.shape
+def sum_over_steps(factors, lengths, w, first, c, scratch, packed, scale):
+    """c[j, i] = scale · Σ over decoder steps t of factors[t, i, j] · w[t, i, first:]; 0 for padded source steps j."""
+    S, B, _ = factors.shape
     width, M = w.shape[2], c.shape[2]
-    weights, read, out = scratch.reshape(-1), w.reshape(-1), c.reshape(-1)
+    transposed, flat_w, out = scratch.reshape(-1), w.reshape(-1), c.reshape(-1)
     out[:] = 0
     for i in range(B):
         n = lengths[i]
         for j in range(n):
             for t in range(S):
-                weights[j * S + t] = shares[t, i, j] * scale
-        mix(weights, 0, S, n, read, i * width + first, B * width, out, i * M, B * M, S, width_of(packed), M)
+                transposed[j * S + t] = factors[t, i, j] * scale
+        add_weighted_sums(
+            transposed, 0, S, n, flat_w, i * width + first, B * width, out, i * M, B * M, S, width_of(packed), M
+        )  # fmt: skip
 
 
 @kernel
@@ -253,7 +260,7 @@ def add_rows(x, packed, c, edge):
 
 
 class CompiledProduct(Product):
-    """The same with W packed once for many passes, both ways."""
+    """Product, compiled: W and W.T are packed once for many passes."""
 
     def __init__(self, K: int, N: int, dtype: np.dtype[Any]) -> None:
         self.K, self.N, self.dtype = K, N, dtype
@@ -274,20 +281,20 @@ class CompiledProduct(Product):
         return d_x
 
     def edge(self, rows: int) -> Array:
+        """The scratch array of a product of this many rows."""
         return np.empty(edge_size(rows, self.dtype.itemsize), self.dtype)
 
 
 class CompiledAttention(ReferenceAttention):
-    """W_q and W_c packed once for many passes."""
+    """ReferenceAttention, compiled: W_q and W_c are packed once for many passes."""
 
     def __init__(self, H: int, K: int, M: int, F: int, dtype: np.dtype[Any]) -> None:
         super().__init__(H, K, M, F, dtype)
         self.q, self.c = CompiledProduct(H, K, dtype), CompiledProduct(H + M, F, dtype)
-        self.nothing = np.empty(0, dtype)
 
     def pack(self, p: Weights) -> None:
         super().pack(p)
-        self.weights = self.nothing if self.w_a is None else self.w_a
+        self.weights = np.empty(0, self.dtype) if self.w_a is None else self.w_a
         self.q.pack(p["W_q"])
         self.c.pack(p["W_c"])
 
@@ -362,13 +369,13 @@ class CompiledAttentionSteps:
         one = layer.dtype.type(1)
         d_values = np.empty_like(self.values)
         # d_values[j] = Σ alpha[j] · d_context
-        transposed_mix(v.alpha, self.lengths, v.d_c, H, d_values, v.scratch, layer.q.forward_weights, one)
+        sum_over_steps(v.alpha, self.lengths, v.d_c, H, d_values, v.scratch, layer.q.forward_weights, one)
         if self.additive:
             gradients["w_a"][...] = self.d_w_a
         else:
             # d_keys[j] = Σ d_score[j] · q / √K
             d_keys, scale = np.empty_like(self.keys), layer.dtype.type(1 / np.sqrt(K))
-            transposed_mix(v.d_score, self.lengths, v.q, 0, d_keys, v.scratch, layer.q.forward_weights, scale)
+            sum_over_steps(v.d_score, self.lengths, v.q, 0, d_keys, v.scratch, layer.q.forward_weights, scale)
         return d_keys, d_values
 
     def weights(self, t: int) -> Array:
@@ -376,19 +383,19 @@ class CompiledAttentionSteps:
 
 
 def make_product(K: int, N: int, dtype: np.dtype[Any]) -> Product:
-    """A product, compiled where kernels have its numbers."""
+    """A product, compiled if there are kernels for its dtype."""
     return CompiledProduct(K, N, dtype) if dtype in FLOATS else Product()
 
 
 def make_attention(H: int, K: int, M: int, F: int, dtype: np.dtype[Any]) -> ReferenceAttention:
-    """Attention, compiled where kernels have its numbers."""
+    """Attention, compiled if there are kernels for its dtype."""
     return CompiledAttention(H, K, M, F, dtype) if dtype in FLOATS else ReferenceAttention(H, K, M, F, dtype)
 
 
 class CompiledLayerSteps:
-    """The cell's own kernels, called for one step at a time.
+    """The kernels of the cell, called for one step at a time.
 
-    A row of the input product takes the place of a row of W_xh, and the number of a row that of a token id.
+    As in ReferenceLayerSteps, they get the input product as W_xh, and the row numbers 0..B-1 as token ids.
     """
 
     def __init__(
@@ -402,10 +409,10 @@ class CompiledLayerSteps:
     ) -> None:
         self.layer, self.t, dtype, (P, B, H) = layer, 0, layer.dtype, s0.shape
         self.work = work = Workspace(dtype) if work is None else work
-        name, A, in_place = f"steps{id(layer)}", layer.N + layer.apart, layer.kernels.in_place
+        name, A, in_place = f"steps{id(layer)}", layer.N + layer.gated_columns, layer.kernels.in_place
         self.s = work.array(f"{name}.s", S, P, 2, B, H)
         self.a = self.s[:, 0, 1:] if in_place else work.array(f"{name}.a", S, 1, B, A)
-        self.d_a = work.array(f"{name}.d", S, 1, B, H) if in_place else self.a  # gradients replace what was kept
+        self.d_a = work.array(f"{name}.d", S, 1, B, H) if in_place else self.a  # gradients overwrite a
         self.s[0, :, 0] = s0
         self.d_s, self.d_bias = np.zeros((P, B, H), dtype), np.zeros((S, A), dtype)
         self.scratch, self.edge = work.array("scratch", B * H), work.array("edge", edge_size(B, dtype.itemsize))
@@ -423,7 +430,7 @@ class CompiledLayerSteps:
         if t:
             self.s[t, :, 0] = self.s[t - 1, :, 1]
         layer.kernels.forward(
-            layer.option, self.ids, layer.nothing2, a_x, self.biases, self.s[t], self.a[t], layer.nothing,
+            layer.option, self.ids, layer.no_matrix, a_x, self.biases, self.s[t], self.a[t], layer.no_vector,
             layer.forward_weights, self.runs[t], False, self.mask, self.scratch, self.edge,
         )  # fmt: skip
         return np.asarray(self.s[t, 0, 1])
@@ -434,9 +441,9 @@ class CompiledLayerSteps:
         d[0] = d_h
         layer.kernels.backward(
             layer.option, layer.N, d, self.d_a[t], self.d_s, self.s[t], layer.backward_weights, self.runs[t], False,
-            self.mask, self.scratch, self.edge, True, self.d_bias[t], NO_LENGTHS, layer.nothing2,
+            self.mask, self.scratch, self.edge, True, self.d_bias[t], NO_LENGTHS, layer.no_matrix,
         )  # fmt: skip
-        return np.asarray(self.d_a[t, 0, :, layer.apart :])
+        return np.asarray(self.d_a[t, 0, :, layer.gated_columns :])
 
     def finish(self, gradients: Mapping[str, Array]) -> Array:
         layer, h, d_bias = self.layer, self.s[:, 0, 0], self.d_bias.sum(axis=0)
@@ -445,9 +452,9 @@ class CompiledLayerSteps:
         # d_W_hh = Σ h[t].T @ d_a_h[t], over all steps
         d_a = self.d_a.reshape(-1, self.d_a.shape[3])
         layer.recurrent_gradient(np.ascontiguousarray(h).reshape(len(d_a), -1), d_a, gradients["W_hh"], self.work)
-        gradients["b_h"][...] = d_bias[layer.apart :]
+        gradients["b_h"][...] = d_bias[layer.gated_columns :]
         if layer.extra is not None:
-            gradients[layer.extra][...] = d_bias[: layer.apart]
+            gradients[layer.extra][...] = d_bias[: layer.gated_columns]
         return self.d_s
 
 

@@ -1,10 +1,10 @@
 """Compilation of kernels, and the cache of compiled kernels on disk.
 
 Numba's own cache does not notice an edit in a callee or an intrinsic, nor other flags; a damaged file or a full disk
-makes it raise. Here the folder's name is a hash of every kernel source, Numba's version, the CPU, the vector width and
+is an error. Here the folder's name is a hash of every kernel source, Numba's version, the CPU, the vector width and
 the flags, so old code can never run. Every file has a checksum: what is damaged is compiled again and replaced, what
 cannot be saved is used all the same. The files are pickles, which can run code when they are loaded, so files that
-somebody else can have written are not read.
+somebody else could have written are not read.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _log = logging.getLogger("elman.kernels")
 class KernelCache(NullCache):
     """The compiled versions of one kernel: a file for each signature, with a SHA-256 and the data that Numba loads."""
 
-    _told = False  # that nothing can be saved
+    _warned = False  # that nothing can be saved
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -136,8 +136,8 @@ class KernelCache(NullCache):
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
-            if not KernelCache._told:
-                KernelCache._told = True
+            if not KernelCache._warned:
+                KernelCache._warned = True
                 _log.warning("Compiled kernels cannot be saved in %s and are compiled again in the next run: %s.",
                              FOLDER, error.strerror)  # fmt: skip
 

@@ -80,17 +80,18 @@ class CompiledOutput(ReferenceOutput):
         width = panel_width(dtype.itemsize)
         self.panels = -(-Y // width), -(-H // width)  # of W_hy and of W_hy.T
         # panels of each that one task packs
-        self.each = max(CHUNK // max(H * width, 1), 1), max(CHUNK // max(Y * width, 1), 1)
+        self.panels_per_task = max(CHUNK // max(H * width, 1), 1), max(CHUNK // max(Y * width, 1), 1)
 
     def pack(self, p: Mapping[str, Array]) -> None:
         super().pack(p)
         self.bias[: self.Y] = self.b_y
-        (panels, others), (each, each_other) = self.panels, self.each
-        if panels <= each and others <= each_other:
-            _pack(self.W_hy, self.packed, 0, panels, self.transposed, 0, others)
+        (n, n_transposed), (step, step_transposed) = self.panels, self.panels_per_task
+        if n <= step and n_transposed <= step_transposed:
+            _pack(self.W_hy, self.packed, 0, n, self.transposed, 0, n_transposed)
             return
-        parts = [(0, 0, start, min(start + each_other, others)) for start in range(0, others, each_other)]
-        parts += [(start, min(start + each, panels), 0, 0) for start in range(0, panels, each)]
+        starts = range(0, n_transposed, step_transposed)
+        parts = [(0, 0, start, min(start + step_transposed, n_transposed)) for start in starts]
+        parts += [(start, min(start + step, n), 0, 0) for start in range(0, n, step)]
         run([partial(_pack, self.W_hy, self.packed, *part[:2], self.transposed, *part[2:]) for part in parts])
 
     def forward(self, h: Array, work: Workspace | None = None) -> Array:
@@ -116,9 +117,9 @@ class CompiledOutput(ReferenceOutput):
         rows = h.reshape(-1, self.H)
         work = Workspace(self.dtype) if work is None else work
         d_o, sums, edge = work.once(("output", len(rows)), lambda: self._views(work, len(rows)))
-        each = self.no_weights if weights is None else np.ascontiguousarray(weights, self.dtype).reshape(-1)
+        row_weights = self.no_weights if weights is None else np.ascontiguousarray(weights, self.dtype).reshape(-1)
         ids, scale = np.ascontiguousarray(y, np.int64).reshape(-1), self.dtype.type(1 / normalizer)
-        value = _logits_and_loss(rows, self.packed, self.bias, d_o, edge, ids, each, scale, sums)
+        value = _logits_and_loss(rows, self.packed, self.bias, d_o, edge, ids, row_weights, scale, sums)
         d_b_y[...] = sums[: self.Y]
         return value, d_o
 

@@ -37,21 +37,21 @@ def _cross_entropy(o, y, weights, scale):
 
 
 @kernel
-def _cross_entropy_of_shares(o, y, weights, scale):
+def _cross_entropy_of_distributions(o, y, weights, scale):
     loss = 0.0
     for i in range(o.shape[0]):
         row, top = o[i], top_of(o[i])
-        whole = expected = 0.0
+        sum_y = sum_y_o = 0.0
         for j in range(row.size):
-            whole += np.float64(y[i, j])
-            expected += np.float64(y[i, j]) * np.float64(row[j] - top)
+            sum_y += np.float64(y[i, j])
+            sum_y_o += np.float64(y[i, j]) * np.float64(row[j] - top)
         total = exponentials(row, top)
-        share = scale * weights[i] if weights.size else scale
+        weight = scale * weights[i] if weights.size else scale
         # L = - Σ weight · y · log y_hat / normalizer
-        loss += np.float64(share) * (whole * np.log(np.float64(total)) - expected)
+        loss += np.float64(weight) * (sum_y * np.log(np.float64(total)) - sum_y_o)
         # d_o = weight · (y_hat - y) / normalizer
         for j in range(row.size):
-            row[j] = share * (row[j] / total - y[i, j])
+            row[j] = weight * (row[j] / total - y[i, j])
     return loss
 
 
@@ -71,21 +71,21 @@ def _surprise(o, y, losses):
 def _squared(d, y, weights, scale):
     loss = 0.0
     for i in range(d.shape[0]):
-        share = scale * weights[i] if weights.size else scale
+        weight = scale * weights[i] if weights.size else scale
         for j in range(d.shape[1]):
-            off = d[i, j] - y[i, j]
+            difference = d[i, j] - y[i, j]
             # L = Σ weight · (o - y)² / normalizer,  d_o = 2 · weight · (o - y) / normalizer
-            loss += np.float64(share) * np.float64(off) * np.float64(off)
-            d[i, j] = (share + share) * off
+            loss += np.float64(weight) * np.float64(difference) * np.float64(difference)
+            d[i, j] = (weight + weight) * difference
     return loss
 
 
 def softmax(o: Array, *, out: Array | None = None) -> Array:
     if not _fits(o, out) or o.shape[-1] == 0:
         return reference.softmax(o, out=out)
-    y_hat = _room(o, out)
+    y_hat = _copy_of(o, out)
     _softmax(_rows(y_hat))
-    return _given(y_hat, out)
+    return _in_out(y_hat, out)
 
 
 def softmax_backward(d_y_hat: Array, y_hat: Array) -> Array:
@@ -101,12 +101,13 @@ def cross_entropy(
 ) -> tuple[float, Array]:
     if not _fits(o, out) or y.shape not in (o.shape, o.shape[:-1]):
         return reference.cross_entropy(o, y, weights=weights, normalizer=normalizer, out=out)
-    d_o, shares, scale = _room(o, out), _weights(weights, o), _scale(normalizer, o.dtype)
+    d_o, row_weights, scale = _copy_of(o, out), _weights(weights, o), _scale(normalizer, o.dtype)
     if y.ndim == o.ndim:
-        value = _cross_entropy_of_shares(_rows(d_o), _rows(np.ascontiguousarray(y, o.dtype)), shares, scale)
+        targets = _rows(np.ascontiguousarray(y, o.dtype))
+        value = _cross_entropy_of_distributions(_rows(d_o), targets, row_weights, scale)
     else:
-        value = _cross_entropy(_rows(d_o), np.ascontiguousarray(y, np.int64).reshape(-1), shares, scale)
-    return value, _given(d_o, out)
+        value = _cross_entropy(_rows(d_o), np.ascontiguousarray(y, np.int64).reshape(-1), row_weights, scale)
+    return value, _in_out(d_o, out)
 
 
 def surprise(o: Array, y: Array) -> Array:
@@ -122,26 +123,27 @@ def mean_squared_error(
 ) -> tuple[float, Array]:
     if not _fits(o, out) or y.shape != o.shape:
         return reference.mean_squared_error(o, y, weights=weights, normalizer=normalizer, out=out)
-    d_o = _room(o, out)
-    wanted = _rows(np.ascontiguousarray(y, o.dtype))
-    value = _squared(_rows(d_o), wanted, _weights(weights, o), _scale(normalizer, o.dtype))
-    return value, _given(d_o, out)
+    d_o = _copy_of(o, out)
+    targets = _rows(np.ascontiguousarray(y, o.dtype))
+    value = _squared(_rows(d_o), targets, _weights(weights, o), _scale(normalizer, o.dtype))
+    return value, _in_out(d_o, out)
 
 
 def _fits(o: Array, other: Array | None = None) -> bool:
-    """Whether a kernel can do it: compiled code trusts its shapes, what NumPy would stretch is left to NumPy."""
+    """Whether a kernel can compute it: kernels check no shapes, so what NumPy would broadcast is left to NumPy."""
     return o.dtype in FLOATS and (other is None or other.shape == o.shape)
 
 
-def _room(o: Array, out: Array | None) -> Array:
-    """A copy of o that a kernel may write into: `out` itself, if that is laid out row by row."""
+def _copy_of(o: Array, out: Array | None) -> Array:
+    """A contiguous copy of o that a kernel may overwrite: in `out`, if that is contiguous; o itself if `out` is o."""
     result = out if out is not None and out.flags.c_contiguous and out.dtype == o.dtype else np.empty(o.shape, o.dtype)
     if result is not o:
         result[...] = o
     return result
 
 
-def _given(result: Array, out: Array | None) -> Array:
+def _in_out(result: Array, out: Array | None) -> Array:
+    """The result; in `out` if that is given."""
     if out is None or out is result:
         return result
     out[...] = result

@@ -33,7 +33,8 @@ def _in_chunks(function: Callable[..., Any], arrays: Sequence[Array], *numbers: 
 
 @kernel
 def _square(g):
-    # many sums side by side, because one would wait for itself; in double precision, where no square is lost
+    # 64 partial sums: in a single one, each addition would wait for the one before it; in double precision, in which no
+    # square of a float32 overflows or underflows
     sums, whole = np.zeros(64), g.size // 64 * 64
     for start in range(0, whole, 64):
         part = g[start : start + 64]
@@ -42,7 +43,7 @@ def _square(g):
     for i in range(whole, g.size):
         sums[0] += np.float64(g[i]) * np.float64(g[i])
     half = 32
-    while half:  # the upper half onto the lower one, until one number is left
+    while half:  # add the upper half to the lower one, until one number is left
         for j in range(half):
             sums[j] += sums[half + j]
         half //= 2
@@ -91,7 +92,7 @@ def _momentum(p, g, v, scale, rate, mu, decay):
 
 
 @kernel
-def _rooted(p, g, s, scale, rate, keep, add, epsilon, decay):
+def _rmsprop_or_adagrad(p, g, s, scale, rate, keep, add, epsilon, decay):
     # s ← keep · s + add · g²,   p ← p - rate · g / (√s + ε)
     for i in range(p.size):
         d = scale * g[i] + decay * p[i]
@@ -121,14 +122,14 @@ def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None
         _in_chunks(_momentum, [p, g, *memory], scale, n(r.rate), n(r.momentum), decay)
     elif name in ("rmsprop", "adagrad"):
         keep, add = (r.decay, 1 - r.decay) if name == "rmsprop" else (1, 1)
-        _in_chunks(_rooted, [p, g, *memory], scale, n(r.rate), n(keep), n(add), n(r.epsilon), decay)
+        _in_chunks(_rmsprop_or_adagrad, [p, g, *memory], scale, n(r.rate), n(keep), n(add), n(r.epsilon), decay)
     else:
-        # rate / (1 - β1^t) and 1 / (1 - β2^t) undo the zeros that m and v began with
+        # rate / (1 - β1^t) and 1 / (1 - β2^t) correct for m and v starting at zero
         rate, root = r.rate / (1 - r.momentum**r.t), 1 / (1 - r.decay**r.t)
         shrink = 1 - r.rate * r.weight_decay if OPTIMIZERS[name].decoupled else 1
         # 1 - β in double precision: float32(1) - float32(0.999) is off in the fifth digit
-        means = n(r.momentum), n(1 - r.momentum), n(r.decay), n(1 - r.decay)
-        _in_chunks(_adam, [p, g, *memory], scale, n(rate), *means, n(root), n(r.epsilon), decay, n(shrink))
+        betas = n(r.momentum), n(1 - r.momentum), n(r.decay), n(1 - r.decay)
+        _in_chunks(_adam, [p, g, *memory], scale, n(rate), *betas, n(root), n(r.epsilon), decay, n(shrink))
 
 
 __all__ = ["Rates", "add_up", "clip_by_norm", "clip_by_value", "update"]

@@ -12,7 +12,7 @@ from elman.maths.pooling import Pooled
 
 @kernel
 def _mean(h, lengths, vector):
-    # mean = Σ over the row's own steps / their number
+    # mean = Σ over the row's valid steps / their number
     for t in range(h.shape[0]):
         for i in range(h.shape[1]):
             if t < lengths[i]:
@@ -27,19 +27,19 @@ def _mean(h, lengths, vector):
 
 @kernel
 def _mean_backward(d_vector, lengths, d_h):
-    # each of the row's own steps gets an equal share
+    # each valid step receives d_vector / the number of valid steps
     for t in range(d_h.shape[0]):
         for i in range(d_h.shape[1]):
-            share, to = d_vector[i], d_h[t, i]
+            row, to = d_vector[i], d_h[t, i]
             if t < lengths[i]:
                 steps = d_h.dtype.type(lengths[i])
                 for j in range(to.size):
-                    to[j] = share[j] / steps
+                    to[j] = row[j] / steps
 
 
 @kernel
 def _max(h, lengths, vector, places):
-    # max over the row's own steps; of equal ones the first, and NaN is the largest of all
+    # max over the row's valid steps; of equal ones the first, and NaN counts as the largest
     for t in range(h.shape[0]):
         for i in range(h.shape[1]):
             if t < lengths[i]:
@@ -51,7 +51,7 @@ def _max(h, lengths, vector, places):
 
 @kernel
 def _max_backward(d_vector, lengths, places, d_h):
-    # all of it goes to the step that won
+    # the step of the maximum receives all of d_vector
     for i in range(d_vector.shape[0]):
         if lengths[i] > 0:
             for j in range(d_vector.shape[1]):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from elman.kernels.compile import VECTOR_BYTES, inline, kernel, part
 from elman.kernels.tile import MIDDLE, ROWS, VECTORS, make_tile
 
-DEPTH = 256  # rows of a panel that are used before the next ones: they and a few rows of a stay in the first cache
-BLOCK = 16 * ROWS  # rows of a that are used before the next ones: DEPTH columns of them stay in the second cache
+DEPTH = 256  # rows of a panel that are used before the next ones: they and a few rows of a stay in the L1 cache
+BLOCK = 16 * ROWS  # rows of a that are used before the next ones: DEPTH columns of them stay in the L2 cache
 tall = make_tile(ROWS, VECTORS)
 middle = make_tile(MIDDLE, VECTORS)
 tile5, tile4, tile3, tile2 = (make_tile(rows, VECTORS) for rows in (5, 4, 3, 2))
@@ -21,16 +21,18 @@ short1, short1_3, short1_2 = (make_tile(1, VECTORS, panels, left_out=1) for pane
 
 
 def panel_width(itemsize: int) -> int:
+    """The number of columns of a panel."""
     return VECTORS * VECTOR_BYTES // itemsize
 
 
 def packed_size(K: int, N: int, itemsize: int) -> int:
+    """The number of entries of a packed matrix (K, N), the zeros of its last panel included."""
     width = panel_width(itemsize)
     return -(-N // width) * K * width
 
 
 def edge_size(rows: int, itemsize: int) -> int:
-    """Of what a product needs beside its arguments: a panel for each row, or four for one."""
+    """The size of `edge`, the scratch array of a product: a row of a panel for each row, or four for a single one."""
     return max(rows, 4) * panel_width(itemsize)
 
 
@@ -54,7 +56,7 @@ def copy(source, to, count):
 
 @inline
 def pack_panels(W, packed, first, begin, end):
-    """Some panels of W's columns, one behind the other, from column `first` on and then those before it; the last panel
+    """Some panels of W's columns, one after the other, from column `first` on and then those before it; the last panel
     is filled up with zeros."""
     K, N = W.shape
     width = width_of(packed)
@@ -72,7 +74,7 @@ def pack_panels(W, packed, first, begin, end):
 
 @inline
 def pack_from(W, packed, first):
-    """All of them."""
+    """All panels of W's columns, from column `first` on and then those before it."""
     pack_panels(W, packed, first, 0, (W.shape[1] + width_of(packed) - 1) // width_of(packed))
 
 
@@ -84,7 +86,10 @@ def pack(W, packed):
 
 @inline
 def pack_transposed_panels(W, packed, first, begin, end):
-    """Some panels of W.T, in blocks of 16 rows, so that no side is read across its rows for long."""
+    """Some panels of W.T, from row `first` on and then those before it.
+
+    They are packed in blocks of 16 rows, so that a cache line of W, 16 numbers in float32, is read only once.
+    """
     N, K = W.shape
     width = width_of(packed)
     for p in range(begin, end):
@@ -103,7 +108,7 @@ def pack_transposed_panels(W, packed, first, begin, end):
 
 @inline
 def pack_transposed_from(W, packed, first):
-    """All of them."""
+    """All panels of W.T, from row `first` on and then those before it."""
     pack_transposed_panels(W, packed, first, 0, (W.shape[0] + width_of(packed) - 1) // width_of(packed))
 
 
@@ -147,7 +152,7 @@ def tall_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, dept
 
 @inline
 def _narrow_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, depth):
-    """The same for a panel of which one vector is enough: half the work, so twice the rows at a time."""
+    """As tall_rows, for a panel of which one vector is enough: half the work, so twice the rows at a time."""
     i = 0
     while rows - i >= 2 * ROWS:
         narrow_tall(a, packed, c, a_at + i * a_step, w_at, c_at + i * c_step, a_step, w_step, c_step, 0, 0, depth)
@@ -224,13 +229,13 @@ def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, ed
 
 @inline
 def add_product(a, a_at, rows, packed, K, N, c, c_at, edge):
-    """The same with rows side by side."""
+    """As add_strided_product, with contiguous rows."""
     add_strided_product(a, a_at, K, rows, packed, K, N, c, c_at, N, edge)
 
 
 @kernel
 def row_products(a, a_at, a_step, packed, K, c, edge, add):
-    """c (rows, N) = a @ W for flat a, or added to it, by blocks of rows that stay in the second cache."""
+    """c (rows, N) = a @ W for flat a, or with `add` c += a @ W, by blocks of rows that stay in the L2 cache."""
     rows, N = c.shape
     for start in range(0, rows, BLOCK):
         part = c[start : start + BLOCK]

@@ -52,7 +52,7 @@ def make_layer(cell: Cell, X: int, H: int, dtype: np.dtype[Any]) -> Layer:
 
 
 class _Passes(NamedTuple):
-    """The arrays of a pass of T steps and B rows."""
+    """The arrays of a pass of T steps and B rows; A = N + gated_columns."""
 
     trace: CellTrace  # s is (P, T+1, B, H)
     first: Array  # (P, B, H), s[:, 0]
@@ -65,7 +65,7 @@ class _Passes(NamedTuple):
 
 
 class CompiledLayer:
-    """The same, compiled: the recurrent weights are packed for the register tile, both ways."""
+    """A Layer, compiled: W_hh and W_hh.T are packed for the register tile."""
 
     def __init__(self, cell: Cell, X: int, H: int, dtype: np.dtype[Any]) -> None:
         kernels = cell_kernels(cell)
@@ -74,18 +74,18 @@ class CompiledLayer:
         assert option is not None
         self.cell, self.kernels, self.option = cell, kernels, option
         self.X, self.H, self.N, self.dtype = X, H, cell.gates * H, dtype
-        self.apart = kernels.gated * H  # columns of the gates whose two products stay apart
+        self.gated_columns = kernels.gated * H  # columns of the gates whose two products are separate (CellKernels)
         size = dtype.itemsize
         self.forward_weights = np.empty(packed_size(H, self.N, size), dtype)
         self.backward_weights = np.empty(packed_size(self.N, H, size), dtype)
-        self.input_weights: dict[bool, Array] = {}  # and backward: made when a dense input comes
+        self.input_weights: dict[bool, Array] = {}  # packed W_xh (False) and W_xh.T (True), if an input is dense
         self.turn = Turn()
-        self.nothing, self.nothing2 = np.empty(0, dtype), np.empty((0, 0), dtype)
+        self.no_vector, self.no_matrix = np.empty(0, dtype), np.empty((0, 0), dtype)  # arguments that are not used
         self.extra = next(iter(cell.extra_shapes(H)), None)
 
     def pack(self, p: Weights) -> None:
-        self.p, self.packed = p, set[bool]()  # which of input_weights are those of p
-        pack_both(p["W_hh"], self.forward_weights, self.backward_weights, (self.N - self.apart) % self.N)
+        self.p, self.packed = p, set[bool]()  # the keys of input_weights that hold the weights of p
+        pack_both(p["W_hh"], self.forward_weights, self.backward_weights, (self.N - self.gated_columns) % self.N)
 
     def forward(
         self,
@@ -101,7 +101,7 @@ class CompiledLayer:
         work = Workspace(self.dtype) if work is None else work
         v: _Passes = work.once((self, T, B), lambda: self._views(work, T, B))
         v.first[...] = 0 if s0 is None else s0
-        ids, dense, weights = NO_LENGTHS, self.nothing2, self.nothing
+        ids, dense, weights = NO_LENGTHS, self.no_matrix, self.no_vector
         if x.ndim == 2:
             ids = np.ascontiguousarray(x, np.int64).reshape(-1)
         else:
@@ -136,7 +136,7 @@ class CompiledLayer:
         a = d_h if self.kernels.in_place else np.ascontiguousarray(trace.kept[0])  # overwritten by gradients
         v.d_s[...] = 0 if d_s_last is None else d_s_last
         d_bias = gradients["b_h"] if self.extra is None else v.d_bias
-        ids, d_W_xh = NO_LENGTHS, self.nothing2
+        ids, d_W_xh = NO_LENGTHS, self.no_matrix
         if x.ndim == 2 and tokens is None:
             ids, d_W_xh = np.ascontiguousarray(x, np.int64).reshape(-1), gradients["W_xh"]
         self.kernels.backward(
@@ -144,8 +144,9 @@ class CompiledLayer:
             v.scratch, v.edge, initial, d_bias, ids, d_W_xh,
         )  # fmt: skip
         if self.extra is not None:
-            gradients[self.extra][...], gradients["b_h"][...] = d_bias[: self.apart], d_bias[self.apart :]
-        d_a = a.reshape(T * B, N + self.apart)
+            gradients[self.extra][...] = d_bias[: self.gated_columns]
+            gradients["b_h"][...] = d_bias[self.gated_columns :]
+        d_a = a.reshape(T * B, N + self.gated_columns)
         # d_W_hh = Σ h[t].T @ d_a_h[t],  d_W_xh = Σ x[t].T @ d_a_x[t],  d_x[t] = d_a_x[t] @ W_xh.T
         if trace is v.trace and not reverse and h_mask is None:
             self.recurrent_gradient(v.h_before, d_a, gradients["W_hh"], work)
@@ -155,10 +156,10 @@ class CompiledLayer:
             tokens.append(TokenGradient(x, d_a))
         elif x.ndim == 3:
             dense = np.ascontiguousarray(x, self.dtype).reshape(T * B, self.X)
-            weight_gradient(dense, d_a, gradients["W_xh"], work, N=N, b_from=self.apart)
+            weight_gradient(dense, d_a, gradients["W_xh"], work, N=N, b_from=self.gated_columns)
             if d_x is not None:
                 row_products(
-                    d_a.reshape(-1), self.apart, N + self.apart, self.packed_inputs(backward=True), N,
+                    d_a.reshape(-1), self.gated_columns, N + self.gated_columns, self.packed_inputs(backward=True), N,
                     d_x.reshape(T * B, self.X), v.edge, add_x,
                 )  # fmt: skip
         return v.d_s
@@ -179,14 +180,14 @@ class CompiledLayer:
             self.recurrent_gradient(h[0], d_a[(T - 1) * B :], out, work, add=True)
 
     def recurrent_gradient(self, h: Array, d_a: Array, out: Array, work: Workspace, *, add: bool = False) -> None:
-        """out = h.T @ d_a_h, with the gates that come first in d_a at their place at the end."""
-        apart, rest = self.apart, self.N - self.apart
-        if apart:
-            weight_gradient(h, d_a, out, work, N=apart, out_from=rest, add=add)
-        weight_gradient(h, d_a, out, work, N=rest, b_from=apart, add=add)
+        """out = h.T @ d_a_h; the gated gates are the first columns of d_a and the last of out."""
+        gated, rest = self.gated_columns, self.N - self.gated_columns
+        if gated:
+            weight_gradient(h, d_a, out, work, N=gated, out_from=rest, add=add)
+        weight_gradient(h, d_a, out, work, N=rest, b_from=gated, add=add)
 
     def _views(self, work: Workspace, T: int, B: int) -> _Passes:
-        P, H, A, size = self.cell.parts, self.H, self.N + self.apart, self.dtype.itemsize
+        P, H, A, size = self.cell.parts, self.H, self.N + self.gated_columns, self.dtype.itemsize
         name = f"{id(self)}"
         s = work.array(f"{name}.s", P, T + 1, B, H)
         a = s[0, 1:] if self.kernels.in_place else work.array(f"{name}.a", T, B, A)
@@ -202,11 +203,11 @@ class CompiledLayer:
         )
 
     def biases(self) -> Array:
-        """What a step's A columns begin with."""
+        """The biases (A,) of the columns of a step, to which the products are added."""
         return self.p["b_h"] if self.extra is None else np.concatenate([self.p[self.extra], self.p["b_h"]])
 
     def packed_inputs(self, *, backward: bool = False) -> Array:
-        """W_xh, or its transpose, packed when a dense input needs it: by the first slice, while others wait."""
+        """W_xh, or its transpose, packed when a dense input needs it: by the first thread, while others wait."""
         with self.turn.lock:
             if backward not in self.input_weights:
                 K, N = (self.N, self.X) if backward else (self.X, self.N)
@@ -217,7 +218,7 @@ class CompiledLayer:
             return self.input_weights[backward]
 
     def mask(self, h_mask: Array | None) -> Array:
-        return self.nothing if h_mask is None else np.ascontiguousarray(h_mask, self.dtype).reshape(-1)
+        return self.no_vector if h_mask is None else np.ascontiguousarray(h_mask, self.dtype).reshape(-1)
 
 
 def cell_forward(cell: Cell, x: Array, s0: Array | None, p: Weights, **options: Any) -> CellTrace:

@@ -1,7 +1,7 @@
 """What the network calls, in plain NumPy: layers with the passes of maths, without Numba.
 
 A Layer is one recurrent layer in one direction: `forward` gives a CellTrace, `backward` writes the gradients of its
-parameters and returns that of its initial state. What it computes in is a Workspace that the caller keeps.
+parameters and returns that of its initial state. Its arrays are in a Workspace that the caller keeps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Workspace:
         self._views: dict[tuple[object, ...], Any] = {}
 
     def array(self, name: str, *shape: int) -> Array:
-        """An array of this shape with any numbers in it; the same memory each time for the same name."""
+        """An uninitialized array of this shape; the same memory each time for the same name."""
         key = name, shape
         found: Array | None = self._views.get(key)
         return self._keep(key, self._array(name, shape)) if found is None else found
@@ -60,10 +60,10 @@ class Workspace:
 
 
 class TokenGradient(NamedTuple):
-    """What goes back to the vectors of some tokens, a row each."""
+    """Gradients of the rows of W_xh, or of an embedding, that token ids select."""
 
     ids: Array  # (…)
-    d: Array  # (…, N); where it has more columns, the last ones
+    d: Array  # (…, N); if it has more columns, the last N are used
 
 
 class Layer(Protocol):

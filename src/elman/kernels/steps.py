@@ -54,7 +54,7 @@ def fill_rows(b, out):
 
 @inline
 def run_from(lengths, t, start, B):
-    """The next rows, from `start` on, that take step t: from the first to behind the last."""
+    """The next rows, from `start` on, that take step t: the first of them, and the one after the last."""
     if not lengths.size:
         return start, B
     while start < B and t >= lengths[start]:
@@ -140,19 +140,19 @@ def backward_layer(
     A = a.shape[2]
     size, stride = B * H, (T + 1) * B * H
     states, sums, mask = s.reshape(-1), a.reshape(-1), h_mask.reshape(-1)
-    direct, on_s = d.reshape(-1), d_s.reshape(-1)
+    direct, flat_d_s = d.reshape(-1), d_s.reshape(-1)
     if T == 0:
         return
     last = direct[(0 if reverse else T - 1) * size :]
     for i in range(size):
-        last[i] += on_s[i]
-        on_s[i] = 0
+        last[i] += flat_d_s[i]
+        flat_d_s[i] = 0
     for k in range(T):
         t = k if reverse else T - 1 - k
         before = (t if not reverse else (t + 2 if t < T - 1 else 0)) * size
         after, here = (t + 1) * size, t * size
-        # d_h[t] is added to where the step before reads it
-        target = on_s[:size] if k == T - 1 else direct[(t + 1 if reverse else t - 1) * size :]
+        # d_h[t] is added to the array from which the step before reads it
+        target = flat_d_s[:size] if k == T - 1 else direct[(t + 1 if reverse else t - 1) * size :]
         if lengths.size:  # past its length a row passes its gradient on unchanged
             for i in range(B):
                 if t >= lengths[i]:
@@ -164,8 +164,8 @@ def backward_layer(
         while start < stop:
             rows, at, first = stop - start, start * H, (t * B + start) * A
             step(
-                option, sums, first, direct, here + at, on_s, at, size, states, before + at, after + at, stride, target,
-                at, rows, H,
+                option, sums, first, direct, here + at, flat_d_s, at, size, states, before + at, after + at, stride,
+                target, at, rows, H,
             )  # fmt: skip
             # the part of d_h[t] that goes through W_hh: d_a_h[t] @ W_hh.T
             if k < T - 1 or initial:
@@ -184,6 +184,7 @@ def backward_layer(
 
 
 _sum, _maximum = (pointwise(lambda x: (x,), name) for name in ("sum", "maximum"))
+# the exponential twice: the first is written to the row, the last is not written but summed
 _exponentials = pointwise(lambda x, top: (exp(x - top),) * 2, "sum")
 _scaled = pointwise(lambda x, factor: (x * factor,))
 _scaled_and_added = pointwise(lambda x, total, factor: (x * factor, total + x * factor))
@@ -196,13 +197,13 @@ def sum_of(row):
 
 @inline
 def top_of(row):
-    """The largest entry; NaN wins, so that it is seen."""
+    """The largest entry; NaN counts as the largest, so that it is seen."""
     return _maximum((row,), (0,), (), (), (), row.size)
 
 
 @inline
 def exponentials(row, top):
-    """row becomes exp(row - top); their sum."""
+    """row becomes exp(row - top); returns the sum of its entries."""
     return _exponentials((row,), (0,), (row,), (0,), (top,), row.size)
 
 
@@ -213,7 +214,7 @@ def scale_row(row, factor):
 
 @inline
 def cross_entropy_rows(o, y, weights, scale, sums):
-    """The loss of all rows; o becomes d_o, which is added to `sums` unless that is empty. A row stays in the first
+    """The loss of all rows; o becomes d_o, which is added to `sums` unless that is empty. A row stays in the L1
     cache from its first pass to its last."""
     one = o.dtype.type(1)
     loss = 0.0
@@ -222,15 +223,15 @@ def cross_entropy_rows(o, y, weights, scale, sums):
         top = top_of(row)
         target = row[y[i]] - top
         total = exponentials(row, top)
-        share = scale * weights[i] if weights.size else scale
+        weight = scale * weights[i] if weights.size else scale
         # L = - Σ weight · y · log y_hat / normalizer
-        loss += np.float64(share) * (np.log(np.float64(total)) - np.float64(target))
+        loss += np.float64(weight) * (np.log(np.float64(total)) - np.float64(target))
         # d_o = weight · (y_hat - y) / normalizer
-        factor = share * (one / total)
+        factor = weight * (one / total)
         if sums.size:
             _scaled_and_added((row, sums), (0, 0), (row, sums), (0, 0), (factor,), row.size)
-            sums[y[i]] -= share
+            sums[y[i]] -= weight
         else:
             scale_row(row, factor)
-        row[y[i]] -= share
+        row[y[i]] -= weight
     return loss

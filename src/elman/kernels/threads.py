@@ -18,7 +18,7 @@ from elman.errors import RangeError
 R = TypeVar("R")
 
 _pool: ThreadPoolExecutor | None = None
-_making = threading.Lock()
+_pool_lock = threading.Lock()
 _threads: int | None = None
 
 
@@ -87,7 +87,7 @@ def _wait(futures: Sequence[Future[Any]]) -> None:
 
 def _the_pool() -> ThreadPoolExecutor:
     global _pool  # noqa: PLW0603
-    with _making:
+    with _pool_lock:
         if _pool is None:
             _pool = ThreadPoolExecutor(thread_count(), thread_name_prefix="elman")
         return _pool
@@ -106,8 +106,8 @@ _limited = False
 
 
 def _forget_pool() -> None:
-    global _pool, _making
-    _pool, _making = None, threading.Lock()
+    global _pool, _pool_lock
+    _pool, _pool_lock = None, threading.Lock()
 
 
 def _after_fork() -> None:

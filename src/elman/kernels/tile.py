@@ -1,4 +1,4 @@
-"""The register tile: c += a @ w for a few rows and a few vectors of columns, kept in registers over all of K.
+"""The register tile: c += a @ w for a few rows and a few vectors of columns, in registers for all K rows of w.
 
 Every entry of c is one chain of multiply-adds, k = 0, 1, 2 …, whatever the shape of the tile: a row's bits do not
 depend on how many rows are computed beside it. A CPU with FMA rounds once per multiply-add, one without it twice, in
@@ -88,8 +88,8 @@ def make_tile(rows: int, vectors: int, panels: int = 1, left_out: int = 0, a_nex
                 after.append([builder.call(fma, [spread, w_j, s]) for w_j, s in zip(weights, sums[i], strict=True)])
             following = builder.add(k, const(1))
             k.add_incoming(following, loop)
-            done = builder.icmp_signed("<", following, K)
-            builder.cbranch(done, loop, end)
+            more = builder.icmp_signed("<", following, K)
+            builder.cbranch(more, loop, end)
             builder.position_at_end(end)
             for i in range(rows):
                 for j, column in enumerate(columns):

@@ -1,10 +1,10 @@
 """Formulas that run entry by entry, on vectors as wide as the CPU has them.
 
-LLVM vectorizes a loop over one or two arrays well; a cell with gates reads and writes eleven, and there it gives up.
+LLVM vectorizes a loop over one or two arrays well, but not one over the eleven arrays of a cell with gates.
 Such a formula is written as a Python function of `Vector`s with the usual operators, and `pointwise` turns it into a
 loop of vector instructions: whole vectors first, then one that is partly masked for the entries that are left.
 
-tanh and exp rest on the polynomials that elementwise.py explains, and sigmoid(x) = (1 + tanh(x / 2)) / 2.
+tanh and exp use the polynomials that elementwise.py explains, and sigmoid(x) = (1 + tanh(x / 2)) / 2.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Vector:
         return isinstance(self.value.type.element, ir.FloatType)
 
     def like(self, number: float) -> Vector:
-        """The same number in all places."""
+        """A vector with this number in all places."""
         kind = self.value.type
         return Vector(self.builder, ir.Constant(kind, [ir.Constant(kind.element, float(number))] * kind.count))
 
@@ -88,23 +88,23 @@ def tanhs(*xs: Vector) -> list[Vector]:
 
     A division takes as long as ten multiplications: one, of 1 by the product of all denominators, serves them all.
     """
-    above, below = [], []  # numerators and denominators
+    numerators, denominators = [], []
     for x in xs:
         size = x.call("fabs").at_most(9.02 if x.is_float32 else 19.07)
         scale, rest = _exp_parts(size + size)
-        above.append(scale * rest + (scale - 1.0))
-        below.append(above[-1] + 2.0)
+        numerators.append(scale * rest + (scale - 1.0))
+        denominators.append(numerators[-1] + 2.0)
     if len(xs) == 1:
-        return [(above[0] / below[0]).call("copysign", xs[0])]
-    products = [below[0]]
-    for denominator in below[1:]:
+        return [(numerators[0] / denominators[0]).call("copysign", xs[0])]
+    products = [denominators[0]]
+    for denominator in denominators[1:]:
         products.append(products[-1] * denominator)
     inverse = products[-1].like(1.0) / products[-1]
     found = []
     for k in range(len(xs) - 1, 0, -1):
-        found.append(above[k] * (inverse * products[k - 1]))
-        inverse = inverse * below[k]
-    found.append(above[0] * inverse)
+        found.append(numerators[k] * (inverse * products[k - 1]))
+        inverse = inverse * denominators[k]
+    found.append(numerators[0] * inverse)
     return [value.call("copysign", x) for value, x in zip(found[::-1], xs, strict=True)]
 
 
@@ -135,7 +135,7 @@ def _sum(total: Vector, x: Vector) -> Vector:
 
 
 def _maximum(top: Vector, x: Vector) -> Vector:
-    """NaN wins, so that it is seen."""
+    """The larger of both; NaN counts as the largest, so that it is seen."""
     builder = x.builder
     above = builder.or_(builder.fcmp_ordered(">", x.value, top.value), builder.fcmp_unordered("uno", x.value, x.value))
     return Vector(builder, builder.select(above, x.value, top.value))
@@ -191,7 +191,7 @@ def pointwise(formula: Callable[..., tuple[Vector, ...]], reduction: str | None 
             given = [Vector(builder, spread(number)) for number in cgutils.unpack_tuple(builder, args[4])]
 
             def compute(values, mask=None):
-                """What is to be written; what is reduced is taken in."""
+                """The values to write; the value to reduce is combined with those before it."""
                 *results, last = formula(*(Vector(builder, value) for value in values), *given)
                 if reduction is None:
                     return [*results, last]
@@ -224,7 +224,7 @@ def pointwise(formula: Callable[..., tuple[Vector, ...]], reduction: str | None 
             if reduction is None:
                 return context.get_dummy_value()
             found, half = Vector(builder, builder.load(reduced)), lanes // 2
-            while half:  # the upper half onto the lower one, until one number is left
+            while half:  # combine the upper half with the lower one, until one number is left
                 moved = ir.Constant(indices, [(j + half) % lanes for j in range(lanes)])
                 other = Vector(builder, builder.shuffle_vector(found.value, found.value, moved))
                 found, half = combine(found, other), half // 2

@@ -18,14 +18,19 @@ from elman.maths.cells import Cell
 
 
 class CellKernels(NamedTuple):
-    """What the layers above need to know of a compiled cell."""
+    """What the layers above need to know of a compiled cell.
+
+    The array a of a step has G + `gated` blocks of H columns. The input products of the G gates are added to the last G
+    blocks, the recurrent products to the first G: first those of the gated gates, then those of the others. The extra
+    parameters of a cell (b_hn of a GRU) are the biases of the first `gated` blocks.
+    """
 
     forward: Callable[..., None]
     backward: Callable[..., None]
     sample: Callable[..., None]
     option: Callable[[Cell], int | None] = lambda cell: 0  # the number of its activation; None: not compiled
-    in_place: bool = False  # pre-activations lie in the state's own memory, and d_a in that of d
-    gated: int = 0  # of how many gates, the last ones, the cell gets both products apart, because it gates the second
+    in_place: bool = False  # states overwrite the pre-activations, and d_a overwrites d_h
+    gated: int = 0  # for how many gates, the last ones, the cell gets the two products separately: n of a GRU
 
 
 def make_kernels(
@@ -36,7 +41,16 @@ def make_kernels(
     in_place: bool = False,
     gated: int = 0,
 ) -> CellKernels:
-    """The loops with these steps in them."""
+    """The loops of steps.py and sample.py, compiled with these steps.
+
+    step_forward(option, a, at, s, before, after, stride, rows, H)
+    step_backward(option, a, at, d, d_at, d_s, d_s_at, d_stride, s, before, after, stride, to, to_at, rows, H)
+
+    A step computes `rows` neighboring rows of H units. All arrays are flat; at, before, after, d_at, d_s_at and to_at
+    are the entries at which these rows begin: in a; in the states s before and after the step; in d, the gradients d_h;
+    in d_s, the gradients of the state parts (the first is not used); and in `to`, to which the gradient on h before the
+    step is added. From one state part to the next it is `stride` entries in s and `d_stride` in d_s.
+    """
 
     @kernel
     def forward(option, ids, x, W_xh, bias, s, a, packed_x, packed, lengths, reverse, h_mask, scratch, edge):
@@ -66,8 +80,6 @@ def make_kernels(
     return CellKernels(forward, backward, sample, option, in_place, gated)
 
 
-# A step has G + `gated` numbers a unit. The input product of all gates is added to the last G of them; the recurrent
-# product, first that of the gated ones, to the first G. A cell's extra parameters are the biases of the gated ones.
 COMPILED: dict[str, str] = {name: f"elman.kernels.cells.{name}" for name in ("rnn", "gru", "lstm")}  # cell: its module
 
 

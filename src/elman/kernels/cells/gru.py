@@ -1,6 +1,6 @@
-"""The GRU cell, compiled: maths/cells/gru.py. A step has four numbers a unit, side by side: q, r, z, n. The recurrent
-product is added to the first three, the input product to the last three; later their gradients lie in the same places,
-so that d_a_h and d_a_x are the first and the last three."""
+"""The GRU cell, compiled: maths/cells/gru.py. The array a of a step has four blocks of H columns: q, r, z, n. The
+recurrent product is added to the first three, the input product to the last three. In the backward pass the gradients
+overwrite them, so that d_a_h is the first three blocks and d_a_x the last three."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The LSTM cell, compiled: maths/cells/lstm.py. The gates i, f, g, o of a step lie side by side where a[t] was, and
-their gradients later in the same place. tanh(c[t+1]) is computed again in the backward pass: that costs less than to
-keep it."""
+"""The LSTM cell, compiled: maths/cells/lstm.py. The gates i, f, g, o of a step overwrite a[t], and in the backward pass
+their gradients overwrite them. tanh(c[t+1]) is computed again in the backward pass: that costs less than keeping it."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def gates_backward(
     i: Vector, f: Vector, g: Vector, o: Vector, c: Vector, c_next: Vector, d_h: Vector, d_c_next: Vector
 ) -> tuple[Vector, ...]:
     (tanh_c,) = tanhs(c_next)
-    # d_c[t+1] = what step t+1 sends back along c, and o ⊙ (1 - tanh(c[t+1])²) ⊙ d_h[t+1]
+    # d_c[t+1] has two parts: the gradient from c[t+2], and o ⊙ (1 - tanh(c[t+1])²) ⊙ d_h[t+1]
     d_c = d_c_next + o * (1 - tanh_c * tanh_c) * d_h
     d_a_i = i * (1 - i) * g * d_c
     d_a_f = f * (1 - f) * c * d_c

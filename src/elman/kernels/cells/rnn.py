@@ -1,10 +1,10 @@
-"""The vanilla cell, compiled: maths/cells/rnn.py. Pre-activations lie where the states will, and d_a where d_h was."""
+"""The vanilla cell, compiled: maths/cells/rnn.py. The states overwrite the pre-activations, and d_a overwrites d_h."""
 
 from __future__ import annotations
 
 from elman.kernels.cells import make_kernels
 from elman.kernels.compile import inline
-from elman.kernels.elementwise import CODES, activate, through
+from elman.kernels.elementwise import CODES, activate, activate_backward
 from elman.maths.cells import Cell
 
 
@@ -17,7 +17,7 @@ def step_forward(option, a, at, s, before, after, stride, rows, H):
 @inline
 def step_backward(option, a, at, d, d_at, d_s, d_s_at, d_stride, s, before, after, stride, to, to_at, rows, H):
     # d_a[t] = (1 - h[t+1]²) ⊙ d_h[t+1]
-    through(a[at : at + rows * H], s[after : after + rows * H], option)
+    activate_backward(a[at : at + rows * H], s[after : after + rows * H], option)
 
 
 def option(cell: Cell) -> int | None:
