@@ -402,7 +402,7 @@ def test_a_resumed_run_with_a_smaller_budget_does_not_train(elman, runs):
         status, out, _ = elman("train", "--resume", run, *words)
         assert status == 0
         assert f"more than {asked}" in out
-        assert "A larger --steps or --epochs, or --seconds for more time, continues it." in out
+        assert "A larger --steps or --epochs, or --seconds for more time, continues the run." in out
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 

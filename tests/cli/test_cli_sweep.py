@@ -135,7 +135,7 @@ def test_a_killed_sweep_continues_to_the_total_number_of_trials(text, elman):
     assert elman("sweep", text, *SMALL, *words, "--out", "whole").status == 0
     status, out, err = elman("sweep", text, *SMALL, *words)
     assert (status, err) == (0, "")
-    assert f"Continuing after trial {killed['COMPLETE'] + killed['PRUNED']} " in out
+    assert f"Continuing after {killed['COMPLETE'] + killed['PRUNED']} trial" in out
     states, trials = tried("sweeps/cat")
     assert states["FAIL"] == killed["RUNNING"] <= 1  # none, if it was killed between two trials
     assert trials == tried("whole")[1]  # the same options, the same losses
@@ -182,7 +182,7 @@ def test_ctrl_c_stops_and_prints_how_to_continue(text):
     (["--out", "cat.txt"], "exists already"),
     (["--threads", "0"], "threads"),
     (["missing.txt"], "missing.txt"),
-    (["-"], "Save it in a file"),
+    (["-"], "Save the text in a file"),
 ])  # fmt: skip
 def test_options_of_a_sweep_that_make_no_sense_are_refused(elman, text, words, message):
     status, _, err = elman("sweep", text, *words)

@@ -205,7 +205,7 @@ def test_a_run_ended_by_patience_says_so_and_continues_with_a_larger_budget(elma
     assert "Stopped early" in elman("train", text, *quick, "--steps", 200, "--out", "r").out
     ended = (kept := Path("r/config.json")).read_bytes()
     out = elman("train", "--resume", "r", "--steps", 200).out
-    more = "A larger --steps or --epochs, or --seconds for more time, continues it."
+    more = "A larger --steps or --epochs, or --seconds for more time, continues the run."
     assert f"Nothing is left to do: validation stopped improving (--patience). {more}" in out
     assert re.search(
         r"Stopped early after \d+ steps in \d+ s, because the validation loss had stopped improving: ", out

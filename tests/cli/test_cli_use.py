@@ -142,11 +142,17 @@ def test_show_describes_a_run_and_its_progress(elman, run):
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     held = {row["validation_loss"]: row["step"] for row in rows if row["validation_loss"] is not None}
     assert "cat, 2,080 char tokens, 17 different" in out
-    assert "1 × 16 tanh" in out
+    assert "1 × 16 tanh units" in out
     assert "step 40 of 40" in out
     assert f"{min(held):.4f} nats on validation, at step {held[min(held)]}" in out
     assert out.count("·") >= 8  # a dot for each row of the curve, and one in its legend
     assert "· training   o validation" in out
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_show_names_the_cell(elman, text, cell):
+    assert elman("train", text, "--cell", cell, "--hidden", 8, "--steps", 2, "--out", "gated").status == 0
+    assert f"1 × 8 {cell.upper()} units, dropout 0, float32" in elman("show", "gated").out
 
 
 def test_a_run_without_metrics_is_shown(elman, run):

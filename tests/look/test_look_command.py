@@ -48,7 +48,7 @@ def test_a_file_and_a_place_for_the_report(look):
     Path("cats.txt").write_text(TEXT * 20)
     status, out, _ = look("run", "--file", "cats.txt", "--out", "report.html")
     assert status == 0
-    assert "Gradients: the first 256 steps of the text." in out
+    assert "The gradients are those of the first 256 steps of the text." in out
     assert Path("report.html").stat().st_size > 4e6  # Plotly is inside
     status, _, err = look("run", "--text", TEXT, "--out", "report.html")
     assert (status, err) == (2, "elman: report.html exists already. Choose another --out; --force replaces it.\n")

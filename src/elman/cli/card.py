@@ -11,8 +11,9 @@ from elman.cli.flags import argument, flag
 
 @dataclass(frozen=True)
 class Card:
-    """Write README.md into a run folder: what the model is, how good, a sample, how to use it. The layout is that of a
-    Hugging Face model card; the folder is then ready to be uploaded. A README.md that you wrote yourself is kept.
+    """Write README.md into a run folder: what the model is, how good it is, a sample, and how to use it. The
+    layout is that of a Hugging Face model card; the folder is then ready to be uploaded. A README.md that you wrote
+    yourself is kept.
 
     For instance:
         elman card runs/pride-and-prejudice

@@ -11,7 +11,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def curve(lines: Mapping[str, Points]) -> str:
-    """Plot all lines in one frame, with the range of both axes."""
+    """All lines in one frame, with the range of both axes, as text."""
     points = [point for line in lines.values() for point in line]
     left, right = min(x for x, _ in points), max(x for x, _ in points)
     low, high = min(y for _, y in points), max(y for _, y in points)

@@ -34,11 +34,15 @@ class Evaluate:
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    source: str | None = argument("SOURCE", "a file, a folder of texts, a pattern, - or a name", None)
+    source: str | None = argument(
+        "SOURCE", "a file, a folder of texts, a pattern, - for standard input, or a name (elman data list)", None
+    )
     encoding: str | None = flag(None, "encoding of SOURCE (default: as in training)")
-    unknown: Literal["error", "skip"] | None = flag(None, "lm: characters outside the vocabulary (default: error)")
-    text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
-    label_column: str | None = flag(None, "name or number of the column with the label, in a CSV or TSV file")
+    unknown: Literal["error", "skip"] | None = flag(
+        None, "lm: stop with an error at a character outside the vocabulary, or skip it (default: error)"
+    )
+    text_column: str | None = flag(None, "name or number (from 1) of the column with the text, in a CSV or TSV file")
+    label_column: str | None = flag(None, "name or number (from 1) of the column with the label, in a CSV or TSV file")
     dynamic: bool = flag(False, "lm: a copy of the model learns while it reads (dynamic evaluation)")
     json: bool = flag(False, "print the figures as JSON")
 
@@ -207,13 +211,13 @@ def _print_confusion(figures: ClassScores) -> None:
     """Print the confusion matrix: rows are true classes, columns predicted ones."""
     import numpy as np
 
-    n = np.array(figures.confusion)
-    present = np.flatnonzero(n.sum(axis=0) + n.sum(axis=1))  # classes that occur
-    confusion, names = n[np.ix_(present, present)].tolist(), [str(figures.classes[i]) for i in present]
-    first = max(18, *map(len, names))
+    counts = np.array(figures.confusion)
+    present = np.flatnonzero(counts.sum(axis=0) + counts.sum(axis=1))  # classes that occur
+    confusion, names = counts[np.ix_(present, present)].tolist(), [str(figures.classes[i]) for i in present]
+    name_width = max(18, *map(len, names))
     widths = [max(4, *(len(str(row[j])) for row in confusion)) for j in range(len(names))]
     heads = " ".join(f"{name[:width]:>{width}}" for name, width in zip(names, widths, strict=True))
-    console.print(f"\n{'true ↓ predicted →':{first}} {heads}", markup=False)
+    console.print(f"\n{'true ↓ predicted →':{name_width}} {heads}", markup=False)
     for name, row in zip(names, confusion, strict=True):
         cells = " ".join(f"{n or '·':>{width}}" for n, width in zip(row, widths, strict=True))
-        console.print(f"{name:{first}} {cells}", markup=False)
+        console.print(f"{name:{name_width}} {cells}", markup=False)

@@ -21,7 +21,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from elman.config import ALL_TASKS, BY_FORM, GROUPS, OPTIONS, PRESETS, Option, defaults, in_words, kind_of, suggestion
 from elman.errors import ArgumentError
 
-FITTING = "depends on the data, see docs/options.md"
+DEPENDS = "depends on the data, see docs/options.md"
 ABOUT_DEFAULTS = (
     "The defaults below are those of a language model; elman train --task TASK --help shows those of another task. "
     "An option with tasks in brackets, such as [classify and regress], exists for these tasks only. "
@@ -32,7 +32,7 @@ KINDS = {int: ("INT", "a whole number"), float: ("NUMBER", "a number"), str: ("T
 
 
 def flag(default: Any, help: str, **facts: Any) -> Any:
-    """A field that is a flag, named as the field or `name`; `alias` is a second name."""
+    """A field that is a flag, with the name of the field unless `name` is given; `facts` are other fields of Option."""
     name = facts.pop("name", None)
     return dataclasses.field(default=default, metadata={"option": Option(help, **facts), "name": name})
 
@@ -222,7 +222,7 @@ def help_of(command: Any, name: str, task: str | None = None, preset: str | None
     parts = [_wrapped(command.__doc__, width), f"usage: elman {name} {usage + ' ' if usage else ''}[flags]"]
     own = [each for each in flags if not each.table and not each.positional]
     shown = (defaults(task or "lm") | PRESETS.get(preset or "", {})) if any(each.table for each in flags) else {}
-    shown |= dict.fromkeys(BY_FORM.get(task, ()) if task not in (None, "lm") else (), FITTING)
+    shown |= dict.fromkeys(BY_FORM.get(task, ()) if task not in (None, "lm") else (), DEPENDS)
     sections = {"": places, "flags": own}
     first = [each for each in flags if each.table and each.option.first]
     if first:
@@ -251,13 +251,13 @@ def _row(each: Flag, shown: dict[str, Any], task: str | None, width: int) -> str
     if each.positional:
         head = _usage(each)
     elif each.kind is bool:
-        head = {True: f"--no-{each.name}", FITTING: f"--{each.name}, --no-{each.name}"}.get(default, f"--{each.name}")
+        head = {True: f"--no-{each.name}", DEPENDS: f"--{each.name}, --no-{each.name}"}.get(default, f"--{each.name}")
     else:
         head = ", ".join(f"{text} {_metavar(each)}" for text in reversed(each.names()))
     text = each.option.help
     if each.table and task is None and each.option.flags_of() != ALL_TASKS:
         text += f" [{in_words(each.option.flags_of())}]"
-    if each.kind is bool and default != FITTING:
+    if each.kind is bool and default != DEPENDS:
         text += " (on; this turns it off)" if default is True else ""
     elif default is not MISSING and default not in (None, "", ()):
         text += f" (default: {f'{default:g}' if isinstance(default, float) else default})"

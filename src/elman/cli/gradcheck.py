@@ -14,9 +14,9 @@ from elman.cli.flags import flag
 class Gradcheck:
     """Check every gradient against central differences.
 
-    Runs each cell and activation, T = 1 and T > 1, equal and ragged lengths, both directions, truncated and full,
-    token ids and numbers, with and without a recurrent mask, and whole translators with attention, in float64. Exits
-    with 1 if any disagrees.
+    Checks each cell and activation, with one and with several time steps, equal and ragged lengths, both directions,
+    truncated and full BPTT, token ids and numbers, with and without recurrent dropout, and whole translators with
+    attention, in float64. Exits with 1 if any gradient disagrees.
 
     For instance:
         elman gradcheck --tolerance 1e-7

@@ -32,9 +32,11 @@ class Look:
     text: str | None = flag(None, "text to read")
     file: str | None = flag(None, "file to read instead: a path, - or a name (elman data list)")
     out: Path | None = flag(None, "file of the report (default: look.html in the run folder, which is replaced)")
-    force: bool = flag(False, "replace the report --out if it exists")
+    force: bool = flag(False, "replace the file of --out if it exists")
     encoding: str | None = flag(None, "encoding of the file (default: as in training)")
-    unknown: Literal["error", "skip"] = flag("error", "characters outside the vocabulary")
+    unknown: Literal["error", "skip"] = flag(
+        "error", "lm: stop with an error at a character outside the vocabulary, or skip it"
+    )
 
     def run(self) -> int:
         if (self.text is None) == (self.file is None):
@@ -49,7 +51,7 @@ class Look:
         from elman.models.loading import load_predictor
 
         model = load_predictor(self.run_folder)
-        out = self._checked_out()
+        out = self._report_path()
         if not isinstance(model, LanguageModel):
             return self._attribution(model, out)
         print_compile_notice("backward")
@@ -72,7 +74,7 @@ class Look:
         for note in corpus.notes:
             console.print(note, markup=False)
         if seen.unread:
-            console.print(f"Gradients: the first {seen.flow.steps} steps of the text.")
+            console.print(f"The gradients are those of the first {seen.flow.steps} steps of the text.")
         for verdict in reversed(seen.verdicts):
             layer = f"Layer {verdict.layer}: " if len(seen.verdicts) > 1 else ""
             console.print(f"{layer}{verdict} {place(verdict, seen.tokens)}".rstrip(), markup=False)
@@ -95,7 +97,7 @@ class Look:
         console.print(f"Report (open it in a browser): {out}", markup=False)
         return 0
 
-    def _checked_out(self) -> Path:
+    def _report_path(self) -> Path:
         """The path of the report, checked before the model is analyzed."""
         from elman.look.page_marker import check_replaceable
 

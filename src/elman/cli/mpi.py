@@ -35,7 +35,7 @@ def run_as_rank(command: Callable[[], int]) -> int:
     if launch().rank:
         _silence()
     else:
-        console.change(force_terminal=False)  # under mpirun stdout is always a terminal, even if its own is not
+        console.change(force_terminal=False)  # under mpirun stdout is a terminal even if mpirun's own is not
         errors.change(force_terminal=False)
     try:
         world = join()

@@ -57,7 +57,7 @@ class TrainingReport:
                 why = (
                     self._why_done(event) if event.step >= event.steps else "validation stopped improving (--patience)"
                 )
-                more = "A larger --steps or --epochs, or --seconds for more time, continues it."
+                more = "A larger --steps or --epochs, or --seconds for more time, continues the run."
                 console.print(f"Nothing is left to do: {why}. {more}")
             else:
                 begin = f"Continuing from step {event.step}" if event.step else "Training"

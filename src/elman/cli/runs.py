@@ -31,7 +31,7 @@ class Runs:
     """
 
     folders: tuple[Path, ...] = argument("FOLDER", "folders of runs, or runs (default: runs)", ())
-    json: bool = flag(False, "print the facts as JSON")
+    json: bool = flag(False, "print the runs as JSON")
 
     def run(self) -> int:
         from elman.errors import RunError
@@ -116,7 +116,7 @@ def _number(value: Any) -> str:
 
 
 def _differences(facts: list[dict[str, Any]]) -> None:
-    """The options in which runs of one task differ, each with its values."""
+    """Print the options in which runs of one task differ, each with its values."""
     if len(facts) < 2:
         return
     for name in OPTIONS:

@@ -79,7 +79,8 @@ def _example_facts(run: Run) -> dict[str, str]:
 
 
 def _network(c: Config) -> str:
-    return f"{c.layers} × {c.hidden} {c.activation}, dropout {c.dropout:g}, {c.dtype}"
+    units = c.activation if c.cell == "rnn" else c.cell.upper()
+    return f"{c.layers} × {c.hidden} {units} units, dropout {c.dropout:g}, {c.dtype}"
 
 
 def _optimizer(c: Config) -> str:

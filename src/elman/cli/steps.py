@@ -36,7 +36,7 @@ class Steps:
     trained: Path | None = flag(None, "use the network of this run, made by elman train", name="run")
     cell: Literal["rnn", "gru", "lstm"] = flag("rnn", "cell of the network without --run")
     out: Path | None = flag(None, "write an HTML page instead")
-    force: bool = flag(False, "replace the page --out if it exists")
+    force: bool = flag(False, "replace the file of --out if it exists")
 
     def run(self) -> int:
         from elman.look.page_marker import check_replaceable

@@ -41,8 +41,8 @@ class Surprise:
     unknown: Literal["count", "skip"] | None = flag(
         None, "lm: tokens outside the vocabulary: count their surprise, or leave them out (default: count)"
     )
-    text_column: str | None = flag(None, "name or number of the column with the text, in a CSV or TSV file")
-    label_column: str | None = flag(None, "name or number of the column with the label, in a CSV or TSV file")
+    text_column: str | None = flag(None, "name or number (from 1) of the column with the text, in a CSV or TSV file")
+    label_column: str | None = flag(None, "name or number (from 1) of the column with the label, in a CSV or TSV file")
     json: bool = flag(False, "print a JSON object per line")
 
     def run(self) -> int:

@@ -13,8 +13,7 @@ from elman.cli.compile_notice import print_compile_notice
 from elman.cli.console import console, errors
 from elman.cli.flags import argument, flag
 from elman.cli.progress import reading
-from elman.cli.train import check_options, guess, options_of, reading_options
-from elman.config import PRESETS
+from elman.cli.train import check_options, checked_config, guess, reading_options
 from elman.errors import ArgumentError, DataError, RangeError
 from elman.training.events import Stepped
 
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 class Sweep:
     """Search for the best options for a text: many short training runs, compared by validation loss.
 
-    The budget (--seconds, --epochs or --steps) is that of each trial; trials that do worse than most are cut short.
+    The budget (--seconds, --epochs or --steps) is that of each trial; trials that do worse than most are stopped early.
     The first trial has the default options. Options that are given as flags are the same for all trials. --search names
-    the options to search: a name for its usual range, name=low..high or name=a,b,c. Run the same command again to
+    the options to search: a name for its default range, name=low..high or name=a,b,c. Run the same command again to
     continue after Ctrl-C or a crash; run it several times at once to share the work. The best run is kept; the other
     runs are deleted.
 
@@ -48,7 +47,7 @@ class Sweep:
     )
     out: Path | None = flag(None, "folder of the sweep (default: sweeps/NAME)")
     storage: Path | None = flag(None, "file that records all trials (default: journal.log in the folder)")
-    preset: str | None = flag(None, f"options for 30 seconds, 5 minutes or an hour: {', '.join(PRESETS)}")
+    preset: str | None = flag(None, "the same as --seconds 30 (fast), 300 (default) or 3000 (best)")
     threads: int | None = flag(None, "number of threads (default: all cores)")
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -62,16 +61,18 @@ class Sweep:
 
         optuna()  # raises MissingExtraError before anything is read
         if world().size > 1:
-            raise ArgumentError("a sweep under mpirun", do="Start several elman sweep instead: they share the work.")
+            do = "Start elman sweep several times instead: the processes share the work."
+            raise ArgumentError("A sweep cannot run under mpirun", do=do)
         check_options(self.options, self.preset)
         if self.trials < 1:
             raise RangeError("--trials", expected="1 or more", got=self.trials)
         if "-" in self.source:
-            raise ArgumentError("A sweep reads its text again when it continues", do="Save it in a file.")
+            why = "it reads the text again when it continues"
+            raise ArgumentError(f"A sweep cannot read standard input: {why}", do="Save the text in a file.")
         self._refuse_examples()
         if self.threads is not None:
             set_threads(self.threads)
-        config = options_of("lm", self.options, self.preset)
+        config = checked_config("lm", self.options, self.preset)
         dimensions = space(self.search, self.options)
         print_compile_notice("backward")
         corpus = self._corpus()
@@ -80,7 +81,7 @@ class Sweep:
         before = len(sweep.study.finished())
         console.print(f"{corpus.name}: {len(corpus.ids):,} tokens, {len(corpus.vocabulary)} different.", markup=False)
         console.print(f"Searching {'; '.join(map(str, dimensions))}.", markup=False)
-        begin = f"Continuing after trial {before}" if before else f"{self.trials} trials"
+        begin = f"Continuing after {before} trial{'s' * (before > 1)}" if before else f"{self.trials} trials"
         console.print(f"{begin} in {out}. Each can be repeated with the command shown.", markup=False)
         with stop_on_signals(errors.print) as stopping, TrialReport(self._source(), self.trials) as report:
             try:
@@ -108,7 +109,7 @@ class Sweep:
         from elman.data import default_source, open_corpus
 
         source = self.source or default_source(partial(console.print, markup=False))
-        options = reading_options(options_of("lm", self.options, self.preset))
+        options = reading_options(checked_config("lm", self.options, self.preset))
         with reading() as progress:
             corpus = open_corpus(source, progress=progress, **options)
         for note in corpus.notes:

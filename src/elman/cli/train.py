@@ -129,7 +129,7 @@ class Train:
         task = self.task or self._task_of_start() or guess(self.source, **chosen)
         if task == "lm" and chosen:
             raise ArgumentError(f"--{next(iter(chosen)).replace('_', '-')} does not apply to --task lm")
-        config = options_of(task, self.options, self.preset)
+        config = checked_config(task, self.options, self.preset)
         print_compile_notice("backward")
         return self._train_text(config) if task == "lm" else self._train_examples(task, config, chosen)
 
@@ -150,16 +150,15 @@ class Train:
         from elman.training.distributed import world
 
         if "-" in self.source and world().size > 1:
-            raise ArgumentError("Only rank 0 can read standard input", do="Save the text in a file that all can read.")
-        out = self._checked_out()
+            raise ArgumentError("Only rank 0 can read standard input", do="Save the text where all ranks can read it.")
+        out = self._out_folder()
         source = self.source or default_source(partial(console.print, markup=False))
         start, options = None, self.options
         if self.start is not None:
-            from elman.models import LanguageModel
-            from elman.models.fine_tuning import options_of as options_from
+            from elman.models import LanguageModel, fine_tuning
 
             start = LanguageModel.load(self.start)
-            options = options_from(start.fitted_, "lm", options)
+            options = fine_tuning.options_of(start.fitted_, "lm", options)
             config = resolve("lm", options, preset=self.preset)
         with reading() as progress:
             read = partial(open_corpus, source, **reading_options(config), progress=progress)
@@ -175,7 +174,7 @@ class Train:
         def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
             return runs.start(prepared, out=out, force=self.force, listeners=listeners, stopping=stopping)
 
-        return self._trained(out, "lm", train)
+        return self._train_and_report(out, "lm", train)
 
     def _train_examples(self, task: str, config: Config, columns: dict[str, str]) -> int:
         from elman.cli.console import console
@@ -188,7 +187,7 @@ class Train:
         if len(self.source) != 1:
             got = ", ".join(self.source) or "none"
             raise ArgumentError("SOURCE", expected=f"one file or folder of examples to {task}", got=got)
-        out = self._checked_out()
+        out = self._out_folder()
         found = self.source[0] if self.source[0] == "-" else str(find_here(self.source[0]) or self.source[0])
         with console.rich.status("reading the examples"):
             rows = read_examples(
@@ -215,10 +214,10 @@ class Train:
         def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
             return runs.start(setup, out=out, force=self.force, listeners=listeners, stopping=stopping)
 
-        return self._trained(out, task, train)
+        return self._train_and_report(out, task, train)
 
-    def _checked_out(self) -> Path | None:
-        """The run folder, checked before the data are read."""
+    def _out_folder(self) -> Path | None:
+        """--out, checked before the data are read; None if it is not given."""
         from elman.training.run import refuse_existing
 
         if self.out is not None:
@@ -255,10 +254,12 @@ class Train:
         def train(listeners: list[Listener], stopping: Callable[[], bool]) -> Any:
             return runs.resume(path, budget_options=self.options, listeners=listeners, stopping=stopping)
 
-        return self._trained(path, str(task), train)
+        return self._train_and_report(path, str(task), train)
 
-    def _trained(self, out: Path, task: str, train: Callable[[list[Listener], Callable[[], bool]], Any]) -> int:
-        """Train with progress, the page and signal handling, and print how it ended."""
+    def _train_and_report(
+        self, out: Path, task: str, train: Callable[[list[Listener], Callable[[], bool]], Any]
+    ) -> int:
+        """Train with progress, the page and signal handling, and print how it ended; returns the exit code."""
         from elman.cli.console import console, errors
         from elman.cli.progress import TrainingReport
         from elman.cli.summary import report_end
@@ -277,7 +278,7 @@ class Train:
             if before is not None and after is not None:
                 console.print(f"Loss on the {name} data: {before:.4f} before, {after:.4f} after.", markup=False)
             elif name == "old":
-                console.print("Loss on the old data is not known: they cannot be read, or have dropped tokens.")
+                console.print("Loss on the old data is not known: they cannot be read, or contain removed tokens.")
         return report_end(out, trained.finished, task=task)
 
     def _listeners(self, out: Path) -> list[Listener]:
@@ -306,7 +307,7 @@ def check_options(options: dict[str, Any], preset: str | None) -> None:
     check_budget(options)
 
 
-def options_of(task: str, options: dict[str, Any], preset: str | None = None) -> Config:
+def checked_config(task: str, options: dict[str, Any], preset: str | None = None) -> Config:
     """The configuration; ArgumentError for a flag that does not apply to the task."""
     for name in options:
         given = f"--{name.replace('_', '-')}"
@@ -315,7 +316,7 @@ def options_of(task: str, options: dict[str, Any], preset: str | None = None) ->
                 f"{given} does not apply to --task {task}", do=f"It is for {in_words(OPTIONS[name].flags_of())}."
             )
         if task not in OPTIONS[name].flags_of():
-            raise ArgumentError(f"{given} does not apply to --task {task} from a file", do="It is for Python.")
+            raise ArgumentError(f"{given} does not apply to --task {task} from a file", do="It exists only in Python.")
     if task != "lm" and preset is not None:
         raise ArgumentError(f"--preset does not apply to --task {task}", do="It is for lm.")
     return resolve(task, options, preset=preset)
