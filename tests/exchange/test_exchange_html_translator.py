@@ -75,7 +75,7 @@ def test_the_page_shows_the_translation_the_alternatives_and_the_attention(words
     page.wait_for_selector("section:nth-of-type(2) tbody td")
     (first, second) = model.n_best(["The cat ran.", "The zebra sat."], n=4)
     assert page.locator(".answer b").all_inner_texts() == [first[0][0], second[0][0]]
-    assert page.locator(".unknown").all_inner_texts() == ['Not in its vocabulary: "zebra".']
+    assert page.locator(".unknown").all_inner_texts() == ['Not in the vocabulary of the model: "zebra".']
     assert page.locator("section:nth-of-type(1) ol span").all_inner_texts() == [text for text, _ in first]
     page.locator("section:nth-of-type(1) ol label").nth(1).click()
     assert page.inner_text("section:nth-of-type(1) .answer b") == first[1][0]

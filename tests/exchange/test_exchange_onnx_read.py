@@ -306,7 +306,7 @@ REFUSED = {
         "got Affine"
     ),
     lambda m: m.head(m.rnn(m.node("Gather", m.weight(E, V), "x", axis=1), E)): "Gather of rows",
-    lambda m: m.head(m.rnn(m.node("Gather", m.weight(V + 4, E), "x"), E)): "a row for each of the 5 tokens.*, got 9",
+    lambda m: m.head(m.rnn(m.node("Gather", m.weight(V + 4, E), "x"), E)): "an embedding for each of the 5.*, got 9",
     lambda m: m.head(m.rnn(m.node("Gather", m.weight(V, E), m.weight(value=[[1]], dtype=np.int64)), E)): (
         "an input of tokens, got a constant"
     ),

@@ -13,7 +13,7 @@ from elman.exchange.model_file import KEY, ExportResult, load_run, write_new
 def export_npz(run: str | Path, out: str | Path, *, force: bool = False) -> ExportResult:
     """Export the best model of a run as NumPy arrays.
 
-    The file holds every parameter by its name, and under "elman" config and vocabulary as JSON.
+    The file has every parameter under its name, and the config and the vocabulary as JSON under "elman".
 
     Parameters
     ----------

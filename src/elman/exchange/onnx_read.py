@@ -125,13 +125,13 @@ def _parameters(network: Network, weights: Mapping[str, Array]) -> dict[str, Arr
     for stack in network.stacks:
         D, row = len(stack.directions), format_of(stack.cell)
         for number, ours in enumerate(stack.names):
-            layer, side = divmod(number, D)
+            layer, direction = divmod(number, D)
             name = f"{stack.prefix}layers.{layer}"
-            found = row.from_onnx(*(weights[f"{name}.{part}"][side] for part in "WRB"))
+            found = row.from_onnx(*(weights[f"{name}.{part}"][direction] for part in "WRB"))
             if layer == 0 and f"{name}.W_xh" in weights:
-                found["W_xh"] = np.split(weights[f"{name}.W_xh"], D, axis=1)[side]  # (V, G·H)
+                found["W_xh"] = np.split(weights[f"{name}.W_xh"], D, axis=1)[direction]  # (V, G·H)
             if stack.learned_state:
-                found |= {f"{part}0": weights[f"{name}.{part}0"][side, 0] for part in stack.cell.state_names}
+                found |= {f"{part}0": weights[f"{name}.{part}0"][direction, 0] for part in stack.cell.state_names}
             p |= {f"{ours}.{short}": array for short, array in found.items()}
     return p
 
@@ -225,13 +225,13 @@ class GraphReader:
         for what, found in kinds.items():
             if len(found) > 1:
                 raise self._refused(f"one {what} in all layers", ", ".join(sorted(found)))
-        table = self._table(value)
-        if table is not None:  # the product with W_xh is our W_xh, one row per token
-            if table.shape[1:] != layers[-1]["W_xh"].shape[:1]:
-                raise self._refused("rows as wide as the first layer's input", table.shape)
-            if len(table) != len(b_y):  # checked before the product, which could be of any size
-                raise self._refused(f"a row for each of the {len(b_y)} tokens of the output", len(table))
-            layers[-1]["W_xh"] = table @ layers[-1]["W_xh"]
+        embedding = self._embedding(value)
+        if embedding is not None:  # the product with W_xh is our W_xh, one row per token
+            if embedding.shape[1:] != layers[-1]["W_xh"].shape[:1]:
+                raise self._refused("an embedding as wide as the first layer's input", embedding.shape)
+            if len(embedding) != len(b_y):  # checked before the product, which could be of any size
+                raise self._refused(f"an embedding for each of the {len(b_y)} tokens of the output", len(embedding))
+            layers[-1]["W_xh"] = embedding @ layers[-1]["W_xh"]
         if unused := [node for node in self.graph.node if node.op_type in parts and node not in self.passed]:
             raise self._refused("one path from the tokens to the logits", f"{unused[0].op_type} outside it")
         p = {f"layers.{i}.{name}": array for i, layer in enumerate(reversed(layers)) for name, array in layer.items()}
@@ -297,11 +297,11 @@ class GraphReader:
             raise self._refused(f"an activation of {names}", "/".join(found))
         return row.from_onnx(W, R, B), ours[found]
 
-    def _table(self, value: str) -> Array | None:
+    def _embedding(self, value: str) -> Array | None:
         """The embedding matrix (V, X) of the tokens; None if they are one-hot."""
         gather, one_hot = self._made_by(value, "Gather"), self._made_by(value, "OneHot")
         if gather is not None:
-            table = self._constant(gather, 0, 2)
+            embedding = self._constant(gather, 0, 2)
             if self.attributes[value].get("axis", 0) != 0:
                 raise self._refused("Gather of rows", "of columns")
             value = self._back(gather.input[1], LAYOUT | {"Cast"})
@@ -309,13 +309,13 @@ class GraphReader:
             values, axis = self._constant(one_hot, 2, 1), self.attributes[value].get("axis", -1)
             if not np.array_equal(values, [0, 1]) or axis not in (-1, 2):
                 raise self._refused("OneHot of 0 and 1 along the last axis", f"{values} along {axis}")
-            table, value = None, self._back(one_hot.input[0], LAYOUT | {"Cast"})
+            embedding, value = None, self._back(one_hot.input[0], LAYOUT | {"Cast"})
         else:
-            table = None
+            embedding = None
         if value not in self.inputs:
             node = self.maker.get(value)
             raise self._refused("an input of tokens", node.op_type if node else f"a constant, {value}")
-        return table
+        return embedding
 
     def _check_initial_state(self, value: str) -> None:
         """Refuse an initial state that is neither an input nor zeros."""

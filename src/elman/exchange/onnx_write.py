@@ -4,6 +4,9 @@ decoder that computes steps.
 Batches are time-major, as everywhere. `lengths` (B,) are the numbers of steps of the rows; padding past them has no
 effect. Numbers enter unscaled, in float64; the graph standardizes them as training did. float64 weights become float32:
 no runtime has a recurrent operator in float64. cells.py maps the parameters of a cell to those of an ONNX operator.
+
+Letters in shapes: T steps, B rows, X inputs, V tokens, Y outputs, H units, G gates, L layers, D directions, P state
+parts (2 in an LSTM: h and c), M = D·H outputs of the encoder, K the size of a query of the attention.
 """
 
 from __future__ import annotations
@@ -232,7 +235,7 @@ class StackOutput(NamedTuple):
     """The values that a stack of layers computes."""
 
     outputs: str  # (T, B, D·H), of the last layer; meaningless past a row's length
-    final: list[list[str]]  # (D, B, H) of each layer and state part, after the last step that ran
+    final: list[list[str]]  # (D, B, H) of each layer and state part, after the last step of each row
 
 
 def recurrent(
@@ -257,13 +260,13 @@ def recurrent(
     starts = _initial_states(graph, stack, p, x, state)
     steps = "" if lengths is None else graph.node("Cast", lengths, to=graph.onnx.TensorProto.INT32)
     for layer, start in enumerate(starts):
-        sides = [
+        directions = [
             {short: p[f"{name}.{short}"] for short in stack.cell.shapes(0, H)}
             for name in stack.names[layer * D : (layer + 1) * D]
         ]
         if layer == 0 and stack.tokens:
-            x = _first_input(graph, stack, p, x, sides, feed)
-        W, R, B = (np.stack(arrays) for arrays in zip(*map(row.to_onnx, sides), strict=True))
+            x = _first_input(graph, stack, p, x, directions, feed)
+        W, R, B = (np.stack(arrays) for arrays in zip(*map(row.to_onnx, directions), strict=True))
         name = f"{stack.prefix}layers.{layer}"
         last = [f"{name}.{part}_n" for part in stack.cell.state_names]  # (D, B, H)
         graph.node(
@@ -324,7 +327,12 @@ def _valid_steps(graph: Graph, values: str, lengths: str) -> str:
 
 
 def _first_input(
-    graph: Graph, stack: Stack, p: Mapping[str, Array], ids: str, sides: list[dict[str, Array]], feed: str | None = None
+    graph: Graph,
+    stack: Stack,
+    p: Mapping[str, Array],
+    ids: str,
+    directions: list[dict[str, Array]],  # the parameters of the first layer in each direction; W_xh may be replaced
+    feed: str | None = None,
 ) -> str:
     """The input of the first layer: each token's row of the embedding, or of W_xh.
 
@@ -335,11 +343,11 @@ def _first_input(
         x = graph.node("Gather", graph.weight(name, p[name]), ids)
         if feed is None:
             return x
-    table = np.concatenate([side["W_xh"] for side in sides], axis=1)  # (V, D·G·H)
-    identity = np.eye(table.shape[1])
-    for side, columns in zip(sides, np.split(identity, len(sides), axis=1), strict=True):
-        side["W_xh"] = columns
-    W_xh = graph.weight(f"{stack.prefix}layers.0.W_xh", table)
+    rows = np.concatenate([weights["W_xh"] for weights in directions], axis=1)  # (V, D·G·H)
+    identity = np.eye(rows.shape[1])
+    for weights, columns in zip(directions, np.split(identity, len(directions), axis=1), strict=True):
+        weights["W_xh"] = columns
+    W_xh = graph.weight(f"{stack.prefix}layers.0.W_xh", rows)
     a = graph.node("MatMul", x, W_xh) if stack.embedding else graph.node("Gather", W_xh, ids)
     return a if feed is None else graph.node("Add", a, feed)
 
@@ -362,8 +370,8 @@ def _initial_states(
     size = graph.node("Concat", graph.ints(1), B, graph.ints(1), axis=0)
     starts = []
     for layer in layers:
-        sides = stack.names[layer * D : (layer + 1) * D]
-        learned = [np.stack([p[f"{side}.{part}0"] for side in sides])[:, np.newaxis] for part in parts]  # (D, 1, H)
+        ours = stack.names[layer * D : (layer + 1) * D]  # the names of the layer in each direction
+        learned = [np.stack([p[f"{name}.{part}0"] for name in ours])[:, np.newaxis] for part in parts]  # (D, 1, H)
         rows = [graph.weight(name, row) for name, row in zip(names[layer], learned, strict=True)]
         starts.append([graph.node("Expand", row, size) for row in rows])
     return starts

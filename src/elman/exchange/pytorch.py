@@ -54,7 +54,7 @@ OTHERS = {  # our parameters outside the recurrent layers: PyTorch's
     "attention.w_a": "attention.score.weight",
     "attention.W_c": "attention.combine.weight",
 }
-FEEDING = "decoder.rnn.weight_ih_l0"  # with attention (G·H, E + H): W_xh and W_fh
+FEEDING = "decoder.rnn.weight_ih_l0"  # with attention (G·H, E + H), E the size of the embedding: W_xh and W_fh
 CELL = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
 MIN_TORCH = (2, 6)  # in older versions weights_only does not prevent code execution (CVE-2025-32434)
 FLOATS = {"F16", "F32", "F64"}

@@ -22,7 +22,7 @@ const ACTIVATIONS = {
 const sigmoid = a => f4(ACTIVATIONS.sigmoid(a));
 
 const CELLS = { // one step, which replaces h and, in an LSTM, c
-  rnn(h, c, a, r, b_hn, f) {
+  rnn(h, c, a, q, b_hn, f) {
     for (let j = 0; j < h.length; j++) h[j] = f(a[j]);
   },
   gru(h, c, a, q, b_hn) {
@@ -73,7 +73,7 @@ class Layer {
     this.cell = CELLS[facts.cell];
     this.f = ACTIVATIONS[facts.activation];
     this.a = new Float32Array(this.b_h.length);
-    this.r = new Float32Array(this.b_h.length);
+    this.q = new Float32Array(this.b_h.length);
     this.hidden = this.W_hh.length / this.b_h.length;
   }
   start() { return [this.h0, this.c0].map(learned => learned?.slice() ?? new Float32Array(this.hidden)); } // h, and c of an LSTM
@@ -84,10 +84,10 @@ class Layer {
     if (typeof x === "number") for (let j = 0; j < a.length; j++) a[j] += this.W_xh[x * a.length + j];
     else addProduct(x, this.W_xh, a);
     if (fed) addProduct(fed, W_fh, a);
-    // plus h[t] @ W_hh, which is a separate array in a GRU, where a gate multiplies it
-    const r = this.b_hn ? this.r.fill(0) : a;
-    addProduct(h, this.W_hh, r);
-    this.cell(h, c, a, r, this.b_hn, this.f);
+    // plus q[t] = h[t] @ W_hh, which is a separate array in a GRU, where a gate multiplies it
+    const q = this.b_hn ? this.q.fill(0) : a;
+    addProduct(h, this.W_hh, q);
+    this.cell(h, c, a, q, this.b_hn, this.f);
     return h;
   }
 }

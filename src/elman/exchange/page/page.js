@@ -46,7 +46,7 @@ async function begin() {
   busy(true);
   let count = 0, total = 0, waiting = 0;
   while (count < length && mine === current) {
-    const part = document.createDocumentFragment(), pause = performance.now() + 12;
+    const part = document.createDocumentFragment(), pause = performance.now() + 12; // milliseconds until the text is shown
     for (; count < length && performance.now() < pause; count++) {
       const [text, surprise] = mine.next().value;
       total += surprise;

@@ -116,8 +116,8 @@ class Translator {
         for (const id of best) found.push({ total: beam.total + o[id] - norm, tokens: [...beam.tokens, id], alphas, state, last: id });
       }
       beams = found.sort((a, b) => b.total - a.total).slice(0, width);
-      const bar = beams[0].total / length;
-      if (ended.filter(one => one.score >= bar).length >= width) break;
+      const best = beams[0].total / length; // of the unfinished sequences
+      if (ended.filter(one => one.score >= best).length >= width) break;
     }
     return ended.sort((a, b) => b.score - a.score).slice(0, width);
   }

@@ -40,7 +40,7 @@ function answer(line, number) {
   });
   choose(found[0]);
   const unknown = [...new Set(read.filter((_, i) => !ids[i]))];
-  box.append(text, ...unknown.length ? [make("p", `Not in its vocabulary: ${unknown.map(token => JSON.stringify(token.trim())).join(", ")}.`, "unknown")] : [],
+  box.append(text, ...unknown.length ? [make("p", `Not in the vocabulary of the model: ${unknown.map(token => JSON.stringify(token.trim())).join(", ")}.`, "unknown")] : [],
     ...found.length > 1 ? [list] : [], attention);
   return box;
 }
