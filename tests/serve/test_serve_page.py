@@ -107,7 +107,7 @@ def test_a_character_shows_its_alternatives_and_one_can_be_chosen(visit, open_se
     page.focus("#text")
     for key in ("Home", *["ArrowRight"] * 9):
         page.keyboard.press(key)
-    assert "likely" in page.inner_text("#readout")
+    assert "probability" in page.inner_text("#readout")
     page.keyboard.press("Enter")
     result = open_server.post("/v1/elman/look/read", model="char", text=text[:10], alternatives=8).json()
     names = page.locator("#inspector button b").all_inner_texts()

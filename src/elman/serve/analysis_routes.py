@@ -216,7 +216,7 @@ def _attribution(model: Any, sequence: Any) -> dict[str, Any]:
         "tokens": found.tokens,
         "targets": found.targets,
         "score": _rounded(found.score),
-        "gradient": _rounded(found.gradient),  # (S, T), of each prediction by each token
+        "gradient": _rounded(found.gradient),  # (S, T): for each of S predictions, of each token
         "left_out": _rounded(found.left_out),
         "agreement": found.agreement,
     }

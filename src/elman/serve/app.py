@@ -41,12 +41,14 @@ Responses = dict[int | str, dict[str, Any]]
 HERE = Path(__file__).parent
 MAX_TURNS_AHEAD = 1  # turns of the engine whose deltas the event loop has not dispatched yet
 DESCRIPTION = "Trained recurrent networks over HTTP: OpenAI's completions, predictions, and analyses of the networks."
-ERRORS = "400 invalid request, 401 key, 403 host or origin, 404 not found, 405 method, 408 timeout, 409 not ready, "
-ERRORS += "413 too large, 415 not JSON, 429 busy; always with this body."
+ERRORS = "400 invalid request, 401 missing or wrong key, 403 not allowed, 404 not found, 405 wrong method, "
+ERRORS += "408 timeout, 409 not possible now, 413 too large, 415 not JSON, 429 busy; always with this body."
 PLAIN_TEXT: Responses = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 EVENT_STREAM: Responses = {200: {"content": {"text/event-stream": {}}}}  # OpenAPI 3.1 cannot describe single events
 LOADING: Responses = {503: {"model": schemas.ErrorResponse, "description": "The models are not loaded yet."}}
-NOT_HEALTHY: Responses = {503: {"model": schemas.Health, "description": "The models are not loaded, or it failed."}}
+NOT_HEALTHY: Responses = {
+    503: {"model": schemas.Health, "description": "The models are not loaded, or the engine failed."}
+}
 log = logging.getLogger("elman.serve")
 
 
@@ -121,7 +123,7 @@ class Service:
             exception_handlers=dict(HANDLERS),
             responses={"4XX": {"model": schemas.ErrorResponse, "description": ERRORS}},
         )
-        key = [Security(HTTPBearer(auto_error=False, description="If the service was started with ELMAN_API_KEY."))]
+        key = [Security(HTTPBearer(auto_error=False, description="Required if ELMAN_API_KEY is set."))]
         router = APIRouter(dependencies=key)
         post = APIRouter(dependencies=key, route_class=JsonRoute)
         limits, worker = self.limits, Worker(self.limits.max_seconds)

@@ -26,7 +26,7 @@ class Batch:
         self.state = np.concatenate([self.state, *(job.state for job in jobs)], axis=2)
 
     def keep(self, kept: list[bool]) -> None:
-        """Remove the other jobs."""
+        """Remove the jobs whose entry in `kept` is False."""
         if not all(kept):
             self.jobs = [job for job, keep in zip(self.jobs, kept, strict=True) if keep]
             self.o, self.state = self.o[kept], self.state[:, :, kept]

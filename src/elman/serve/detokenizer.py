@@ -28,6 +28,7 @@ class Detokenizer:
         self._held: list[tuple[str, Any]] = []  # tokens that are not released yet
 
     def feed(self, tokens: list[int], infos: list[Any] | None = None) -> Part:
+        """Add tokens; returns what can be released now."""
         pieces = self._decode(tokens)
         infos = [None] * len(pieces) if infos is None else infos
         if not self.stop:

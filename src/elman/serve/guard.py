@@ -77,7 +77,7 @@ class AccessPolicy:
 
     def allows_key(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
-        # as the bytes that were sent
+        # headers are decoded as Latin-1; the bytes that were sent are compared
         same = hmac.compare_digest(given.strip(" \t").encode("latin-1"), self.key.encode())
         return scheme.lower() == "bearer" and same
 

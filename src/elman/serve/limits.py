@@ -15,10 +15,14 @@ class Limits:
     max_tokens: int = option(4096, "tokens that are generated for each text")
     max_sequences: int = option(64, "texts that are generated at the same time")
     max_streams: int = option(32, "clients that follow the metrics of runs at the same time")
-    max_connections: int = option(512, "connections at the same time; at most half of the files that may be open")
+    max_connections: int = option(512, "connections at the same time; at most a third of the files that may be open")
     max_trainings: int = option(100, "trainings that may be started from the page, one at a time")
-    max_training_memory: int = option(4 << 30, "bytes of memory for such a training; at most half of the machine's")
-    max_training_disk: int = option(4 << 30, "bytes of disk for all of them; at most half of the free space")
+    max_training_memory: int = option(
+        4 << 30, "bytes of memory for a training from the page; at most half of the machine's"
+    )
+    max_training_disk: int = option(
+        4 << 30, "bytes of disk for all trainings from the page; at most half of the free space"
+    )
     max_seconds: float = option(60.0, "seconds that a request may take")
 
     def check(self) -> Limits:

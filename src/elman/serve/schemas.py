@@ -134,7 +134,7 @@ class CompletionRequest(_Request):
     n: Nullable[Annotated[int, Field(ge=1, le=MAX_N), INTEGRAL]] = Field(1, description="Texts for each prompt.")
     stop: Stop | None = Field(None, description="End before any of these texts.")
     seed: Seed | None = Field(
-        None, description="The same seed gives the same text as elman sample --seed; text i of n is its sample i."
+        None, description="The same seed gives the same text as elman sample --seed; n gives the same texts as --count."
     )
     logprobs: Annotated[int, Field(ge=0, le=MAX_TOP_LOGPROBS), INTEGRAL] | None = Field(
         None, description="Return the log-probability of each token and of this many of the most probable tokens."
@@ -254,7 +254,7 @@ class TrainingRequest(_Request):
             _expected("up to 40 letters, digits, - and _, the first a letter or digit"),
         ]
         | None
-    ) = Field(None, description="The name of the run; corpus or pasted by default.")
+    ) = Field(None, description="The name of the run; by default that of the corpus, or pasted.")
     options: Nullable[dict[str, Any]] = Field(
         {}, description="Options of elman train by their Python names, such as hidden, layers and seconds."
     )
@@ -394,8 +394,10 @@ class Attribution(_Response):
     tokens: list[str]
     targets: list[Any] = Field(description="The predicted class, or a tag for each token.")
     score: list[float | None] = Field(description="Log-odds of each target; the value of a regressor.")
-    gradient: list[list[float | None]] = Field(description="Gradient times input, of each target by each token.")
-    left_out: list[list[float | None]] = Field(description="How much each score drops without each token.")
+    gradient: list[list[float | None]] = Field(description="Gradient times input: (targets, tokens).")
+    left_out: list[list[float | None]] = Field(
+        description="How much the score drops without the token: (targets, tokens)."
+    )
     agreement: float | None = Field(description="Rank correlation of gradient and left_out.")
 
 

@@ -23,7 +23,7 @@ SWITCH = 0.0005  # seconds after which a thread releases the GIL: short, for the
 
 
 def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> socket.socket:
-    """A socket at this address (port 0: a free one). A client that reads nothing for 2 · max_seconds is closed."""
+    """A socket at this address (port 0: a free one); clients that read nothing for 2 · max_seconds are disconnected."""
     if not 0 <= port < 65536:
         raise RangeError(option("port"), expected="0 to 65535", got=port)
     try:
@@ -35,7 +35,7 @@ def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> soc
     try:
         if sys.platform != "win32":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by connections; close() would wait forever
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # inherited by connections; otherwise close() would wait forever
             milliseconds = max(1, int(min(2000 * max_seconds, 2**31 - 1)))
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         listener.bind(address)

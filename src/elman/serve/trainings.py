@@ -31,9 +31,8 @@ from elman.serve.training_process import Bounds, command
 
 MAX_SECONDS = 600.0  # a training is stopped then, whatever its options
 STOP_SECONDS = 10.0  # for a training to save and end before it is killed
-FILES = (
-    6  # largest number in a run: three checkpoints while one is written, the model twice while it is replaced, metrics
-)
+# largest number of large files in a run: 3 checkpoints while one is written, 2 models while one is replaced, metrics
+FILES = 6
 MIN_FILE = 1 << 20  # bytes
 NO_MESSAGE = "It ended without a message, probably out of memory. Choose a smaller hidden, batch_size or window."
 DEFAULTS = {"hidden": 128, "seconds": 60, "sample_every": 200, "validate_every": 100}
@@ -43,7 +42,7 @@ DEFAULTS = {"hidden": 128, "seconds": 60, "sample_every": 200, "validate_every":
 class Training:
     name: str
     process: asyncio.subprocess.Process
-    done: asyncio.Task[str]  # its error message
+    done: asyncio.Task[str]  # ends with the process; its result is the error message
     stopped: bool = False
     timer: asyncio.Task[None] | None = None
 
@@ -68,7 +67,7 @@ class TrainingRoutes:
         """Start a small training; 400 with its message if it fails at once."""
         if not self.allowed:
             message = (
-                "Without a key (ELMAN_API_KEY), trainings can be started only if the service listens on this machine."
+                "Without a key (ELMAN_API_KEY), trainings can be started only if the service listens on localhost."
             )
             raise ApiError(403, message, code="training_not_allowed")
         text, corpus, name, flags = _parse(body)

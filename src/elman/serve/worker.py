@@ -10,7 +10,8 @@ from starlette.concurrency import run_in_threadpool
 
 from elman.serve.errors import busy, timed_out
 
-CONCURRENT, QUEUED = 1, 8
+CONCURRENT = 1  # computations at the same time
+QUEUED = 8  # computations that are running or waiting
 
 
 class Worker:

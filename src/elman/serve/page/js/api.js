@@ -15,7 +15,7 @@ export class GoneError extends Error {
   }
 }
 
-/** Fires "gone" and "back"; `ask` is the function that asks the user for the key. */
+/** Fires "gone" when the service stops answering, and "back" when it answers again; `ask` is the function that asks the user for the key. */
 export const service = Object.assign(new EventTarget(), { gone: false, ask: null });
 
 let asking = null; // the promise of the key dialog: several requests may be refused at the same time

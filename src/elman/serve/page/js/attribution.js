@@ -5,8 +5,8 @@ import { make, number, visible } from "./dom.js";
 
 const METHODS = { left_out: "Leave one out", gradient: "Gradient × input" };
 const HINTS = {
-  left_out: (score) => `The shade is what ${score} without the token.`,
-  gradient: (score) => `The shade is a first-order estimate of what ${score} without the token.`,
+  left_out: (score) => `The shade shows how much ${score} without the token.`,
+  gradient: (score) => `The shade is a first-order estimate of how much ${score} without the token.`,
 };
 let method = "left_out", serial = 0;
 
@@ -30,8 +30,8 @@ export function attributionView(run, input) {
     place.replaceChildren(
       make("p", { class: "deciding" }, "Contributions to ", make("b", {}, found.targets.length > 1 ? `${found.targets[tag]} at “${visible(found.tokens[tag])}”` : String(found.targets[0])), " ", choice),
       make("p", { class: "text mono" }, tokens.flatMap((span, i) => (i && gaps ? [gaps, span] : [span]))),
-      make("p", { class: "hint" }, "Blue tokens support the prediction, orange ones oppose it. ", HINTS[method](run.task === "regress" ? "the predicted value loses" : "the log-odds of the prediction lose"), " ",
-        found.agreement === null ? "" : `The two methods agree to ${number(found.agreement, 2)} (rank correlation).`));
+      make("p", { class: "hint" }, "Blue tokens support the prediction, orange ones oppose it. ", HINTS[method](run.task === "regress" ? "the predicted value falls" : "the log-odds of the prediction fall"), " ",
+        found.agreement === null ? "" : `The rank correlation of the two methods is ${number(found.agreement, 2)}.`));
   }
 
   post("/v1/elman/look/attribution", { model: run.name, input }).then((answer) => { found = answer; draw(); }, (error) => { status.textContent = error.message; });

@@ -56,7 +56,7 @@ function drawAll() {
   drawFactors(here, gated ? "slopes of the gates" : SLOPES[run.config.activation] ?? "diag(f′)");
   drawEigen(there);
   drawSingular(there);
-  at("saturated").textContent = Object.entries(there.saturation).map(([name, { share }]) => `${name} ${percent(share)}`).join(", ") + " where the activation is flat";
+  at("saturated").textContent = Object.entries(there.saturation).map(([name, { share }]) => `${name} ${percent(share)}`).join(", ") + " of the values are where the activation is flat";
   drawGateChoice(there.gates);
   drawStates(there);
   drawLyapunov(there);

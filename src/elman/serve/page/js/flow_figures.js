@@ -51,7 +51,7 @@ export function drawMap({ map }, tokens) {
   }));
 }
 
-const PATHS = { carry: "by the carry gate alone", recurrent: "through h and W_hh alone" };
+const PATHS = { carry: "through the forget or update gate alone", recurrent: "through h and W_hh alone" };
 
 export function drawLag({ by_lag: left, horizon, paths }) {
   const positive = left.map((v) => (v > 0 ? v : null)), most = Math.max(...positive, 1);

@@ -7,7 +7,8 @@ import { refresh } from "./state.js";
 import { startTraining } from "./training.js";
 
 const REDRAW = 300; // milliseconds between two drawings
-let run = null, rows = [], training = false, control = null, drawing = null, mine = [], follows = true;
+let run = null, rows = [], training = false, control = null, drawing = null, follows = true;
+let startedHere = []; // the trainings that were started from the page
 
 const tile = (value, what, more = "") => make("div", { class: "tile" }, make("b", {}, value, more && make("small", {}, more)), make("span", {}, what));
 
@@ -20,7 +21,7 @@ function drawHead() {
   const { config } = run, kind = !config?.cell || config.cell === "rnn" ? config?.activation : config.cell.toUpperCase();
   const facts = config ? [`${config.layers} × ${config.hidden} ${kind} units`, run.vocabulary && `${run.vocabulary} ${config.tokens} tokens`,
     run.corpus && run.corpus !== "stdin" && `on ${run.corpus}`, run.tokens && `${count(run.tokens)} tokens`].filter(Boolean).join(" · ") : "";
-  const stoppable = mine.some((found) => found.name === run.name && found.state === "running");
+  const stoppable = startedHere.some((found) => found.name === run.name && found.state === "running");
   at("run-head").replaceChildren(
     make("div", {}, make("h1", {}, run.name), make("p", { class: "note" }, facts)),
     make("p", { class: "state" }, make("span", { class: training ? "badge live" : "badge" }, training ? "training" : idleState()),
@@ -82,7 +83,7 @@ async function follow(name, signal) {
       const ended = training && !value.training;
       training = value.training;
       if (ended) refresh().catch(() => {});
-      mine = (await get("/v1/elman/trainings")).data;
+      startedHere = (await get("/v1/elman/trainings")).data;
     }
     if (rows.length && !at("curves").hidden) drawSoon(); else { clearTimeout(drawing); drawAll(); }
   }
@@ -93,7 +94,7 @@ async function follow(name, signal) {
 async function stopTraining() {
   at("stop-training").disabled = true;
   await remove(`/v1/elman/trainings/${encodeURIComponent(run.name)}`);
-  mine = (await get("/v1/elman/trainings")).data;
+  startedHere = (await get("/v1/elman/trainings")).data;
   training = false;
   drawAll();
   refresh();

@@ -34,7 +34,7 @@ async function load() {
     const [input, target] = await inputAndTarget(word, model, signal);
     if (!input) return setStatus("Type two tokens or more: the first is read, the second is its target.");
     data = await post("/v1/elman/steps", { input, target, ...(model in SMALL ? { cell: model.slice(1) } : { model }), shown: model in SMALL ? 12 : 8 }, signal);
-    setStatus(`It reads “${input}” and should predict “${target}”: ${data.steps.length} equations.`);
+    setStatus(`The network reads “${input}” and should predict “${target}”: ${data.steps.length} equations.`);
     drawing = new Unrolled(data, ([name, t, layer]) => go(data.steps.findIndex((s) => s.name === name && s.t === t && s.layer === layer)));
     at("unrolled").replaceChildren(drawing.svg);
     at("steps-found").hidden = false;

@@ -90,7 +90,7 @@ export class ShadedText {
 export function describe(cell, mode) {
   if (!cell) return "";
   const name = `“${visible(cell.piece)}”`;
-  if (mode === "unit") return cell.activation === null ? name : `${name}: the unit is at ${number(cell.activation)}`;
+  if (mode === "unit") return cell.activation === null ? name : `${name}: activation ${number(cell.activation)}`;
   if (cell.surprise === null) return `${name}: the first token, which nothing predicts`;
-  return `${name}: ${percent(Math.exp(-cell.surprise))} likely, ${number(cell.surprise, 2)} nats of surprise`;
+  return `${name}: probability ${percent(Math.exp(-cell.surprise))}, surprise ${number(cell.surprise, 2)} nats`;
 }

@@ -38,7 +38,7 @@ export class Unrolled {
 
   #arrows() {
     const head = (id) => draw("marker", { id, viewBox: "0 0 8 8", refX: 6.5, refY: 4, markerWidth: 10, markerHeight: 10, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" }, draw("path", { d: "M0 .8 7 4 0 7.2z" }));
-    this.svg.append(draw("defs", {}, head("plain"), head("fore"), head("aft")));
+    this.svg.append(draw("defs", {}, head("plain"), head("forward"), head("backward")));
   }
 
   #label(x, y, text, more = {}) {
@@ -181,7 +181,7 @@ export class Unrolled {
     for (const { path, kind, t, layer } of this.edges) {
       const on = lit.edges(kind, t, layer);
       path.classList.toggle("on", on);
-      path.setAttribute(back ? "marker-start" : "marker-end", on ? `url(#${back ? "aft" : "fore"})` : back ? "" : "url(#plain)");
+      path.setAttribute(back ? "marker-start" : "marker-end", on ? `url(#${back ? "backward" : "forward"})` : back ? "" : "url(#plain)");
       path.setAttribute(back ? "marker-end" : "marker-start", back && !on ? "url(#plain)" : "");
     }
     for (const [kind, words] of Object.entries(this.names)) words.classList.toggle("on", lit.weights.includes(kind));

@@ -83,8 +83,8 @@ function stats(tokens, first, seconds) {
   const kind = { char: "characters", byte: "bytes", word: "words", bpe: "subwords" }[run.config.tokens];
   const surprises = text.cells.map((cell) => cell.surprise).filter((nats) => nats !== null);
   const mean = surprises.reduce((a, b) => a + b, 0) / Math.max(1, surprises.length);
-  const each = `${number(mean, 2)} nats each`;
-  return tokens ? `${count(tokens)} ${kind}, ${each} · first after ${count(first)} ms · ${count(tokens / seconds)} per second` : `Read: ${each}`;
+  const surprise = `mean surprise ${number(mean, 2)} nats`;
+  return tokens ? `${count(tokens)} ${kind}, ${surprise} · first after ${count(first)} ms · ${count(tokens / seconds)} per second` : `Only read: ${surprise}`;
 }
 
 function legend() {
@@ -107,7 +107,7 @@ async function findUnits() {
     at("found-units").replaceChildren(...features.slice(0, 8).map(({ feature, measure, units: [best] }) =>
       make("li", {}, make("button", { type: "button", onclick: () => chooseUnit(best) },
         make("b", {}, feature), make("span", {}, `${best.state === "c" ? "c of " : ""}unit ${best.unit}${run.config.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))),
-      make("li", { class: "hint" }, "How well the unit tracks it: 1 is perfect. Chance is 0.5 for AUC (yes or no), 0 for R² (a number)."));
+      make("li", { class: "hint" }, "How well the unit tracks the feature: 1 is perfect. Chance is 0.5 for AUC (yes or no), 0 for R² (a number)."));
   } catch (error) {
     at("found-units").replaceChildren(make("li", { class: "wrong" }, error.message));
   } finally {
