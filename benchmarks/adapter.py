@@ -77,7 +77,8 @@ def task_step(problem: Any, hyper: Any) -> Callable[[], float]:
     for name, array in p.items():
         array[...] = problem.weights[name]
     batch = Batch(problem.x, problem.y, np.ones(task.B), problem.x_lengths, problem.y_lengths)
-    normalizer, g, memory, taken = network.units(batch), p.zeros(), [np.zeros_like(p.buffer) for _ in range(2)], [0]
+    normalizer, g, taken = network.loss_count(batch), p.zeros(), [0]
+    memory = [np.zeros_like(p.buffer) for _ in range(2)]
 
     def step() -> float:
         taken[0] += 1

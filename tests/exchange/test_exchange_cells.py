@@ -125,7 +125,7 @@ def test_a_gated_encoder_gives_all_parts_of_the_state(cell, bidirectional):
     check_onnx(data)
     x, lengths = rng.integers(V, size=(T, B)), np.array([T, 1, 3])
     start = session(data).run(None, {"x": x, "lengths": lengths})
-    agree(np.stack(start, axis=1), network.start(network.pack(p), x, lengths).state)
+    agree(np.stack(start, axis=1), network.initial_state(network.pack(p), x, lengths).state)
 
 
 @gated

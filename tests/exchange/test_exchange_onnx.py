@@ -247,7 +247,7 @@ def test_a_source_gives_the_initial_state_of_the_decoder(options, T, B, seed):
     check_onnx(data)
     (h0,) = session(data).run(None, {"x": x, "lengths": lengths})
     packed = network.pack(p)
-    state = network.start(packed, single(x), lengths).state
+    state = network.initial_state(packed, single(x), lengths).state
     agree(h0, state[:, 0])
     ids = rng.integers(5, size=(1, B))
     logits, h_n = session(step).run(None, {"x": ids, "h0": h0})
@@ -265,7 +265,7 @@ def test_a_condition_gives_the_initial_state_of_the_decoder(labels):
     data = encoder_graph(network, p, labels=labels).to_bytes({})
     check_onnx(data)
     (h0,) = session(data).run(None, {"x": x})
-    agree(h0, network.start(network.pack(p), single(x)).state[:, 0])
+    agree(h0, network.initial_state(network.pack(p), single(x)).state[:, 0])
 
 
 def test_raw_numbers_are_scaled_in_the_file():

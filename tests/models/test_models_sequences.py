@@ -1,4 +1,4 @@
-"""Models of every shape: what they learn, keep, refuse, and how they behave as scikit-learn estimators."""
+"""Models of every task: what they learn, save and refuse, and how they behave as scikit-learn estimators."""
 
 import functools
 import hashlib
@@ -76,7 +76,7 @@ learned_once = functools.cache(made_anew)
 
 
 def made(task, **options):
-    """A copy, with which a test may do what it likes, of a model that learned once."""
+    """A copy, which a test may change, of a model that is trained once."""
     return deepcopy(learned_once(task, **options))
 
 
@@ -123,7 +123,7 @@ def test_a_tagger_sees_what_comes_later():
         assert proba.shape == (len(word), 2)
 
 
-def test_a_generator_writes_what_belongs_to_a_label_and_to_a_vector():
+def test_a_generator_writes_the_sequence_of_a_label_and_of_a_vector():
     model = made("generate", epochs=30)
     assert all(word.startswith("a") for word in model.sample(["starts with a"] * 20, seed=3))
     vectors = np.array([[word[0] == "a", 1.0] for word in WORDS], float)
@@ -150,7 +150,7 @@ def test_sequence_to_sequence_learns_to_copy(bidirectional):
     assert model.predict(short[:5], beam=3) == upper[:5]
 
 
-def test_a_beam_finds_nothing_less_likely_than_greed():
+def test_a_beam_finds_nothing_less_likely_than_greedy_decoding():
     model = made("translate", epochs=2)
     fitted = model.fitted_
     decoder = Decoder(fitted.network, fitted.parameters, UNKNOWN)
@@ -183,7 +183,7 @@ def _log(decoder, state, tokens):
 # -- what they are given -----------------------------------------------------------------------------------------------
 
 
-def test_strings_tokens_and_numbers_of_any_length_go_in():
+def test_strings_tokens_and_numbers_of_any_length_are_accepted():
     y = [0, 1, 0, 1]
     for X in (
         ["a", "bb", "", "abc"],
@@ -394,7 +394,7 @@ def test_the_logarithm_of_a_probability_is_finite_however_small_it_is():
     assert (logs[:, 1] < -1900).all()
 
 
-# -- nothing of what judges is learned from ----------------------------------------------------------------------------
+# -- nothing is learned from held-out rows ---------------------------------------------------------------------------
 
 
 def learned_from(task, X, y, seed):
@@ -406,7 +406,7 @@ def learned_from(task, X, y, seed):
 
 
 @tasks
-def test_nothing_is_learned_from_the_rows_that_judge(task):
+def test_nothing_is_learned_from_held_out_rows(task):
     """Whatever stands in them, tokens, scale and lengths are those of the other rows."""
     X, y = CASES[task][2:]
     plain, held = learned_from(task, X, y, seed=3)
@@ -502,7 +502,7 @@ def test_the_same_random_state_gives_the_same_model(task):
     assert a.fitted_.parameters.buffer.tobytes() != other.fitted_.parameters.buffer.tobytes()
 
 
-def test_grid_search_and_pipeline_take_them():
+def test_estimators_work_in_grid_search_and_pipeline():
     search = GridSearchCV(SequenceClassifier(**QUICK), {"hidden": [4, 16], "pooling": ["last"]}, cv=2)
     assert search.fit(WORDS, FIRST).best_params_["hidden"] in (4, 16)
     X = np.array([[0, 1, 5], [9, 1, 5]] * 20)
@@ -511,7 +511,7 @@ def test_grid_search_and_pipeline_take_them():
 
 
 @tasks
-def test_partial_fit_learns_on_from_where_it_was(task):
+def test_partial_fit_continues_training(task):
     kind, own, X, y = CASES[task]
     model = kind(**QUICK | own)
     scores = [model.partial_fit(X, y).score(X, y) for _ in range(6)]
@@ -520,7 +520,7 @@ def test_partial_fit_learns_on_from_where_it_was(task):
 
 
 @tasks
-def test_what_is_set_between_two_passes_counts(task):
+def test_options_set_between_two_calls_of_partial_fit_take_effect(task):
     kind, own, X, y = CASES[task]
 
     first = kind(**QUICK | own).partial_fit(X, y)
@@ -542,7 +542,7 @@ def test_what_is_set_between_two_passes_counts(task):
         assert after(**changes) != plain, changes
 
 
-def test_a_class_weight_set_between_two_passes_counts():
+def test_a_class_weight_set_between_two_calls_of_partial_fit_takes_effect():
     model = SequenceClassifier(**QUICK).partial_fit(WORDS, FIRST)
     one, other = deepcopy(model), deepcopy(model).set_params(class_weight={"starts with a": 9.0})
     heavy = other.partial_fit(WORDS, FIRST).predict_proba([""])[0, 0]
@@ -561,7 +561,7 @@ def test_a_class_weight_set_between_two_passes_counts():
         ("translate", {"attention": "additive"}),
     ],
 )
-def test_what_a_model_is_made_of_cannot_be_set_between_two_passes(task, changes):
+def test_options_of_the_network_cannot_be_set_between_two_calls_of_partial_fit(task, changes):
     kind, own, X, y = CASES[task]
     model = kind(**QUICK | own).partial_fit(X, y)
     before = model.fitted_.parameters.buffer.tobytes()
@@ -599,7 +599,7 @@ def test_an_option_that_does_not_exist_is_refused_at_once():
         SequenceClassifier(hiden=3)
 
 
-def test_a_pickled_or_copied_model_learns_on():
+def test_a_pickled_or_copied_model_can_continue_training():
     model = SequenceClassifier(**QUICK).partial_fit(WORDS, FIRST)
     for copied in (pickle.loads(pickle.dumps(model)), deepcopy(model)):
         before = copied.predict_proba(WORDS[:5])
@@ -613,7 +613,7 @@ def test_partial_fit_after_another_fit_begins_anew():
 
 
 @tasks
-def test_the_count_of_steps_goes_on_in_a_model_that_comes_back(task, tmp_path):
+def test_a_loaded_model_continues_the_count_of_steps(task, tmp_path):
     kind, own, X, y = CASES[task]
     model = kind(**QUICK | own).partial_fit(X, y)
     a_pass = model.n_iter_
@@ -625,7 +625,7 @@ def test_the_count_of_steps_goes_on_in_a_model_that_comes_back(task, tmp_path):
     assert known.fit(X, y).n_iter_ == model.epochs * a_pass
 
 
-def test_the_optimizer_of_a_model_that_comes_back_begins_at_its_first_step(tmp_path):
+def test_the_optimizer_of_a_loaded_model_begins_at_its_first_step(tmp_path):
     made("classify").save(tmp_path / "run")
     known = load_model(tmp_path / "run")
     before = known.fitted_.parameters.buffer.copy()
@@ -729,7 +729,7 @@ def test_a_list_may_have_any_length_whatever_its_neighbors():
     assert model.predict([[1.0, 2.0], [1.0]]).shape == (2,)
 
 
-def test_a_constant_feature_is_not_blown_up():
+def test_tiny_changes_of_a_constant_feature_are_not_amplified():
     X = [np.full((3, 1), 0.3) for _ in range(20)]
     model = SequenceClassifier(**QUICK).fit(X, [0, 1] * 10)
     near = model.predict_proba([np.full((3, 1), 0.3000001)])
@@ -890,11 +890,11 @@ def test_a_network_too_large_for_any_machine_is_refused():
             SequenceClassifier(**QUICK | options).fit(WORDS, FIRST)
 
 
-# -- keeping -----------------------------------------------------------------------------------------------------------
+# -- saving and loading ------------------------------------------------------------------------------------------------
 
 
 @tasks
-def test_a_saved_model_comes_back_equal(task, tmp_path):
+def test_a_saved_model_is_loaded_unchanged(task, tmp_path):
     model, X = made(task), PREDICT.get(task, CASES[task][2][:9])
     model.save(tmp_path / "run")
     again = load_model(tmp_path / "run")
@@ -904,7 +904,7 @@ def test_a_saved_model_comes_back_equal(task, tmp_path):
 
 
 @tasks
-def test_a_model_that_comes_back_knows_what_it_was_told(task, tmp_path):
+def test_a_loaded_model_has_its_arguments(task, tmp_path):
     kind, own, X, y = CASES[task]
     told = own | {"random_state": 7, "epochs": 2}
     if task in ("classify", "tag"):
@@ -924,7 +924,7 @@ def test_a_model_that_comes_back_knows_what_it_was_told(task, tmp_path):
 
 @pytest.mark.parametrize("passes", [0, 1, 2])
 @pytest.mark.parametrize("budget", [{}, {"steps": np.int64(3)}, {"steps": 3, "epochs": None}, {"seconds": 0.01}])
-def test_no_argument_is_lost_by_what_a_pass_or_a_budget_overrules(budget, passes, tmp_path):
+def test_arguments_that_partial_fit_or_a_budget_overrides_are_kept(budget, passes, tmp_path):
     options = {"schedule": "cosine", "warmup_steps": np.int64(2), "validation_fraction": np.float64(0.2)}
     model = SequenceClassifier(**{"hidden": 4, "random_state": 0} | options | budget)
     for _ in range(passes):
@@ -940,7 +940,7 @@ def test_no_argument_is_lost_by_what_a_pass_or_a_budget_overrules(budget, passes
         assert again.fitted_.parameters.buffer.tobytes() == anew.fitted_.parameters.buffer.tobytes()
 
 
-def test_a_run_that_goes_on_with_another_budget_is_loaded_with_it(tmp_path):
+def test_a_run_resumed_with_another_budget_is_loaded_with_it(tmp_path):
     options = {"hidden": 4, "random_state": 0, "class_weight": "balanced"}
     model = SequenceClassifier(**options, steps=3).fit(WORDS, FIRST, out=tmp_path / "run")
     assert load_model(tmp_path / "run").get_params() == model.get_params()
@@ -1033,7 +1033,7 @@ def test_rows_are_read_together_as_far_as_their_padding_allows():
 
 
 @pytest.mark.parametrize(("options", "judged"), [({}, [6, 12, 18]), ({"validate_every": 10}, [10, 18])])
-def test_a_small_set_is_judged_once_an_epoch_unless_it_is_said_how_often(options, judged):
+def test_a_small_set_is_validated_once_per_epoch_unless_validate_every_is_set(options, judged):
     X, y = ["ab", "ba", "aa", "bb"] * 8, ["x", "y", "x", "y"] * 8
     seen = []
 
@@ -1051,7 +1051,7 @@ def test_a_small_set_is_judged_once_an_epoch_unless_it_is_said_how_often(options
 
 
 def judged(task, **options):
-    """The events in which it was judged, the model, and the examples that judged it."""
+    """The events with a validation, the model, and the held-out examples."""
     kind, own, X, y = CASES[task]
     events = []
     model = kind(**(QUICK | own | {"validation_fraction": 0.3, "epochs": 3} | options)).fit(
@@ -1065,7 +1065,7 @@ def judged(task, **options):
 
 @pytest.mark.parametrize("weights", [None, "balanced"])
 @pytest.mark.parametrize("task", ["classify", "tag"])
-def test_every_validation_tells_the_accuracy_that_score_would_give(task, weights):
+def test_every_validation_reports_the_accuracy_that_score_returns(task, weights):
     seen, model, X, y = judged(task, epochs=2, class_weight=weights, dtype="float64")
     assert len(seen) > 1
     best = min(seen, key=lambda event: event.validation_loss)
@@ -1085,7 +1085,7 @@ def test_accuracy_is_neither_always_one_nor_always_nothing():
 
 
 @pytest.mark.parametrize("task", ["regress", "generate", "translate"])
-def test_what_tells_no_classes_has_no_accuracy(task):
+def test_models_without_classes_have_no_accuracy(task):
     seen, *_ = judged(task, epochs=1)
     assert seen
     assert {event.validation_accuracy for event in seen} == {None}
@@ -1094,7 +1094,7 @@ def test_what_tells_no_classes_has_no_accuracy(task):
 @pytest.mark.parametrize("options", [{}, {"pooling": "mean"}, {"pooling": "max", "bidirectional": True}, {"tag": True}])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_loss_of_validation_is_the_loss_of_training(options, precision):
-    """Two ways through a network: without gradients and with them."""
+    """Computed without gradients and with them."""
     task = "tag" if "tag" in options else "classify"
     kind, own, X, y = CASES[task]
     options = {name: value for name, value in options.items() if name != "tag"}
@@ -1108,13 +1108,13 @@ def test_the_loss_of_validation_is_the_loss_of_training(options, precision):
         batch = batches.to_batch(examples, rows, fitted.parameters.buffer.dtype)
         room = fitted.parameters.zeros()
         total += fitted.network.loss_and_gradients(fitted.parameters, batch, room, normalizer=1.0)
-        units += fitted.network.units(batch)
+        units += fitted.network.loss_count(batch)
     found = evaluation.evaluate_examples(fitted.network, fitted.parameters, examples).loss
     assert found == pytest.approx(total / units, rel=1e-6 if precision == "float32" else 1e-12)
 
 
 @pytest.mark.parametrize("task", ["classify", "tag"])
-def test_rows_of_a_run_that_was_interrupted_tell_the_same_accuracy(task, tmp_path):
+def test_rows_of_an_interrupted_run_have_the_same_accuracy(task, tmp_path):
     kind, own, X, y = CASES[task]
     options = QUICK | own | {"validation_fraction": 0.3, "epochs": 3, "validate_every": 4}
     kind(**options).fit(X, y, out=tmp_path / "whole")
@@ -1133,7 +1133,7 @@ def test_rows_of_a_run_that_was_interrupted_tell_the_same_accuracy(task, tmp_pat
 
 
 class Table:
-    """As much of a DataFrame as counts."""
+    """The part of a DataFrame that is needed here."""
 
     ndim = 2
 

@@ -9,13 +9,13 @@ ATTENTION = [
 ]  # fmt: skip
 TESTS = {"attention.py": ATTENTION, "encoder_decoder.py": ATTENTION}
 MUTANTS = [
-    ("encoder_decoder.py", "gradients, batch.x_lengths, masks[0], work, tables, d_memory)", "gradients, batch.x_lengths, masks[0], work, tables)", "what was looked at learns nothing"),  # noqa: E501
+    ("encoder_decoder.py", "gradients, batch.x_lengths, masks[0], work, tables, d_memory", "gradients, batch.x_lengths, masks[0], work, tables", "what was looked at learns nothing"),  # noqa: E501
     ("encoder_decoder.py", "ids[np.newaxis], state.state, Memory(*memory), h_tilde[0])", "ids[np.newaxis], state.state, Memory(*memory))", "a step is not fed what the one before found"),  # noqa: E501
     ("attention.py", "d += packed.feed.backward(d_a)", "pass", "nothing goes back through input feeding"),
     ("attention.py", "if t < S - 1:", "if t < S - 2:", "one step of input feeding forgotten"),
     ("attention.py", "d *= masks.head[t]", "pass", "dropout of the outputs forgotten on the way back"),
     ("attention.py", "d *= masks.layers[number - 1][t]", "pass", "dropout between layers forgotten on the way back"),
-    ("attention.py", "outputs[t] = found if masks.head is None else found * masks.head[t]\n            h_tilde = outputs[t]", "outputs[t] = found if masks.head is None else found * masks.head[t]\n            h_tilde = found", "what is fed is not dropped, but goes back as if"),  # noqa: E501
+    ("attention.py", "outputs[t] = combined if masks.head is None else combined * masks.head[t]\n            h_tilde = outputs[t]", "outputs[t] = combined if masks.head is None else combined * masks.head[t]\n            h_tilde = combined", "what is fed is not dropped, but goes back as if"),  # noqa: E501
     ("attention.py", "trace.outputs[:-1], d_a[0][1:]", "trace.outputs[1:], d_a[0][1:]", "W_fh learns from the step after"),  # noqa: E501
     ("attention.py", "d_a[0][1:]", "d_a[0][:-1]", "W_fh learns from the step before"),
     ("attention.py", "        d_values += d_keys\n", "", "the keys send nothing to the encoder"),
@@ -23,6 +23,6 @@ MUTANTS = [
     ("attention.py", "np.full((1, B), T) if lengths is None else lengths[np.newaxis]", "np.full((1, B), T)", "the padding is looked at"),  # noqa: E501
     ("attention.py", "d_x *= masks.inputs", "pass", "input dropout forgotten on the way back"),
     ("attention.py", "        d_W[...] = 0\n", "", "gradients of the step before"),
-    ("attention.py", "[np.stack(part[::-1]) for part in sent]", "[np.stack(part) for part in sent]", "steps in the wrong order"),  # noqa: E501
+    ("attention.py", "[np.stack(d_a[::-1]) for d_a in d_a_of_layers]", "[np.stack(d_a) for d_a in d_a_of_layers]", "steps in the wrong order"),  # noqa: E501
     ("attention.py", "return np.stack([layer.state for layer in self.layers])", "return np.stack([layer.state for layer in self.layers[::-1]])", "layers exchanged from step to step"),  # noqa: E501
 ]  # fmt: skip

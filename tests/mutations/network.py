@@ -17,9 +17,9 @@ MUTANTS = [
     ("network.py", "return mean_backward(d_vector, T, lengths), None", "return mean_backward(d_vector, T, None), None", "shares for the padding"),  # noqa: E501
     ("network.py", "for part in parts if part is not gradients]", "for part in parts[2:]]", "one slice only"),
     ("network.py", "batch.state[...] = trace.final", "pass", "the state is not carried"),
-    ("encoder_decoder.py", "wanted[lengths, np.arange(B)] = self.edge", "pass", "no end is asked for"),
-    ("encoder_decoder.py", "given[1:] = batch.y", "given[:-1] = batch.y", "the answer is given"),
-    ("encoder_decoder.py", "return given, wanted, lengths + 1,", "return given, wanted, lengths,", "one step too few"),
+    ("encoder_decoder.py", "targets[lengths, np.arange(B)] = self.edge", "pass", "no end is asked for"),
+    ("encoder_decoder.py", "inputs[1:] = batch.y", "inputs[:-1] = batch.y", "the answer is given"),
+    ("encoder_decoder.py", "return inputs, targets, lengths + 1,", "return inputs, targets, lengths,", "one step too few"),  # noqa: E501
     ("encoder_decoder.py", "d_b[...] = d_s.sum(axis=0)", "pass", "the bridge's bias"),
     ("encoder_decoder.py", "p, d_final = packed.p, d_state", "p, d_final = packed.p, 0 * d_state", "the encoder learns nothing"),  # noqa: E501
     ("encoder_decoder.py", "d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3))", "d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3)[::-1])", "the encoder's layers exchanged"),  # noqa: E501

@@ -1,4 +1,4 @@
-"""Decoders with attention: every gradient of the whole network, padding, neighbors, threads, and step by step."""
+"""Decoders with attention: every gradient of the network, padding, other rows of the batch, threads, single steps."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_every_gradient_of_one_step_and_one_source_step(kind):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("hidden", [5, 16])
 def test_a_row_has_the_same_bits_alone_and_beside_longer_ones(kind, dtype, hidden):
-    """BLAS, which runs under ELMAN_KERNELS=reference, computes a row in other bits beside others."""
+    """Not under ELMAN_KERNELS=reference: with BLAS the bits of a row depend on the other rows."""
     network, batch = translator(kind, layers=2, hidden=hidden, cell="rnn"), examples()
     packed = network.pack(random_parameters(network, dtype))
     together, wanted, weights = network.forward(packed, batch)

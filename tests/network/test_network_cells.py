@@ -1,4 +1,4 @@
-"""Networks of every cell, also of one that is defined in a test alone: all above the table of cells works with it."""
+"""Networks of every cell, also of one that only tests define: a cell in the table CELLS is all that networks need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from elman.network.stack import NO_MASKS
 
 X, H, Y, T, B = 2, 2, 3, 4, 3
 LENGTHS = np.array([4, 2, 0])
-compiled_toy = pytest.param("compiled_toy", marks=pytest.mark.nightly)  # to compile it takes a minute
+compiled_toy = pytest.param("compiled_toy", marks=pytest.mark.nightly)  # it takes a minute to compile
 every_cell = pytest.mark.parametrize("cell", ["gru", "lstm", "toy", compiled_toy])
 
 

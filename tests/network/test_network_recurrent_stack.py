@@ -77,7 +77,7 @@ def test_gradients_of_mean_and_maximum(lengths):
 
 
 @pytest.mark.parametrize("pool", [mean_forward, max_forward])
-def test_pooling_looks_at_a_rows_own_steps_only(pool):
+def test_pooling_ignores_padded_steps(pool):
     h = np.random.default_rng(0).standard_normal((T, B, H))
     pooled = pool(h, LENGTHS).vector
     h[2:, 1], h[:, 2] = 1e6, 1e6
@@ -107,7 +107,7 @@ def test_a_padded_batch_equals_its_rows_one_by_one(bidirectional):
 
 
 @pytest.mark.parametrize(("tokens", "embedding"), [(True, 0), (True, 80), (False, 0)])
-def test_rows_of_tokens_are_drawn_with_a_deviation_of_a_tenth(tokens, embedding):
+def test_token_vectors_start_with_standard_deviation_0_1(tokens, embedding):
     encoder = Stack(300, 100, 2, bidirectional=True, embedding=embedding, tokens=tokens)
     p = Parameters(encoder.shapes, np.float64)
     encoder.fill(p, np.random.default_rng(0), recurrent="orthogonal", gain=1.0)

@@ -1,4 +1,4 @@
-"""The gradients of every network over sequences on the plain equations, which are chosen when Python starts."""
+"""The gradient checks of test_network_shapes.py in a process with ELMAN_KERNELS=reference."""
 
 import os
 import re
@@ -14,12 +14,12 @@ from elman.kernels import KERNELS
 assert KERNELS == "reference"
 sys.exit(pytest.main(sys.argv[1:]))
 """
-# dropout takes every line that a pass without it takes, and its own
+# only with dropout (dropout1): it also runs all lines of a pass without dropout
 CHECKS = "(gradients and dropout1) or every_token or padded or padding"
 
 
 @pytest.mark.nightly
-def test_the_plain_equations_pass_the_same_checks():
+def test_the_reference_kernels_pass_the_same_checks():
     tests = Path(__file__).with_name("test_network_shapes.py")
     words = [str(tests), "-k", CHECKS, "-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
     done = subprocess.run(

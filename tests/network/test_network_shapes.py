@@ -14,7 +14,7 @@ from elman.network.stack import NO_MASKS
 X, H, Y = 3, 4, 3
 LENGTHS = np.array([4, 2, 0, 1, 3])
 T, B = 4, len(LENGTHS)
-DROPOUTS = [Dropout(), Dropout(0.2, 0.2, 0.2)]  # more would leave equal states, between which a maximum has no slope
+DROPOUTS = [Dropout(), Dropout(0.2, 0.2, 0.2)]  # more would leave equal states, at which the maximum has no derivative
 FLOAT64 = np.dtype(np.float64)
 
 
@@ -35,7 +35,7 @@ def inputs(rng, tokens):
     return rng.integers(X, size=(T, B)) if tokens else rng.standard_normal((T, B, X))
 
 
-def reading(rng, pooling, loss, tokens, **options):
+def head_network(rng, pooling, loss, tokens, **options):
     network = HeadNetwork(encoder(tokens, **options), Y, pooling=pooling, loss=loss)
     y = rng.integers(Y, size=B) if loss == "cross_entropy" else rng.standard_normal((B, Y))
     if pooling == "none":
@@ -44,7 +44,7 @@ def reading(rng, pooling, loss, tokens, **options):
     return network, Batch(inputs(rng, tokens), y, rng.uniform(0.5, 2, B), LENGTHS, lengths)
 
 
-def telling(rng, source, layers, embedding=0):
+def encoder_decoder(rng, source, layers, embedding=0):
     decoder = Stack(Y, H, layers, embedding=embedding, prefix="decoder.")
     y, y_lengths = rng.integers(Y, size=(3, B)), np.array([3, 0, 2, 1, 2])
     weights = rng.uniform(0.5, 2, B)
@@ -52,13 +52,15 @@ def telling(rng, source, layers, embedding=0):
         return EncoderDecoder(X, decoder, Y, edge=1), Batch(rng.integers(X, size=B), y, weights, None, y_lengths)
     if source == "numbers":
         return EncoderDecoder(X, decoder, Y, edge=1), Batch(rng.standard_normal((B, X)), y, weights, None, y_lengths)
-    read = encoder(True, bidirectional=source == "both ways", layers=layers, embedding=embedding, prefix="encoder.")
-    return EncoderDecoder(read, decoder, Y, edge=1), Batch(inputs(rng, True), y, weights, LENGTHS, y_lengths)
+    stack = encoder(
+        True, bidirectional=source == "bidirectional", layers=layers, embedding=embedding, prefix="encoder."
+    )
+    return EncoderDecoder(stack, decoder, Y, edge=1), Batch(inputs(rng, True), y, weights, LENGTHS, y_lengths)
 
 
-def tagging(rng, **options):
-    """Every step counts differently."""
-    network, batch = reading(rng, "none", "cross_entropy", True, **options)
+def tagger(rng, **options):
+    """A tagger and a batch whose steps have different weights."""
+    network, batch = head_network(rng, "none", "cross_entropy", True, **options)
     return network, batch._replace(y_weights=rng.uniform(0, 2, (T, B)))
 
 
@@ -92,13 +94,14 @@ def check_gradients(network, batch, dropout):
 def test_gradients_of_a_network_with_an_output_layer(pooling, loss, bidirectional, layers, tokens, embedding, dropout):
     rng = np.random.default_rng(2)
     check_gradients(
-        *reading(rng, pooling, loss, tokens, bidirectional=bidirectional, layers=layers, embedding=embedding), dropout
+        *head_network(rng, pooling, loss, tokens, bidirectional=bidirectional, layers=layers, embedding=embedding),
+        dropout,
     )
 
 
 @pytest.mark.parametrize("dropout", DROPOUTS)
-def test_gradients_of_steps_that_count_differently(dropout):
-    network, batch = tagging(np.random.default_rng(4), bidirectional=True)
+def test_gradients_of_steps_with_different_weights(dropout):
+    network, batch = tagger(np.random.default_rng(4), bidirectional=True)
     check_gradients(network, batch, dropout)
     p = filled(network, np.random.default_rng(0))
     o = network.outputs_of(network.pack(p), batch.x, LENGTHS)
@@ -106,25 +109,25 @@ def test_gradients_of_steps_that_count_differently(dropout):
     losses = {(t, b): np.logaddexp.reduce(o[t, b]) - o[t, b, batch.y[t, b]] for t, b in apart}
     weights = {(t, b): batch.weights[b] * batch.y_weights[t, b] for t, b in apart}
     expected = sum(losses[step] * weights[step] for step in apart) / sum(weights.values())
-    mean = network.evaluate(network.pack(p), batch)[0] / network.units(batch)
+    mean = network.evaluate(network.pack(p), batch)[0] / network.loss_count(batch)
     assert mean == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("source", ["labels", "numbers", "one way", "both ways"])
+@pytest.mark.parametrize("source", ["labels", "numbers", "one direction", "bidirectional"])
 @pytest.mark.parametrize(("layers", "embedding"), [(1, 0), (2, 0), (1, 2), (2, 2)])
 @pytest.mark.parametrize("dropout", DROPOUTS)
 def test_gradients_of_an_encoder_and_decoder(source, layers, embedding, dropout):
-    check_gradients(*telling(np.random.default_rng(3), source, layers, embedding), dropout)
+    check_gradients(*encoder_decoder(np.random.default_rng(3), source, layers, embedding), dropout)
 
 
-@pytest.mark.parametrize("source", ["labels", "numbers", "one way", "both ways"])
+@pytest.mark.parametrize("source", ["labels", "numbers", "one direction", "bidirectional"])
 def test_the_loss_of_a_decoder_is_that_of_every_token_and_of_the_end(source):
-    network, batch = telling(np.random.default_rng(3), source, 2)
+    network, batch = encoder_decoder(np.random.default_rng(3), source, 2)
     p = filled(network, np.random.default_rng(0))
     total, packed = 0.0, network.pack(p)
     for row, weight in enumerate(batch.weights):
         one = batch.take(slice(row, row + 1))
-        state = DecoderState(network.start(packed, one.x, one.x_lengths).state)
+        state = DecoderState(network.initial_state(packed, one.x, one.x_lengths).state)
         tokens = [*one.y[: one.y_lengths[0], 0].tolist(), network.edge]
         for before, token in zip([network.edge, *tokens[:-1]], tokens, strict=True):
             o, state = network.next_logits(packed, np.array([before]), state)
@@ -135,13 +138,15 @@ def test_the_loss_of_a_decoder_is_that_of_every_token_and_of_the_end(source):
 def made(kind):
     rng = np.random.default_rng(5)
     if kind in ("last", "mean", "max", "none"):
-        return reading(rng, kind, "cross_entropy", True, bidirectional=True, layers=2)
+        return head_network(rng, kind, "cross_entropy", True, bidirectional=True, layers=2)
     if kind == "weighted steps":
-        return tagging(rng, bidirectional=True, layers=2)
-    return telling(rng, kind, 2)
+        return tagger(rng, bidirectional=True, layers=2)
+    return encoder_decoder(rng, kind, 2)
 
 
-@pytest.mark.parametrize("kind", ["last", "mean", "max", "none", "weighted steps", "labels", "one way", "both ways"])
+@pytest.mark.parametrize(
+    "kind", ["last", "mean", "max", "none", "weighted steps", "labels", "one direction", "bidirectional"]
+)
 def test_a_padded_batch_equals_its_sequences_one_by_one(kind):
     network, batch = made(kind)
     p = filled(network, np.random.default_rng(0))
@@ -152,12 +157,12 @@ def test_a_padded_batch_equals_its_sequences_one_by_one(kind):
     ]
     assert loss == pytest.approx(sum(alone), rel=1e-12)
     np.testing.assert_allclose(whole.buffer, apart.buffer, rtol=1e-12, atol=1e-12)
-    apart_units = sum(network.units(batch.take(slice(i, i + 1))) for i in range(B))
-    assert network.units(batch) == pytest.approx(apart_units, rel=1e-12)
+    separate_count = sum(network.loss_count(batch.take(slice(i, i + 1))) for i in range(B))
+    assert network.loss_count(batch) == pytest.approx(separate_count, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["last", "mean", "max", "none", "one way"])
-def test_what_stands_in_the_padding_changes_nothing(kind):
+@pytest.mark.parametrize("kind", ["last", "mean", "max", "none", "one direction"])
+def test_values_in_the_padding_change_nothing(kind):
     network, batch = made(kind)
     p = filled(network, np.random.default_rng(0))
     before, after = p.zeros(), p.zeros()
@@ -169,7 +174,7 @@ def test_what_stands_in_the_padding_changes_nothing(kind):
     np.testing.assert_array_equal(before.buffer, after.buffer)
 
 
-@pytest.mark.parametrize("kind", ["last", "none", "weighted steps", "labels", "both ways"])
+@pytest.mark.parametrize("kind", ["last", "none", "weighted steps", "labels", "bidirectional"])
 def test_the_number_of_threads_changes_no_bit(kind):
     network, batch = made(kind)
     arrays = (part if part is None else np.concatenate([part] * 40, axis=-1) for part in batch[:6])

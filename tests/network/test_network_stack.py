@@ -1,4 +1,4 @@
-"""A language network: every gradient against finite differences, by a forward pass written out here step by step."""
+"""A language network: every gradient against finite differences of a forward pass written out here step by step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def default_threads() -> Iterator[None]:
 
 
 class Trial:
-    """A network in float64 with a window, a carried state and, if wanted, fixed dropout masks."""
+    """A network in float64 with a window, a carried state and, if `masked`, fixed dropout masks."""
 
     def __init__(self, layers: int, B: int, T: int, *, masked: bool = False, activation: str = "tanh") -> None:
         rng = np.random.default_rng([layers, B, T, masked])
@@ -60,7 +60,7 @@ class Trial:
         return loss, d, state
 
     def losses(self, state: Any, steps: range, silent: int = 0) -> tuple[list[float], list[Any]]:
-        """The loss of each of these steps but the first silent ones, and the states after each, from a given state."""
+        """The losses of these steps, without those of the first `silent` steps, and the states after each step."""
         state, states, outs = list(state[:, 0]), [], []
         masks = None if self.masks is None else [*self.masks.layers, self.masks.head]
         weights = [[self.p[f"layers.{i}.{name}"] for name in ("W_xh", "W_hh", "b_h")] for i in range(len(state))]
@@ -81,7 +81,7 @@ class Trial:
         return sum(self.losses(self.state, range(len(self.y)))[0])
 
     def block_loss(self, truncation: Truncation) -> Callable[[], float]:
-        """Block after block, each from the states as they were k2 steps before its end, held fixed."""
+        """The sum of the losses of all blocks, each from the fixed states k2 steps before its end."""
         T = len(self.y)
         fixed = [self.state, *self.losses(self.state, range(T))[1]]
 
@@ -127,7 +127,7 @@ def test_truncation_runs_through_the_whole_stack(k: tuple[int, int], masked: boo
         loss, d, state = trial.gradients(Truncation(*k))
         gradcheck(trial.block_loss(Truncation(*k)), trial.p, d, tolerance=TOLERANCE).expect()
         whole_loss, whole, whole_state = trial.gradients()
-        assert loss == whole_loss  # truncation changes what is learnt from, not what is seen
+        assert loss == whole_loss  # truncation changes the gradients, not the loss
         assert np.array_equal(state, whole_state)
         if B > 1 and activation == "tanh":
             assert np.abs(d.buffer - whole.buffer).max() > 1e-3 * np.abs(whole.buffer).max()
@@ -141,7 +141,7 @@ def test_bptt_over_the_whole_window_is_no_truncation() -> None:
 
 
 @pytest.mark.parametrize("truncation", [None, Truncation(2, 3)])
-def test_gradients_are_added_to_what_is_there(truncation: Truncation | None) -> None:
+def test_gradients_are_added_to_the_old_ones(truncation: Truncation | None) -> None:
     trial = Trial(2, 20, 5, masked=True)
     alone = trial.gradients(truncation)[1]
     there = np.random.default_rng(3).standard_normal(alone.buffer.size)
@@ -154,12 +154,12 @@ def test_gradients_are_added_to_what_is_there(truncation: Truncation | None) -> 
 
 
 @pytest.mark.parametrize("B", [1, 16, 130])
-def test_the_carried_state_is_the_one_that_forward_leaves(B: int) -> None:
+def test_the_carried_state_is_the_final_state_of_the_forward_pass(B: int) -> None:
     trial = Trial(3, B, 5)
     before = trial.state.copy()
     o, after = trial.network.read(trial.network.pack(trial.p), trial.x, trial.state)
     assert o.shape == (5, B, V)
-    assert np.array_equal(trial.state, before)  # reading leaves its argument
+    assert np.array_equal(trial.state, before)  # the forward pass does not change its argument
     _, _, carried = trial.gradients()
     for mine, theirs, written_out in zip(carried, after, trial.losses(trial.state, range(5))[1][-1], strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
@@ -269,7 +269,7 @@ def test_initial_parameters_are_those_of_the_seed_with_orthogonal_recurrence_and
     assert np.array_equal(draw(1, recurrent="identity")["layers.1.W_hh"], 1.5 * np.eye(16))
 
 
-def test_a_network_that_overflows_says_nan_in_its_loss_and_does_not_warn() -> None:
+def test_overflow_makes_the_loss_infinite_or_nan_without_a_warning() -> None:
     trial = Trial(2, 3, 4, activation="identity")
     trial.p.buffer *= 1e200
     loss, _, _ = trial.gradients()

@@ -1,4 +1,4 @@
-"""Gradients of large token tables, of which only the rows that occur are added up, against those of small ones."""
+"""Gradients of large tables with one row per token: only rows of tokens in the batch are added up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cell that exists in tests alone, with all that the protocol allows: two gates, two state parts, a recurrent product
+"""A cell that only tests define, with everything that a cell may have: two gates, two state parts, a recurrent product
 that is gated, and an extra parameter.
 
     u = sigmoid(z_u + r_u)                     n = tanh(z_n + u ⊙ (r_n + b_r))

@@ -1,4 +1,4 @@
-"""The toy cell, compiled. A step has three numbers a unit, side by side: q = r_n + b_r, u, n."""
+"""The toy cell, compiled. A row of a step holds q = r_n + b_r, then u, then n, each of H numbers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from elman.maths.arrays import Array, FloatType
 
 Shape = tuple[int, ...]  # two numbers, (rows, columns)
 Generator = np.random.Generator
-LARGEST_QR = 2048  # rows or columns of an orthogonal matrix that is drawn by a QR decomposition
+LARGEST_QR = 2048  # rows or columns; larger orthogonal matrices are drawn without a QR decomposition
 
 
 def orthogonal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
@@ -64,7 +64,7 @@ def _fast_orthogonal(rng: Generator, size: int) -> Array:
 
 
 def identity(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Return gain · I, for relu: the IRNN (Le et al. 2015).
+    """Return gain · I, as W_hh of an IRNN, which has relu units (Le et al. 2015).
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def uniform(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType
 
 
 def normal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Draw normal numbers of standard deviation gain: for the W_xh of tokens, of which each reads only one row.
+    """Draw normal numbers of standard deviation gain: for the W_xh of token ids, each of which selects one row.
 
     Parameters
     ----------

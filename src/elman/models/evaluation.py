@@ -182,7 +182,7 @@ def evaluate_examples(network: Network, p: Parameters, examples: Examples) -> Va
         batch = to_batch(examples, rows, p.buffer.dtype)
         loss, found = network.evaluate(packed, batch)
         total, right = total + loss, right + found
-        units, count = units + network.units(batch), count + network.units(unweighted(batch))
+        units, count = units + network.loss_count(batch), count + network.loss_count(unweighted(batch))
     labels = isinstance(network, HeadNetwork) and network.loss_name == "cross_entropy"
     return Validation(total / max(units, 1e-30), right / max(count, 1) if labels else None)
 

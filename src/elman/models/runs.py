@@ -204,16 +204,15 @@ def text_form(corpus: Corpus) -> DataForm:
 
 def open_text(source: str | Path, config: Config, **options: Any) -> Corpus:
     """The text in a str, or in the file of a Path."""
-    data = config
     shared = {
-        "tokens": data.tokens,
-        "keep_boilerplate": data.keep_boilerplate,
-        "vocabulary_size": data.vocabulary_size,
-        "min_count": data.min_count,
+        "tokens": config.tokens,
+        "keep_boilerplate": config.keep_boilerplate,
+        "vocabulary_size": config.vocabulary_size,
+        "min_count": config.min_count,
         **options,
     }
     if isinstance(source, Path):
-        return open_corpus(source, encoding=data.encoding, **shared)
+        return open_corpus(source, encoding=config.encoding, **shared)
     if not isinstance(source, str):
         raise ArgumentError("text", expected="a str with the text, or a Path of a file", got=type(source).__name__)
     return corpus_from_text(source, **shared)
@@ -259,16 +258,16 @@ def read_corpus(run: Run) -> Corpus:
         f"The text of {run.path} has changed since the run began ({recorded['source']})",
         do="Restore the old text, or start a new run.",
     )
-    data = config
     try:
         corpus = open_corpus(
             list(map(Path, files)),
-            tokens=data.tokens,
-            encoding=data.encoding,
-            keep_boilerplate=data.keep_boilerplate,
-            vocabulary_size=data.vocabulary_size,
-            min_count=data.min_count,
-            vocabulary=None if run.config.get("start") is None else vocabulary,  # merged: with tokens of the old text
+            tokens=config.tokens,
+            encoding=config.encoding,
+            keep_boilerplate=config.keep_boilerplate,
+            vocabulary_size=config.vocabulary_size,
+            min_count=config.min_count,
+            # that of a fine-tuned run also has the tokens of the old text
+            vocabulary=None if run.config.get("start") is None else vocabulary,
         )
     except (EncodingError, VocabularyError):
         raise changed from None
@@ -316,7 +315,7 @@ class ExampleSetup(TrainingSetup):
     config: Config
     examples: Examples
     split: RowSplit
-    source: Mapping[str, Any] = field(default_factory=dict)  # name, source: where the examples come from
+    source: Mapping[str, Any] = field(default_factory=dict)  # "name" and "source" of the examples
     estimator_params: Mapping[str, Any] = field(default_factory=dict)  # arguments that the config does not have
 
     @property
@@ -337,7 +336,7 @@ class ExampleSetup(TrainingSetup):
     def new_task(self, model: FittedModel) -> ExampleTask:
         config, spec, network = self.config, self.spec, model.network
         train, validation = (self.examples.take(rows) for rows in (self.split.train, self.split.validation))
-        if not network.units(lengths_and_weights(train)):
+        if not network.loss_count(lengths_and_weights(train)):
             raise DataError(
                 "the part to train on",
                 expected="at least one example with a loss",
@@ -357,8 +356,7 @@ class ExampleSetup(TrainingSetup):
             and isinstance(spec.targets, TokenTargets)
             and isinstance(network, EncoderDecoder)
         ):
-            known = spec.inputs, spec.targets.symbols, config.seed
-            sample = partial(sample_labels, network, model.parameters, *known)
+            sample = partial(sample_labels, network, model.parameters, spec.inputs, spec.targets.symbols, config.seed)
         return ExampleTask(model, train, validation, unknown_rates=rates, baseline_loss=baseline, sample=sample)
 
     def cost(self) -> Cost:
@@ -397,21 +395,23 @@ def start(
         here.agree(setup.shared_values())
     check_cost(setup.cost(), config.seconds)
     model = setup.new_model()
-    new_data = setup.held_out()  # all of it, before and after training; validations may use less
+    new_data = setup.held_out()  # all of it; validations during training may use a part
     before = setup.origin.losses(model, new_data, trained=False) if setup.origin else {}
     task = setup.new_task(model)
     if config.seconds is not None:
-        whole = setup.validation_size
+        full_size = setup.validation_size
         share = allowed_share(task.validation_seconds(), config.seconds)
-        setup = setup.with_validation_size(int(share * whole))
+        setup = setup.with_validation_size(int(share * full_size))
         task = setup.new_task(model)
         extra["validation_size"] = setup.validation_size
-        warn_if_shortened(setup.validation_size, whole, setup.unit)
+        warn_if_shortened(setup.validation_size, full_size, setup.unit)
     steps = step_budget(setup, task)
     # before the folder is created: a training that does not fit into memory must not replace an existing run
     all_listeners: list[Listener] = [History(model.history), *listeners]
-    given = setup.initial is not None
-    trainer = Trainer(task, task.paced, steps=steps, validate_start=given, listeners=all_listeners, stopping=stopping)
+    fine_tuned = setup.initial is not None
+    trainer = Trainer(
+        task, task.paced, steps=steps, validate_start=fine_tuned, listeners=all_listeners, stopping=stopping
+    )
     if out is None or here.rank:
         model.finished = trainer.train()
     else:
@@ -462,9 +462,9 @@ def resume(
                 changed = {"steps": steps, "config": to_json(model.config), "estimator": model.estimator_params}
                 write_file(path / "config.json", as_json({**run.config, **changed}))
         task = setup.new_task(model)
-        begun = setup.initial is not None  # a run without a checkpoint starts again
+        fine_tuned = setup.initial is not None
         trainer = Trainer(
-            task, task.paced, steps=steps, run=run, validate_start=begun, listeners=listeners, stopping=stopping
+            task, task.paced, steps=steps, run=run, validate_start=fine_tuned, listeners=listeners, stopping=stopping
         )
         model.finished = trainer.train()
     model.history = kept_rows(run.metrics())

@@ -198,14 +198,14 @@ class ExampleTask(NetworkTask):
         whole, self.lengths = lengths_and_weights(train), train.lengths()
         self.rows = np.arange(len(train))
         empty = self.lengths == 0
-        if not network.units(unweighted(lengths_and_weights(train.take(np.flatnonzero(empty))))):
+        if not network.loss_count(unweighted(lengths_and_weights(train.take(np.flatnonzero(empty))))):
             self.rows = self.rows[~empty]  # empty sequences without a loss are left out
         self.batches = -(-len(self.rows) // config.batch_size)  # of an epoch
         self.steps_per_epoch = self.batches / config.accumulate
-        self.mean_weight = network.units(whole) / network.units(unweighted(whole))  # the mean weight of a loss
+        self.mean_weight = network.loss_count(whole) / network.loss_count(unweighted(whole))  # of a loss
         heaviest = train.weights.max() * (1 if train.class_weights is None else train.class_weights.max())
         self.baseline_loss = baseline_loss * float(heaviest / self.mean_weight)  # a batch may have only heavy examples
-        self.has_validation = network.units(lengths_and_weights(validation)) > 0
+        self.has_validation = network.loss_count(lengths_and_weights(validation)) > 0
         self.passes = self.batches_before = 0  # of earlier calls of partial_fit
         steps = float(self.lengths[self.rows].mean())
         self.tokens_per_step = max(1, round(steps * config.batch_size * config.accumulate))
@@ -220,7 +220,7 @@ class ExampleTask(NetworkTask):
         numbers = [step * self.config.accumulate + i for i in range(self.config.accumulate)]
         drawn = [(number, self.batch_of(number)) for number in numbers]
         # the mean weight of all examples, not of this batch: a batch of heavy examples has a larger gradient
-        sizes = [self.network.units(unweighted(batch)) for _, batch in drawn]
+        sizes = [self.network.loss_count(unweighted(batch)) for _, batch in drawn]
         normalizer = sum(sizes) * self.mean_weight
         loss, begun = 0.0, False
         for number, batch in drawn:

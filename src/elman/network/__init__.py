@@ -1,4 +1,4 @@
-"""Networks: parameters in one buffer, recurrent layers in a stack, batches in slices."""
+"""Networks: parameters in one buffer, stacks of recurrent layers, batches that are split into slices."""
 
 from elman.network.batch import Batch
 from elman.network.encoder_decoder import EncoderDecoder

@@ -38,7 +38,7 @@ from elman.network.stack import NO_MASKS, Masks, Packed, Stack, scratch
 
 
 class PackedAttention(NamedTuple):
-    """Weights that are ready for any number of passes."""
+    """Weights in the layout that the kernels read, packed once for any number of passes."""
 
     attention: ReferenceAttention
     feed: Product  # W_fh
@@ -46,11 +46,11 @@ class PackedAttention(NamedTuple):
 
 
 class AttentionTrace(NamedTuple):
-    """What a forward pass leaves for the backward pass."""
+    """What a forward pass keeps for the backward pass."""
 
     ids: Array  # (S, B)
-    x: Array  # (S, B) ids or (S, B, E), what entered the first layer
-    inputs: list[Array]  # (S, B, H) each, what entered the layers above it
+    x: Array  # (S, B) ids or (S, B, E), the input of the first layer
+    inputs: list[Array]  # (S, B, H) each, the inputs of the other layers
     layers: list[LayerSteps]
     attention: AttentionSteps
     outputs: Array  # (S, B, H), h_tilde after dropout
@@ -62,16 +62,16 @@ class AttentionTrace(NamedTuple):
 
     @property
     def alpha(self) -> Array:
-        """(S, T, B), how much each source step counted at each step."""
+        """(S, T, B), the attention weights over the source steps at each step."""
         return np.stack([self.attention.weights(t) for t in range(len(self.outputs))])
 
 
 class AttentionDecoder:
-    """Shapes and passes of a stack with attention; the numbers live in Parameters that are passed in."""
+    """The parameter shapes of a stack with attention, and its passes; the parameters themselves are arguments."""
 
     def __init__(self, stack: Stack, width: int, kind: str) -> None:
-        self.stack, self.kind, self.width = stack, kind, width  # width M, of the encoder's outputs
-        H, self.K = stack.hidden, width if kind == "dot" else stack.hidden
+        self.stack, self.kind, self.width = stack, kind, width  # width: M, of the encoder's outputs
+        H, self.K = stack.hidden, width if kind == "dot" else stack.hidden  # K: width of queries and keys
         self.shapes: dict[str, tuple[int, ...]] = {"attention.W_q": (H, self.K)}
         if kind == "additive":
             self.shapes |= {"attention.W_k": (width, self.K), "attention.w_a": (self.K,)}
@@ -86,7 +86,7 @@ class AttentionDecoder:
                 block[...] = drawn.reshape(block.shape)
 
     def pack(self, p: Parameters, packed: PackedAttention | None = None) -> PackedAttention:
-        """These parameters, ready for many passes."""
+        """Pack the parameters, which must not change until the last pass with them; `packed` is reused if given."""
         H, N, dtype = self.stack.hidden, self.stack.cell.gates * self.stack.hidden, p.buffer.dtype
         if packed is None:
             packed = PackedAttention(
@@ -117,13 +117,13 @@ class AttentionDecoder:
         ids: Array,  # (S, B)
         state: Array,  # (L, P, B, H)
         memory: Memory,
-        h_tilde: Array | None = None,  # (B, H), what is fed to the first step; zeros unless given
+        h_tilde: Array | None = None,  # (B, H), the h_tilde that enters the first step; 0 unless given
         *,
         lengths: Array | None = None,
         masks: Masks = NO_MASKS,
         work: Workspace | None = None,
     ) -> AttentionTrace:
-        """All outputs."""
+        """The states and outputs of all steps."""
         stack, (S, B), dtype = self.stack, ids.shape, p.buffer.dtype
         x, W_xh = ids, p[f"{stack.names[0]}.W_xh"]
         if stack.embedding:
@@ -149,8 +149,8 @@ class AttentionDecoder:
             for number, product in enumerate(packed.inputs):
                 inputs[number][t] = h if masks.layers is None else h * masks.layers[number][t]
                 h = steps[number + 1].forward(t, product.add(inputs[number][t], np.zeros_like(a[t])))
-            found = attention.forward(t, h)
-            outputs[t] = found if masks.head is None else found * masks.head[t]
+            combined = attention.forward(t, h)  # h_tilde[t+1] before dropout
+            outputs[t] = combined if masks.head is None else combined * masks.head[t]
             h_tilde = outputs[t]
         return AttentionTrace(ids, x, inputs, steps, attention, outputs)
 
@@ -171,7 +171,7 @@ class AttentionDecoder:
         The forward pass must have been called without h_tilde, which gets no gradient.
         """
         stack, S, d_a = self.stack, len(d_outputs), np.empty(0)
-        sent: list[list[Array]] = [[] for _ in range(stack.layers)]  # d_a of each layer, the last step first
+        d_a_of_layers: list[list[Array]] = [[] for _ in range(stack.layers)]  # of each layer, the last step first
         for t in reversed(range(S)):
             d = d_outputs[t]
             if t < S - 1:
@@ -181,7 +181,7 @@ class AttentionDecoder:
             d = trace.attention.backward(t, d)
             for number in reversed(range(stack.layers)):
                 d_a = trace.layers[number].backward(t, d)
-                sent[number].append(d_a)
+                d_a_of_layers[number].append(d_a)
                 if number:
                     d = packed.inputs[number - 1].backward(d_a)
                     if masks.layers is not None:
@@ -189,7 +189,7 @@ class AttentionDecoder:
         d_state = np.stack(
             [steps.finish(gradients.part(name)) for steps, name in zip(trace.layers, stack.names, strict=True)]
         )
-        self._weight_gradients(p, trace, [np.stack(part[::-1]) for part in sent], gradients, masks, work)
+        self._weight_gradients(p, trace, [np.stack(d_a[::-1]) for d_a in d_a_of_layers], gradients, masks, work)
         d_keys, d_values = trace.attention.finish(gradients.part("attention"))
         if self.kind == "additive":
             d_rows = d_keys.reshape(-1, self.K)
@@ -203,12 +203,12 @@ class AttentionDecoder:
         self,
         p: Parameters,
         trace: AttentionTrace,
-        d_a: list[Array],
+        d_a: list[Array],  # (S, B, G·H) of each layer
         gradients: Parameters,
         masks: Masks,
         work: Workspace | None,
     ) -> None:
-        """Of what enters the layers: products over all steps and rows."""
+        """The gradients of W_fh, of every W_xh and of the embedding: products over all steps and rows."""
         N = d_a[0].shape[2]
         # d_W_fh = Σ h_tilde[t].T @ d_a[t]; nothing is fed to the first step
         weight_gradient(trace.outputs[:-1], d_a[0][1:], gradients["attention.W_fh"], work)  # (H, G·H) [d_W_fh]

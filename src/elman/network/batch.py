@@ -1,4 +1,4 @@
-"""A batch of sequences, and how it is cut into slices that run side by side.
+"""A batch of sequences, and how its rows are split into slices that run in parallel.
 
 Slices depend on the batch alone, and their results are added in a fixed order: what a network computes does not depend
 on the number of threads.
@@ -16,38 +16,38 @@ import numpy as np
 from elman.maths.arrays import Array, FloatType
 
 ROWS_PER_SLICE = 64
-Rows = slice | Array  # neighboring rows, or any
+Rows = slice | Array  # consecutive rows, or indices of rows in any order
 
 
 def slice_count(B: int) -> int:
-    """Two slices from 16 rows on, and one for every 64 rows beyond 128: a function of the batch alone."""
+    """1 for fewer than 16 rows, 2 for up to 128, then 1 for every 64 rows: it depends on the batch size alone."""
     return max(2 if B >= 16 else 1, -(-B // ROWS_PER_SLICE))
 
 
 class Batch(NamedTuple):
-    """Rows side by side. x: (T, B) ids or (T, B, X), or a condition (B,) ids or (B, X). y: (B,), (B, Y) or (S, B)."""
+    """B examples, one per row, padded to the same number of steps."""
 
-    x: Array
-    y: Array
+    x: Array  # (T, B) ids or (T, B, X); if x is a condition, (B,) ids or (B, X)
+    y: Array  # (B,) class ids, (B, Y) numbers, or (S, B) ids of tokens or tags; S = T with an output at every step
     weights: Array | None = None  # (B,); None: all 1
     x_lengths: Array | None = None  # (B,); None: all rows have T steps, or x is a condition
-    y_lengths: Array | None = None  # (B,), where y are sequences of their own length
-    y_weights: Array | None = None  # (S, B), of each target, beside its row's
+    y_lengths: Array | None = None  # (B,); None: all rows have S steps, or y is not a sequence
+    y_weights: Array | None = None  # (S, B), weight of each target, multiplied by that of its row
     state: Array | None = None  # (L·D, P, B, H), the state before x; replaced by the state after it
-    first: int = 0  # number of the first row within the batch of all ranks
+    first: int = 0  # index of the first row within the batch of all ranks
 
     @property
     def rows(self) -> int:
-        """B"""
+        """The number of rows, B."""
         return int(self.x.shape[0 if self.is_condition else 1])
 
     @property
     def is_condition(self) -> bool:
-        """Whether x is one label or vector a row, not a sequence."""
+        """Whether x has one label or vector per row, not a sequence."""
         return self.x_lengths is None and self.y_lengths is not None
 
     def take(self, rows: Rows) -> Batch:
-        """Some of the rows, without steps that none of them has."""
+        """A batch of some of the rows, cut to the longest of them."""
         if isinstance(rows, slice) and rows.stop - rows.start == self.rows:
             return self
         x, x_lengths = (self.x[rows], None) if self.is_condition else _cut(self.x, self.x_lengths, rows)
@@ -64,21 +64,21 @@ class Batch(NamedTuple):
         )
 
     def slices(self) -> Sequence[Rows]:
-        """Rows that run together.
+        """The rows of each slice.
 
-        Rows of different lengths are dealt out in order of falling length: each slice has as much to do, and the rows
-        of a slice that take a step are neighbors.
+        Rows of different lengths are sorted, longest first, and go to the slices in turn: all slices take about the
+        same time, and at each step the rows of a slice that have not ended are its first ones.
         """
         if self.x_lengths is None and self.y_lengths is None:
-            return _neighbors(self.rows)
+            return _consecutive_slices(self.rows)
         lengths = sum(part for part in (self.x_lengths, self.y_lengths) if part is not None)
         order, count = np.argsort(-lengths, kind="stable"), slice_count(self.rows)
         return [order[i::count] for i in range(count)]
 
 
 @cache
-def _neighbors(B: int) -> tuple[slice, ...]:
-    """Neighboring rows, about as many in each slice."""
+def _consecutive_slices(B: int) -> tuple[slice, ...]:
+    """Slices of consecutive rows, about as many in each."""
     count = slice_count(B)
     return tuple(starmap(slice, pairwise(round(B * i / count) for i in range(count + 1))))
 
@@ -89,6 +89,7 @@ def step_weights(weights: Array, lengths: Array, T: int, dtype: FloatType) -> Ar
 
 
 def _cut(values: Array, lengths: Array | None, rows: Rows) -> tuple[Array, Array | None]:
+    """These rows of values (T, B, …), cut to the longest of them, and their lengths."""
     if lengths is None:
         return values[:, rows], None
     own = lengths[rows]

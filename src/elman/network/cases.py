@@ -1,4 +1,4 @@
-"""Gradient checks of translators with attention, which `elman gradcheck` runs after those of maths.
+"""Gradient checks of translators with attention, which `elman gradcheck` runs after those of elman.maths.
 
 The whole network is differentiated: encoder, bridge, attention with input feeding, and output layer, with rows of
 several lengths, one of them without any source.
@@ -21,9 +21,9 @@ from elman.network.parameters import Parameters
 from elman.network.stack import NO_MASKS, Dropout, Masks, Stack
 
 X, H, Y = 3, 3, 4  # source tokens, hidden units, target tokens
-KINDS = "dot", "additive"
+KINDS = "dot", "additive"  # of attention
 X_LENGTHS, Y_LENGTHS = (4, 2, 0, 3), (3, 0, 2, 1)
-NORMALIZER = 2.0
+NORMALIZER = 2.0  # any number but 1
 
 
 class TranslatorCase(NamedTuple):
@@ -59,8 +59,8 @@ class TranslatorCase(NamedTuple):
 
 def all_translators() -> Iterator[TranslatorCase]:
     """Both kinds of attention with every cell, one and two layers, one and two directions."""
-    for kind, cell, layers, both in itertools.product(KINDS, CELLS, (1, 2), (False, True)):
-        yield TranslatorCase(kind, cell, layers, both)
+    for kind, cell, layers, bidirectional in itertools.product(KINDS, CELLS, (1, 2), (False, True)):
+        yield TranslatorCase(kind, cell, layers, bidirectional)
 
 
 def random_parameters(network: EncoderDecoder, dtype: type[np.floating] = np.float64) -> Parameters:

@@ -34,27 +34,33 @@ from elman.network.parameters import Parameters
 from elman.network.stack import NO_MASKS, NO_TABLES, Masks, Stack, StackTrace, Tables, check_ids, check_inputs
 
 
-class Start(NamedTuple):
+class InitialState(NamedTuple):
     """The decoder's initial state, and what its backward pass needs."""
 
     state: Array  # (L, P, B, H)
     trace: StackTrace | None  # of the encoder
-    c: Array  # (B,) ids or (B, C)
+    c: Array  # (B,) ids or (B, C), the condition or the final states of the encoder
 
 
 class EncoderDecoder(Network):
-    """`source` is an encoder, or the width of a condition; attention is none, dot or additive."""
+    """A decoder with an encoder or a condition.
+
+    source: the encoder, or the size of the condition: the number of labels, or of its numbers
+    edge: the id of the token before the first and after the last token of a target
+    attention: none, dot or additive
+    """
 
     def __init__(
         self, source: Stack | int, decoder: Stack, outputs: int, *, edge: int, attention: str = "none"
     ) -> None:
         super().__init__()
-        self.decoder, self.outputs, self.edge = decoder, outputs, edge  # edge: the token that begins and ends
+        self.decoder, self.outputs, self.edge = decoder, outputs, edge
         self.encoder = source if isinstance(source, Stack) else None
         self.conditions = 0 if isinstance(source, Stack) else source
         self.stacks = (decoder,) if self.encoder is None else (self.encoder, decoder)
         parts = decoder.cell.parts
         c = self.conditions if self.encoder is None else self.encoder.hidden * len(self.encoder.names) * parts
+        # whether s[0] = c @ W_ch + b_h; otherwise it is the final state of the encoder
         self.bridged = self.encoder is None or len(self.encoder.directions) > 1
         self.attention = None
         if attention != "none":
@@ -103,10 +109,10 @@ class EncoderDecoder(Network):
             for name in stack.large_tables()
         ]
 
-    def units(self, batch: Batch) -> float:
+    def loss_count(self, batch: Batch) -> float:
         assert batch.y_lengths is not None
         weights = np.ones(len(batch.y_lengths)) if batch.weights is None else batch.weights
-        return float(weights @ (batch.y_lengths + 1))  # one more each: the end is predicted too
+        return float(weights @ (batch.y_lengths + 1))  # one more per row: the end is predicted too
 
     def check(self, batch: Batch) -> None:
         tokens = batch.x.ndim == (1 if self.encoder is None else 2)
@@ -114,29 +120,29 @@ class EncoderDecoder(Network):
         check_ids("y", batch.y, self.outputs)
 
     def masks(self, draw: Draw, batch: Batch, rows: Array, dtype: FloatType) -> tuple[Masks, ...]:
-        found, steps = [], [len(batch.x)] * (len(self.stacks) - 1) + [len(batch.y) + 1]
+        masks, steps = [], [len(batch.x)] * (len(self.stacks) - 1) + [len(batch.y) + 1]
         for stack, T in zip(self.stacks, steps, strict=True):
             keys = draw.keys(stack.prefix, stack.mask_count)
             # the encoder has no head, so its head mask is never used; pooled draws it for one step instead of T
-            found.append(stack.masks(draw.dropout, keys, T, rows, dtype, pooled=stack is not self.decoder))
-        return tuple(found)
+            masks.append(stack.masks(draw.dropout, keys, T, rows, dtype, pooled=stack is not self.decoder))
+        return tuple(masks)
 
-    # -- the state at the start ---------------------------------------------------------------------------------------
+    # -- the initial state --------------------------------------------------------------------------------------------
 
-    def start(
+    def initial_state(
         self,
         packed: PackedNetwork,
         x: Array,
         lengths: Array | None = None,
         masks: Masks = NO_MASKS,
         work: Workspace | None = None,
-    ) -> Start:
-        """The state with which the decoder begins."""
+    ) -> InitialState:
+        """The decoder's initial state, from x: source sequences or conditions."""
         p, c, trace = packed.p, x, None
         if self.encoder is not None:
             trace = self.encoder.forward(packed.stacks[0], p, x, lengths=lengths, masks=masks, work=work)
             if not self.bridged:
-                return Start(trace.final, trace, c)
+                return InitialState(trace.final, trace, c)
             c = trace.final.transpose(2, 0, 1, 3).reshape(trace.final.shape[2], -1)  # (B, L·D·P·H)
         # s[0] = c @ W_ch + b_h
         if c.ndim == 1:
@@ -144,15 +150,16 @@ class EncoderDecoder(Network):
         else:
             s = output_forward(c.astype(p.buffer.dtype), p["bridge.W_ch"], p["bridge.b_h"])  # (B, L·P·H)
         shape = len(s), self.decoder.layers, self.decoder.cell.parts, self.decoder.hidden
-        return Start(np.ascontiguousarray(s.reshape(shape).transpose(1, 2, 0, 3)), trace, c)
+        return InitialState(np.ascontiguousarray(s.reshape(shape).transpose(1, 2, 0, 3)), trace, c)
 
     def begin(self, packed: PackedNetwork, x: Array, lengths: Array | None = None) -> DecoderState:
-        """All that the first token depends on."""
-        start = self.start(packed, x, lengths)
-        if self.attention is None or start.trace is None:
-            return DecoderState(start.state)
-        memory = self.attention.memory(packed.p, start.trace.outputs, lengths)
-        return DecoderState(start.state, (*memory, np.zeros((1, *start.state.shape[2:]), start.state.dtype)))
+        """The DecoderState before the first token."""
+        initial = self.initial_state(packed, x, lengths)
+        if self.attention is None or initial.trace is None:
+            return DecoderState(initial.state)
+        memory = self.attention.memory(packed.p, initial.trace.outputs, lengths)
+        h_tilde = np.zeros((1, *initial.state.shape[2:]), initial.state.dtype)
+        return DecoderState(initial.state, (*memory, h_tilde))
 
     def next_logits(self, packed: PackedNetwork, ids: Array, state: DecoderState) -> tuple[Array, DecoderState]:
         if self.attention is None:
@@ -162,13 +169,13 @@ class EncoderDecoder(Network):
         return packed.output.forward(trace.outputs[0]), DecoderState(trace.final, (*memory, trace.outputs))
 
     def attention_weights(self, packed: PackedNetwork, x: Array, lengths: Array | None, y: Array) -> Array:
-        """alpha (S+1, T, B): how much each source step counts before each token of y (S, B), and before the end."""
+        """alpha (S+1, T, B): the attention weights at the prediction of each token of y (S, B), and of the end."""
         assert self.attention is not None
-        start = self.start(packed, x, lengths)
-        assert start.trace is not None
-        memory = self.attention.memory(packed.p, start.trace.outputs, lengths)
+        initial = self.initial_state(packed, x, lengths)
+        assert initial.trace is not None
+        memory = self.attention.memory(packed.p, initial.trace.outputs, lengths)
         ids = np.concatenate([np.full((1, y.shape[1]), self.edge), y])
-        return self._attend(packed, ids, start.state, memory).alpha
+        return self._attend(packed, ids, initial.state, memory).alpha
 
     def _attend(
         self,
@@ -185,11 +192,11 @@ class EncoderDecoder(Network):
             packed.attention, packed.stacks[-1], packed.p, ids, state, memory, h_tilde, **options
         )  # fmt: skip
 
-    def _start_backward(
+    def _initial_state_backward(
         self,
         packed: PackedNetwork,
         d_state: Array,  # (L, P, B, H)
-        start: Start,
+        initial: InitialState,
         gradients: Parameters,
         lengths: Array | None,
         masks: Masks,
@@ -203,22 +210,22 @@ class EncoderDecoder(Network):
             d_s = d_state.transpose(2, 0, 1, 3).reshape(d_state.shape[2], -1)  # (B, L·P·H)
             d_W, d_b = gradients["bridge.W_ch"], gradients["bridge.b_h"]
             d_W[...], d_b[...] = 0, 0
-            if start.c.ndim == 1:
-                embedding_backward(d_s[np.newaxis], start.c[np.newaxis], p["bridge.W_ch"], out=d_W)
+            if initial.c.ndim == 1:
+                embedding_backward(d_s[np.newaxis], initial.c[np.newaxis], p["bridge.W_ch"], out=d_W)
                 d_b[...] = d_s.sum(axis=0)
                 return
-            d_c = np.zeros(start.c.shape, p.buffer.dtype)
-            output_backward(d_s, start.c.astype(p.buffer.dtype), p["bridge.W_ch"], out=OutputGradients(d_W, d_b, d_c))
+            d_c = np.zeros(initial.c.shape, p.buffer.dtype)
+            output_backward(d_s, initial.c.astype(p.buffer.dtype), p["bridge.W_ch"], out=OutputGradients(d_W, d_b, d_c))
             if self.encoder is None:
                 return
             shape = len(d_c), len(self.encoder.names), self.encoder.cell.parts, self.encoder.hidden
             d_final = np.ascontiguousarray(d_c.reshape(shape).transpose(1, 2, 0, 3))
-        if self.encoder is not None and start.trace is not None:
+        if self.encoder is not None and initial.trace is not None:
             if d_outputs is None:
-                d_outputs = np.zeros(start.trace.outputs.shape, p.buffer.dtype)
+                d_outputs = np.zeros(initial.trace.outputs.shape, p.buffer.dtype)
             self.encoder.backward(
-                packed.stacks[0], p, start.trace, d_outputs, gradients, d_final=d_final, lengths=lengths, masks=masks,
-                initial=False, work=work, tables=tables,
+                packed.stacks[0], p, initial.trace, d_outputs, gradients, d_final=d_final, lengths=lengths,
+                masks=masks, initial=False, work=work, tables=tables,
             )  # fmt: skip
 
     # -- training -----------------------------------------------------------------------------------------------------
@@ -236,45 +243,47 @@ class EncoderDecoder(Network):
         tables: Tables = NO_TABLES,
     ) -> float:
         p, mask, d_memory = packed.p, masks[-1], None
-        given, wanted, lengths, weights = self._shifted(batch, p.buffer.dtype)
-        start = self.start(packed, batch.x, batch.x_lengths, masks[0], work)
+        inputs, targets, lengths, weights = self._inputs_and_targets(batch, p.buffer.dtype)
+        initial = self.initial_state(packed, batch.x, batch.x_lengths, masks[0], work)
         options: dict[str, Any] = {"lengths": lengths, "masks": mask, "work": work}
-        if self.attention is not None and start.trace is not None:
-            memory = self.attention.memory(p, start.trace.outputs, batch.x_lengths)
-            attended = self._attend(packed, given, start.state, memory, **options)
-            loss, d_h = self.head_loss(packed, attended.outputs, wanted, weights, normalizer, gradients, work=work)
+        if self.attention is not None and initial.trace is not None:
+            memory = self.attention.memory(p, initial.trace.outputs, batch.x_lengths)
+            attended = self._attend(packed, inputs, initial.state, memory, **options)
+            loss, d_h = self.head_loss(packed, attended.outputs, targets, weights, normalizer, gradients, work=work)
             d_state, d_memory = self.attention.backward(
                 packed.attention, p, attended, memory, d_h, gradients, masks=mask, work=work
             )
         else:
-            trace = self.decoder.forward(packed.stacks[-1], p, given, start.state, **options)
+            trace = self.decoder.forward(packed.stacks[-1], p, inputs, initial.state, **options)
             loss, d_h = self.head_loss(
-                packed, trace.outputs, wanted, weights, normalizer, gradients, mask=mask.head, work=work
+                packed, trace.outputs, targets, weights, normalizer, gradients, mask=mask.head, work=work
             )
             _, d_state = self.decoder.backward(packed.stacks[-1], p, trace, d_h, gradients, tables=tables, **options)
-        self._start_backward(packed, d_state, start, gradients, batch.x_lengths, masks[0], work, tables, d_memory)
+        self._initial_state_backward(
+            packed, d_state, initial, gradients, batch.x_lengths, masks[0], work, tables, d_memory
+        )
         return loss
 
     def forward(self, packed: PackedNetwork, batch: Batch) -> tuple[Array, Array, Array | None]:
-        given, wanted, lengths, weights = self._shifted(batch, packed.p.buffer.dtype)
-        start, p = self.start(packed, batch.x, batch.x_lengths), packed.p
-        if self.attention is not None and start.trace is not None:
-            memory = self.attention.memory(p, start.trace.outputs, batch.x_lengths)
-            h = self._attend(packed, given, start.state, memory, lengths=lengths).outputs
+        inputs, targets, lengths, weights = self._inputs_and_targets(batch, packed.p.buffer.dtype)
+        initial, p = self.initial_state(packed, batch.x, batch.x_lengths), packed.p
+        if self.attention is not None and initial.trace is not None:
+            memory = self.attention.memory(p, initial.trace.outputs, batch.x_lengths)
+            h = self._attend(packed, inputs, initial.state, memory, lengths=lengths).outputs
         else:
-            h = self.decoder.forward(packed.stacks[-1], p, given, start.state, lengths=lengths).outputs
-        return packed.output.forward(h), wanted, weights
+            h = self.decoder.forward(packed.stacks[-1], p, inputs, initial.state, lengths=lengths).outputs
+        return packed.output.forward(h), targets, weights
 
-    def _shifted(self, batch: Batch, dtype: FloatType) -> tuple[Array, Array, Array, Array]:
-        """The token given before each step, the one that should follow, the number of steps, and each step's weight.
+    def _inputs_and_targets(self, batch: Batch, dtype: FloatType) -> tuple[Array, Array, Array, Array]:
+        """The decoder's inputs and targets (S+1, B), the number of steps of each row (B,), and their weights (S+1, B).
 
-        The edge token comes first, and last.
+        Inputs are y after the edge token, targets are y before it.
         """
         assert batch.y_lengths is not None
         (S, B), lengths = batch.y.shape, batch.y_lengths
-        given, wanted = np.full((2, S + 1, B), self.edge, np.int64)
-        given[1:] = batch.y
-        wanted[:-1] = batch.y
-        wanted[lengths, np.arange(B)] = self.edge
+        inputs, targets = np.full((2, S + 1, B), self.edge, np.int64)
+        inputs[1:] = batch.y
+        targets[:-1] = batch.y
+        targets[lengths, np.arange(B)] = self.edge
         weights = np.ones(B) if batch.weights is None else batch.weights
-        return given, wanted, lengths + 1, step_weights(weights, lengths + 1, S + 1, dtype)
+        return inputs, targets, lengths + 1, step_weights(weights, lengths + 1, S + 1, dtype)

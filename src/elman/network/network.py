@@ -1,7 +1,7 @@
 """Networks: a recurrent stack with an output layer at every step, or once for a whole sequence.
 
 A language model has an output at every step and a state that is carried from window to window; a tagger has an output
-at every step of whole sequences; a classifier or regressor has one for what pooling makes of all steps.
+at every step of whole sequences; a classifier or regressor has one output, for the pooled states of all steps.
 """
 
 from __future__ import annotations
@@ -58,33 +58,33 @@ LOSSES: dict[str, Callable[..., tuple[float, Array]]] = {
 
 
 class Draw(NamedTuple):
-    """The dropout of one training step: masks follow from these and from where an entry stands."""
+    """The dropout of one training step. Its masks depend on these values, not on how a batch is split."""
 
     dropout: Dropout
     seed: int
     step: int
 
     def keys(self, name: str, count: int) -> list[int]:
-        """Keys of masks, one for each use."""
+        """`count` random keys for the masks of the stack with the prefix `name`."""
         text = f"{self.seed} {self.step} {name}"
         digest = hashlib.shake_128(text.encode()).digest(8 * count)
         return [int.from_bytes(digest[8 * i : 8 * i + 8], "little") for i in range(count)]
 
 
 class PackedNetwork(NamedTuple):
-    """Weights that are ready for any number of passes."""
+    """Weights in the layout that the kernels read, packed once for any number of passes."""
 
     p: Parameters
     stacks: tuple[Packed, ...]
     output: ReferenceOutput
-    attention: Any = None  # PackedAttention, of a decoder that has it
+    attention: Any = None  # PackedAttention; None without attention
 
 
 class DecoderState(NamedTuple):
-    """All that the next token depends on besides the last one."""
+    """Everything that the next token depends on, except the last token."""
 
     state: Array  # (L, P, B, H)
-    memory: tuple[Array, ...] = ()  # (…, B, …), of attention: keys, values, lengths, and h_tilde, which is fed
+    memory: tuple[Array, ...] = ()  # of attention: keys, values, lengths and h_tilde; axis 1 of each has the rows
 
     def take(self, rows: Rows) -> DecoderState:
         """Some of the rows, in any order."""
@@ -101,25 +101,25 @@ class DecoderState(NamedTuple):
 
 
 class Network(ABC):
-    """Shapes and passes; the numbers live in Parameters that are passed in."""
+    """The shapes of the parameters, and the forward and backward pass; the parameters themselves are arguments."""
 
     shapes: dict[str, tuple[int, ...]]
     stacks: tuple[Stack, ...]  # the last one feeds the output layer
-    outputs: int
+    outputs: int  # Y, the number of logits or of predicted numbers
     loss_name: str = "cross_entropy"
 
     def __init__(self) -> None:
-        self._memory: dict[np.dtype[Any], _Memory] = {}
+        self._buffers: dict[np.dtype[Any], _Buffers] = {}
         self._turn = Turn()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_memory": {}}  # which is made again
+        return {**self.__dict__, "_buffers": {}}  # allocated again when needed
 
     def initial(
         self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1,
         forget_bias: float = 1.0,
     ) -> Parameters:  # fmt: skip
-        """Parameters to begin with."""
+        """Initial parameters: those of the stacks as in Stack.fill, W_hy Glorot, b_y 0."""
         p = Parameters(self.shapes, dtype)
         for stack in self.stacks:
             stack.fill(p, rng, recurrent=recurrent, gain=gain, token_scale=token_scale, forget_bias=forget_bias)
@@ -127,7 +127,7 @@ class Network(ABC):
         return p
 
     def pack(self, p: Parameters, packed: PackedNetwork | None = None) -> PackedNetwork:
-        """These parameters, which must not change until the last pass with them, ready for many passes."""
+        """Pack the parameters, which must not change until the last pass with them; `packed` is reused if given."""
         if packed is None:
             output = make_output(self.stacks[-1].width, self.outputs, p.buffer.dtype)
             packed = PackedNetwork(p, tuple(stack.pack(p) for stack in self.stacks), output)
@@ -139,13 +139,13 @@ class Network(ABC):
         return packed
 
     def next_logits(self, packed: PackedNetwork, ids: Array, state: DecoderState) -> tuple[Array, DecoderState]:
-        """Logits (B, Y) of the token after ids (B,), and the state then."""
+        """Logits (B, Y) of the token after ids (B,), and the state after ids."""
         trace = self.stacks[-1].forward(packed.stacks[-1], packed.p, ids[np.newaxis], state.state)
         return packed.output.forward(trace.outputs[0]), state._replace(state=trace.final)
 
     @abstractmethod
-    def units(self, batch: Batch) -> float:
-        """How many losses a batch has, each counted with its weight."""
+    def loss_count(self, batch: Batch) -> float:
+        """The number of losses of a batch, each counted with its weight."""
 
     @abstractmethod
     def check(self, batch: Batch) -> None:
@@ -153,7 +153,7 @@ class Network(ABC):
 
     @abstractmethod
     def masks(self, draw: Draw, batch: Batch, rows: Array, dtype: FloatType) -> tuple[Masks, ...]:
-        """The dropout of a slice, one for each stack; rows are the numbers of its rows within the whole batch."""
+        """The dropout masks of a slice for each stack; `rows`: indices of its rows within the batch of all ranks."""
 
     @abstractmethod
     def slice_loss(
@@ -166,13 +166,13 @@ class Network(ABC):
         masks: tuple[Masks, ...],
         truncation: Truncation | None = None,
         work: Workspace | None = None,
-        tables: Tables = NO_TABLES,  # the parameters whose gradients go here instead
+        tables: Tables = NO_TABLES,  # as in Stack.backward
     ) -> float:
-        """The loss of some rows, and their gradients."""
+        """The loss of the rows of a slice, given as a batch; their gradients are written to `gradients`."""
 
     @abstractmethod
     def forward(self, packed: PackedNetwork, batch: Batch) -> tuple[Array, Array, Array | None]:
-        """Without dropout: outputs (…, Y), what they are compared with, and the weight of each (…), None: all 1."""
+        """Outputs (…, Y) without dropout, their targets, and the weight (…) of each loss; None: all 1."""
 
     def loss_and_gradients(
         self,
@@ -183,18 +183,18 @@ class Network(ABC):
         normalizer: float,
         draw: Draw | None = None,
         truncation: Truncation | None = None,
-        add: bool = False,  # to what the gradients hold; otherwise they are overwritten
+        add: bool = False,  # to the values in `gradients`; otherwise they are overwritten
     ) -> float:
-        """The loss of a batch and all gradients. batch.state, if there is one, becomes the state after the batch."""
+        """The loss of a batch; overwrites `gradients` with its gradients, and batch.state with the state after it."""
         self.check(batch)
         dtype = p.buffer.dtype
         with self._turn.lock:
-            memory = self._memory.get(dtype) or self._memory.setdefault(dtype, _Memory())
-            packed = memory.packed = self.pack(p, memory.packed)
+            buffers = self._buffers.get(dtype) or self._buffers.setdefault(dtype, _Buffers())
+            packed = buffers.packed = self.pack(p, buffers.packed)
             jobs, parts, tables = [], [], []
             for number, rows in enumerate(batch.slices()):
-                work = memory.workspace(number, dtype)
-                part = gradients if number == 0 and not add else memory.gradients(number, p)
+                work = buffers.workspace(number, dtype)
+                part = gradients if number == 0 and not add else buffers.gradients(number, p)
                 parts.append(part)
                 tables.append({name: [] for name in self.tables} if self.tables else NO_TABLES)
                 job = partial(self._slice, packed, batch, rows, normalizer, part, draw, truncation, work, tables[-1])
@@ -205,13 +205,13 @@ class Network(ABC):
 
     @cached_property
     def tables(self) -> list[str]:
-        """Large parameters with one row a token, in their order: only the rows of tokens that occur are added up."""
+        """Names of the large parameters with one row per token: only the rows of tokens that occur are added up."""
         return [name for stack in self.stacks for name in stack.large_tables()]
 
     def _add_up(self, gradients: Parameters, parts: list[Parameters], tables: list[Tables], add: bool) -> None:
-        """The gradients of all slices, in their order."""
+        """Add up the gradients of all slices, in the order of the slices."""
         start = 0
-        for name in [*self.tables, None] if parts else []:  # what lies between the tables
+        for name in [*self.tables, None] if parts else []:  # the parts of the buffer between the tables
             stop = gradients.buffer.size if name is None else gradients.offsets[name]
             if stop > start:
                 add_up(gradients.buffer[start:stop], [part.buffer[start:stop] for part in parts])
@@ -232,7 +232,7 @@ class Network(ABC):
         mask: Array | None = None,  # dropout of h
         work: Workspace | None = None,
     ) -> tuple[float, Array]:
-        """The loss of the output layer, and d_h (…, H). Rows of weight 0, such as padded steps, are not computed."""
+        """The loss of the output layer, and d_h (…, H). Rows of weight 0, such as padded steps, are skipped."""
         d, shape = gradients.part("head"), h.shape
         if mask is not None:
             h = h * mask
@@ -266,33 +266,34 @@ class Network(ABC):
         work: Workspace,
         tables: Tables,
     ) -> float:
+        """The loss of some rows of a batch, with the dropout masks of these rows."""
         part, masks = batch.take(rows), (NO_MASKS,) * len(self.stacks)
         if draw is not None and any(draw.dropout):
-            numbers = batch.first + np.arange(batch.rows)[rows]
-            masks = self.masks(draw, part, numbers, packed.p.buffer.dtype)
+            indices = batch.first + np.arange(batch.rows)[rows]
+            masks = self.masks(draw, part, indices, packed.p.buffer.dtype)
         return self.slice_loss(
             packed, part, normalizer, gradients, masks=masks, truncation=truncation, work=work, tables=tables
         )
 
     def evaluate(self, packed: PackedNetwork, batch: Batch) -> tuple[float, int]:
-        """The sum of the weighted losses without dropout, and how many ids are right, each counted once."""
+        """The sum of the weighted losses without dropout, and the number of correct ids, without weights."""
         self.check(batch)
         found = run([partial(self._evaluate, packed, batch.take(rows)) for rows in batch.slices()])
-        return sum(loss for loss, _ in found), sum(right for _, right in found)
+        return sum(loss for loss, _ in found), sum(correct for _, correct in found)
 
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def _evaluate(self, packed: PackedNetwork, batch: Batch) -> tuple[float, int]:
         o, y, weights = self.forward(packed, batch)
-        right = 0
+        correct = 0
         if self.loss_name == "cross_entropy":
             counted = True if batch.y_lengths is None else np.arange(len(o))[:, np.newaxis] < batch.y_lengths
-            right = int(((o.argmax(axis=-1) == y) & counted).sum())
+            correct = int(((o.argmax(axis=-1) == y) & counted).sum())
         loss, _ = LOSSES[self.loss_name](o, y, weights=weights, normalizer=1.0, out=o)
-        return loss, right
+        return loss, correct
 
 
-class _Memory:
-    """What a network computes in, made once for each precision and grown as needed."""
+class _Buffers:
+    """Packed weights, and a workspace and gradients for each slice: allocated once per dtype, and grown as needed."""
 
     def __init__(self) -> None:
         self.packed: PackedNetwork | None = None
@@ -319,7 +320,7 @@ class HeadNetwork(Network):
         self.stacks = (stack,)
         self.shapes = {**stack.shapes, "head.W_hy": (stack.width, outputs), "head.b_y": (outputs,)}
 
-    def units(self, batch: Batch) -> float:
+    def loss_count(self, batch: Batch) -> float:
         if self.pooling == "none" and batch.x_lengths is not None and batch.weights is not None:
             if batch.y_weights is None:
                 return float(batch.weights @ batch.x_lengths)
@@ -342,12 +343,12 @@ class HeadNetwork(Network):
         return o, batch.y, self._weights(batch, len(o), o.dtype)
 
     def outputs_of(self, packed: PackedNetwork, x: Array, lengths: Array | None = None) -> Array:
-        """Logits, or numbers: (B, Y), or (T, B, Y) with an output at every step."""
+        """Logits, or the numbers of a regressor: (B, Y), or (T, B, Y) with an output at every step."""
         trace = self.stack.forward(packed.stacks[0], packed.p, x, lengths=lengths)
         return packed.output.forward(self._pool(trace, lengths).vector)
 
     def read(self, packed: PackedNetwork, x: Array, state: Array) -> tuple[Array, Array]:
-        """Logits (T, B, Y) of every step of x (T, B), read from a state (L, P, B, H), and the state after it."""
+        """Logits (T, B, Y) of every step of x (T, B), from the initial state (L, P, B, H), and the state after x."""
         check_ids("x", x, self.stack.inputs)
         trace = self.stack.forward(packed.stacks[0], packed.p, x, state)
         return packed.output.forward(trace.outputs), trace.final
@@ -381,7 +382,7 @@ class HeadNetwork(Network):
         return loss
 
     def _weights(self, batch: Batch, T: int, dtype: FloatType) -> Array | None:
-        """The weight of each loss: (B), or (T, B) with an output at every step."""
+        """The weight of each loss, (B,), or (T, B) with an output at every step; None: all 1."""
         if batch.weights is None:
             return None
         weights = batch.weights.astype(dtype)
@@ -392,7 +393,7 @@ class HeadNetwork(Network):
         return weights
 
     def _pool(self, trace: StackTrace, lengths: Array | None) -> Pooled:
-        """What the output layer gets: (B, D·H), or (T, B, D·H)."""
+        """The input of the output layer: (B, D·H), or (T, B, D·H) with an output at every step."""
         if self.pooling == "none":
             return Pooled(trace.outputs, None)
         if self.pooling == "mean":
@@ -404,7 +405,7 @@ class HeadNetwork(Network):
     def _pool_backward(
         self, d_vector: Array, trace: StackTrace, lengths: Array | None, pooled: Pooled
     ) -> tuple[Array, Array | None]:
-        """From the gradient on what the output layer got to that on the outputs of the steps, and the final state."""
+        """Gradients on the outputs of all steps and on the final state (None: 0), from that on the pooled vector."""
         T = len(trace.outputs)
         if self.pooling == "none":
             return d_vector, None
@@ -422,5 +423,5 @@ class HeadNetwork(Network):
 def language_network(
     tokens: int, hidden: int, layers: int = 1, *, activation: ActivationLike = "tanh", cell: str = "rnn", **options: Any
 ) -> HeadNetwork:
-    """A network that predicts the next token at every step."""
+    """A network that predicts the next token at every step; `tokens` is the size of the vocabulary."""
     return HeadNetwork(Stack(tokens, hidden, layers, cell=make_cell(cell, activation), **options), tokens)

@@ -13,7 +13,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Parameters(Mapping[str, Array]):
-    """parameters["layers.0.W_hh"] is a view into parameters.buffer: one pass over the buffer reaches them all."""
+    """parameters["layers.0.W_hh"] is a view into parameters.buffer, which holds all parameters."""
 
     def __init__(self, shapes: Shapes, dtype: FloatType) -> None:
         self.shapes = dict(shapes)
@@ -34,16 +34,16 @@ class Parameters(Mapping[str, Array]):
         return {"shapes": self.shapes, "buffer": self.buffer}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """A copy's views are views of its own buffer."""
+        """Make the views again, so that those of a copy belong to its own buffer."""
         self.__dict__ |= state
         self._make_views()
 
     def zeros(self) -> Parameters:
-        """Room for the gradients of these parameters."""
+        """New Parameters of the same shapes and dtype, all 0: for gradients."""
         return Parameters(self.shapes, self.buffer.dtype)
 
     def part(self, prefix: str) -> dict[str, Array]:
-        """The views below a prefix by their last names: part("layers.0")["W_hh"]."""
+        """The parameters "PREFIX.NAME" by NAME: part("layers.0")["W_hh"] is that of "layers.0.W_hh"."""
         return self._parts[prefix]
 
     def __getitem__(self, name: str) -> Array:

@@ -21,7 +21,7 @@ def make_sampler(stack: Stack, p: Parameters) -> Sampler | None:
 
 
 class Sampler:
-    """Any number of sequences at a time: each is the same alone and beside others."""
+    """Samples any number of sequences at a time. A sequence is the same alone and in a batch."""
 
     def __init__(self, stack: Stack, p: Parameters) -> None:
         from elman.kernels.cells import cell_kernels
@@ -32,21 +32,22 @@ class Sampler:
         assert kernels is not None
         self.stack, self.p, self.kernels, self.option = stack, p, kernels, kernels.option(stack.cell)
         dtype, H = p.buffer.dtype, stack.hidden
+        # N, A and the table are as in kernels/sample.py
         N, self.Y = stack.cell.gates * H, len(p["head.b_y"])
         self.A = N + kernels.gated * H
         rows, parts = [], []
-        at = 0
-        for number, (name, X) in enumerate(zip(stack.names, stack.below, strict=True)):
-            layer, places = make_layer(stack.cell, X, H, dtype), []
+        end = 0  # of the packed weights so far
+        for number, (name, X) in enumerate(zip(stack.names, stack.input_sizes, strict=True)):
+            layer, offsets = make_layer(stack.cell, X, H, dtype), []
             assert isinstance(layer, CompiledLayer)
             layer.pack(p.part(name))
             dense = number > 0 or stack.embedding
             for packed in (layer.biases(), layer.packed_inputs() if dense else None, layer.forward_weights):
-                places.append(-1 if packed is None else at)
+                offsets.append(-1 if packed is None else end)
                 if packed is not None:
                     parts.append(packed)
-                    at += packed.size
-            rows.append([X, N, p.offsets[f"{name}.W_xh"], *places])
+                    end += packed.size
+            rows.append([X, N, p.offsets[f"{name}.W_xh"], *offsets])
         embedding = p.offsets[f"{stack.prefix}embedding.W"] if stack.embedding else 0
         self.table = np.array([*rows, [stack.embedding, embedding, 0, 0, 0, 0]], np.int64)
         self.packed = np.concatenate(parts)
@@ -55,13 +56,13 @@ class Sampler:
 
     def write(
         self,
-        o: Array,  # (B, Y), the logits before the first token; become those after the last
-        state: Array,  # (L, P, B, H); becomes the state after the last
-        uniforms: Array,  # (n, B), from 0 to 1
+        o: Array,  # (B, Y), the logits of the first token; overwritten with those after the last
+        state: Array,  # (L, P, B, H); overwritten with the state after the last token
+        uniforms: Array,  # (n, B), random numbers from 0 to 1
         *,
         temperature: Array,  # (B,)
-        top_k: Array,
-        top_p: Array,
+        top_k: Array,  # (B,)
+        top_p: Array,  # (B,)
         banned: Array,  # ids that are never drawn
     ) -> Array:
         """n tokens for each sequence, (n, B)."""
@@ -74,8 +75,8 @@ class Sampler:
         ]  # fmt: skip
         return np.concatenate(run(jobs), axis=1)
 
-    def _write(self, o: Array, state: Array, uniforms: Array, *how: Any) -> Array:
-        """A slice of the sequences; o and state are views, and written to."""
+    def _write(self, o: Array, state: Array, uniforms: Array, *options: Any) -> Array:
+        """The tokens (n, B) of a slice of the sequences; o and state are views and are overwritten."""
         from elman.kernels.product import edge_size
 
         n, B = uniforms.shape
@@ -86,7 +87,7 @@ class Sampler:
         tokens, logits = np.empty((n, B), np.int64), np.ascontiguousarray(o, dtype)
         kernels.sample(
             self.option, self.p.buffer, self.table, s, np.empty((1, B, self.A), dtype), logits, self.p["head.b_y"],
-            uniforms, tokens, *how, self.packed, self.head, np.empty((B, self.stack.embedding or H), dtype),
+            uniforms, tokens, *options, self.packed, self.head, np.empty((B, self.stack.embedding or H), dtype),
             np.empty(B * H, dtype), np.empty(edge_size(B, dtype.itemsize), dtype), np.empty(self.Y),
         )  # fmt: skip
         o[...], state[...] = logits, s[:, :, 0]

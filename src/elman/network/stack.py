@@ -1,4 +1,4 @@
-"""Recurrent layers in a stack: one direction or two, token ids or dense inputs, any cell, any lengths.
+"""A stack of recurrent layers: one direction or two, token ids or dense inputs, any cell, rows of any length.
 
 The parameters of a layer are `layers.0.W_xh` …, those of the reverse direction `layers.0.reverse.W_xh` …, a learned
 initial state `layers.0.h0`, an embedding `embedding.W`. The state of a stack is one array (L·D, P, B, H): layers times
@@ -31,10 +31,10 @@ from elman.maths.recurrence import CellTrace
 from elman.maths.truncation import Blocks, Truncation, cut_blocks
 from elman.network.parameters import Parameters
 
-Packed = Sequence[Layer]  # the layers of a stack, their weights ready for any number of passes
-Tables = Mapping[str, list[TokenGradient]]  # by the name of a parameter that has one row a token
+Packed = Sequence[Layer]  # the layers of a stack, with packed weights
+Tables = Mapping[str, list[TokenGradient]]  # by the name of a parameter that has one row per token
 NO_TABLES: Tables = {}
-LARGE = 1 << 16  # numbers of a table whose gradient is added up row by row: most tokens do not occur in a batch
+LARGE = 1 << 16  # elements; of a table (one row per token) this large, only rows of tokens in the batch are added up
 
 
 class Dropout(NamedTuple):
@@ -70,29 +70,30 @@ class StackTrace(NamedTuple):
     """What a forward pass keeps for the backward pass."""
 
     ids: Array | None  # (T, B)
-    inputs: list[Array]  # what entered each layer, and last what left the top one, (T, B, D·H)
+    inputs: list[Array]  # the input of each layer, then the output of the last one, (T, B, D·H)
     traces: list[CellTrace]  # of each layer and direction
-    final: Array  # (L·D, P, B, H), the state after the last step that ran
+    final: Array  # (L·D, P, B, H), the final state; of the reverse direction that after step 0
 
     @property
     def outputs(self) -> Array:
+        """The output of the last layer, (T, B, D·H)."""
         return self.inputs[-1]
 
 
 class Stack:
-    """Recurrent layers: shapes, forward and backward pass; the weights are in Parameters that are passed in."""
+    """The shapes of the parameters, and the forward and backward pass; the parameters themselves are arguments."""
 
     def __init__(
         self,
-        inputs: int,  # tokens, or numbers a step
+        inputs: int,  # size of the vocabulary, or numbers per step
         hidden: int,
         layers: int = 1,
         *,
         cell: Cell | str = "rnn",
         bidirectional: bool = False,
         embedding: int = 0,  # width; 0: a token is its one-hot row
-        learned_state: bool = False,
-        prefix: str = "",
+        learned_state: bool = False,  # whether the initial state is a parameter; otherwise it is 0
+        prefix: str = "",  # of the names of the parameters
         tokens: bool = True,  # whether inputs are token ids
     ) -> None:
         self.cell = make_cell(cell) if isinstance(cell, str) else cell
@@ -108,11 +109,11 @@ class Stack:
         self.shapes: dict[str, tuple[int, ...]] = {}
         if embedding:
             self.shapes[f"{prefix}embedding.W"] = (inputs, embedding)
-        self.below = [
+        self.input_sizes = [  # of each layer and direction
             self.width if number >= len(self.directions) else embedding or inputs for number in range(len(self.names))
         ]
-        for name, below in zip(self.names, self.below, strict=True):
-            for short, shape in self.cell.shapes(below, hidden).items():
+        for name, size in zip(self.names, self.input_sizes, strict=True):
+            for short, shape in self.cell.shapes(size, hidden).items():
                 self.shapes[f"{name}.{short}"] = shape
             if learned_state:
                 self.shapes |= {f"{name}.{part}0": (hidden,) for part in self.cell.state_names}
@@ -121,8 +122,11 @@ class Stack:
         self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float, token_scale: float = 0.1,
         forget_bias: float = 1.0,
     ) -> None:  # fmt: skip
-        """Draw the initial parameters: W_hh as asked, gate by gate; token vectors normal; other weights Glorot; rest 0,
-        except the bias of a forget gate.
+        """Draw the initial parameters.
+
+        W_hh comes from the initializer `recurrent` with this gain, gate by gate. Token vectors, which are the rows of
+        an embedding or of the W_xh of token ids, are normal with the standard deviation token_scale. Other weights are
+        Glorot; biases, except that of a forget gate, and learned initial states are 0.
 
         Token vectors start small: large ones saturate tanh, and most words occur too rarely to be corrected by
         training.
@@ -143,7 +147,7 @@ class Stack:
                     block[...] = glorot(rng, block.shape, dtype=dtype)
 
     def large_tables(self) -> list[str]:
-        """Names of the parameters that have one row a token and are large."""
+        """Names of the parameters that have one row per token and at least LARGE elements."""
         if not self.tokens:
             return []
         first = [f"{name}.W_xh" for name in self.names[: len(self.directions)]]
@@ -160,9 +164,9 @@ class Stack:
         return np.zeros((len(self.names), self.cell.parts, B, self.hidden), dtype)
 
     def pack(self, p: Parameters, packed: Packed | None = None) -> Packed:
-        """The layers with these parameters, which must not change until the last pass with them."""
+        """Pack the parameters, which must not change until the last pass with them; `packed` is reused if given."""
         if packed is None:
-            packed = [make_layer(self.cell, below, self.hidden, p.buffer.dtype) for below in self.below]
+            packed = [make_layer(self.cell, size, self.hidden, p.buffer.dtype) for size in self.input_sizes]
         for layer, name in zip(packed, self.names, strict=True):
             layer.pack(p.part(name))
         return packed
@@ -170,21 +174,25 @@ class Stack:
     def masks(
         self, dropout: Dropout, keys: Sequence[int], T: int, rows: Array, dtype: FloatType, *, pooled: bool
     ) -> Masks:
-        """The dropout of these rows of a batch: one key for the inputs, the head, each layer and each state."""
+        """The dropout masks of these rows of a batch, given by their indices.
+
+        keys: of the inputs, of the head, of each layer but the last, and of the state of each layer and direction.
+        pooled: whether the head gets one vector per row instead of one per step.
+        """
         dense = self.embedding or (0 if self.tokens else self.inputs)
 
-        def draw(key: int, share: float, steps: int, width: int) -> Array:
-            return dropout_mask(keys[key], share, steps, rows, width, dtype)
+        def draw(key: int, probability: float, steps: int, width: int) -> Array:
+            return dropout_mask(keys[key], probability, steps, rows, width, dtype)
 
         layers, states = range(self.layers - 1), range(len(self.names))
-        on_head = draw(1, dropout.layers, 1 if pooled else T, self.width) if dropout.layers else None
+        head = draw(1, dropout.layers, 1 if pooled else T, self.width) if dropout.layers else None
         return Masks(
             draw(0, dropout.inputs, T, dense) if dropout.inputs and dense else None,
             tuple(draw(2 + i, dropout.layers, T, self.width) for i in layers) if dropout.layers else None,
             tuple(draw(1 + self.layers + i, dropout.states, 1, self.hidden)[0] for i in states)
             if dropout.states
             else None,
-            on_head[0] if on_head is not None and pooled else on_head,
+            head[0] if head is not None and pooled else head,
         )
 
     def forward(
@@ -192,36 +200,36 @@ class Stack:
         packed: Packed,
         p: Parameters,
         x: Array,  # (T, B) ids or (T, B, X)
-        state: Array | None = None,  # (L·D, P, B, H); zeros or learned unless given
+        state: Array | None = None,  # (L·D, P, B, H), the initial state; learned or 0 unless given
         *,
         lengths: Array | None = None,
         masks: Masks = NO_MASKS,
         work: Workspace | None = None,
     ) -> StackTrace:
-        """All states and outputs."""
+        """The states and outputs of all steps."""
         B, D = x.shape[1], len(self.directions)
-        read = x
+        first_input = x
         if self.embedding:
-            read = embedding_forward(x, p[f"{self.prefix}embedding.W"])
-        if masks.inputs is not None and read.ndim == 3:
-            read = read * masks.inputs
-        inputs, traces = [read], []
+            first_input = embedding_forward(x, p[f"{self.prefix}embedding.W"])
+        if masks.inputs is not None and first_input.ndim == 3:
+            first_input = first_input * masks.inputs
+        inputs, traces = [first_input], []
         for number, (layer, name) in enumerate(zip(packed, self.names, strict=True)):
-            start = self._start(p, name, B) if state is None else state[number]
+            initial = self._learned_state(p, name, B) if state is None else state[number]
             traces.append(
                 layer.forward(
-                    inputs[-1], start, lengths=lengths, reverse=self.directions[number % D], work=work,
+                    inputs[-1], initial, lengths=lengths, reverse=self.directions[number % D], work=work,
                     h_mask=None if masks.states is None else masks.states[number],
                 )
             )  # fmt: skip
             if (number + 1) % D:
                 continue
-            sides = [trace.s[0, 1:] for trace in traces[-D:]]
-            joined = sides[0] if D == 1 else np.concatenate(sides, axis=2)  # (T, B, D·H)
-            above = number // D
-            if masks.layers is not None and above < self.layers - 1:
-                joined = joined * masks.layers[above]
-            inputs.append(joined)
+            h = [trace.s[0, 1:] for trace in traces[-D:]]  # of each direction
+            output = h[0] if D == 1 else np.concatenate(h, axis=2)  # (T, B, D·H)
+            depth = number // D  # of this layer
+            if masks.layers is not None and depth < self.layers - 1:
+                output = output * masks.layers[depth]
+            inputs.append(output)
         last = [trace.s[:, 1 if self.directions[number % D] else -1] for number, trace in enumerate(traces)]
         final = last[0][np.newaxis] if len(last) == 1 else np.stack(last)
         return StackTrace(x if x.ndim == 2 else None, inputs, traces, final)
@@ -242,20 +250,20 @@ class Stack:
         work: Workspace | None = None,
         tables: Tables = NO_TABLES,
     ) -> tuple[Array | None, Array]:
-        """d_x, None for ids, and the gradient on the initial state (L·D, P, B, H).
+        """d_x, None for ids, and the gradient on the initial state (L·D, P, B, H), empty unless it is needed.
 
-        Of a parameter in `tables`, one row a token, the parts of its gradient go there instead.
+        The gradient of a parameter in `tables` is not written to `gradients`: its parts are appended to the list there.
         """
         d, D, B = d_outputs, len(self.directions), d_outputs.shape[1]
         initial = initial or self.learned_state
         blocks = None
         if truncation is not None and truncation.k2 < len(d):
             if D > 1:
-                raise RangeError("k2", expected=f"{len(d)} or more: two directions need the whole", got=truncation.k2)
+                raise RangeError("k2", expected=f"{len(d)} or more for two directions", got=truncation.k2)
             # each block of each row becomes a row of its own, in every layer: truncation cuts through the whole stack
             blocks, work = cut_blocks(len(d), B, lengths, *truncation), None
             trace, d, lengths, masks = _in_blocks(blocks, trace), blocks.direct(d), blocks.lengths, masks.blocks(blocks)
-        d_state = self.zero_state(B, d.dtype) if initial else _NONE
+        d_state = self.zero_state(B, d.dtype) if initial else _EMPTY_STATE
         d_x: Array | None = d
         for layer in reversed(range(self.layers)):
             if masks.layers is not None and layer < self.layers - 1:
@@ -264,9 +272,9 @@ class Stack:
             d_x = None if x.ndim == 2 else scratch(work, f"{self.prefix}d_x{layer % 2}", x.shape, d.dtype)
             for side, reverse in enumerate(self.directions):
                 number = layer * D + side
-                on_side = d if D == 1 else np.ascontiguousarray(d[:, :, side * self.hidden : (side + 1) * self.hidden])
+                d_side = d if D == 1 else np.ascontiguousarray(d[:, :, side * self.hidden : (side + 1) * self.hidden])
                 d_s0 = packed[number].backward(
-                    on_side, trace.traces[number], x, gradients.part(self.names[number]),
+                    d_side, trace.traces[number], x, gradients.part(self.names[number]),
                     d_s_last=None if d_final is None else d_final[number], d_x=d_x, add_x=side > 0,
                     initial=initial, lengths=lengths, reverse=reverse, work=work,
                     h_mask=None if masks.states is None else masks.states[number],
@@ -276,7 +284,7 @@ class Stack:
                     blocks.add_initial(d_s0, d_state[number])
                 elif initial:
                     d_state[number] = d_s0
-                self._learn_start(d_state, number, gradients)
+                self._learned_state_gradient(d_state, number, gradients)
             d = d if d_x is None else d_x
         if d_x is not None and masks.inputs is not None:
             d_x *= masks.inputs
@@ -289,23 +297,25 @@ class Stack:
             d_x = None
         return d_x, d_state
 
-    def _learn_start(self, d_state: Array, number: int, gradients: Parameters) -> None:
+    def _learned_state_gradient(self, d_state: Array, number: int, gradients: Parameters) -> None:
+        """Write the gradient of the learned initial state of a layer and direction."""
         if self.learned_state:
             for part, short in enumerate(self.cell.state_names):
                 gradients.part(self.names[number])[f"{short}0"][...] = d_state[number, part].sum(axis=0)
 
-    def _start(self, p: Parameters, name: str, B: int) -> Array | None:
-        """The learned initial state, (P, B, H)."""
+    def _learned_state(self, p: Parameters, name: str, B: int) -> Array | None:
+        """The learned initial state (P, B, H) of a layer and direction; None: it is 0."""
         if not self.learned_state:
             return None
         parts = [p.part(name)[f"{short}0"] for short in self.cell.state_names]
         return np.stack([np.broadcast_to(part, (B, self.hidden)) for part in parts])
 
 
-_NONE = np.empty((0, 0, 0, 0))
+_EMPTY_STATE = np.empty((0, 0, 0, 0))
 
 
 def _in_blocks(blocks: Blocks, trace: StackTrace) -> StackTrace:
+    """The trace with each block of each row as a row of its own."""
     ids = None if trace.ids is None else blocks.inputs(trace.ids)
     return StackTrace(
         ids, list(map(blocks.inputs, trace.inputs[:-1])), list(map(blocks.trace, trace.traces)), trace.final
@@ -318,21 +328,21 @@ def scratch(work: Workspace | None, name: str, shape: tuple[int, ...], dtype: np
 
 
 def check_ids(name: str, ids: Array, limit: int) -> None:
-    """Compiled code trusts its ids: one out of range would read, or write, other memory."""
+    """Raise RangeError for an id out of range: compiled code does not check ids and would access other memory."""
     if not ids.size:
         return
-    # as unsigned numbers negative ids are the largest: one pass instead of two
+    # negative ids viewed as unsigned numbers are the largest: one pass instead of two
     if ids.dtype == np.int64:
-        right = np.maximum.reduce(ids.view(np.uint64), axis=None) < limit
+        in_range = np.maximum.reduce(ids.view(np.uint64), axis=None) < limit
     else:
-        right = ids.min() >= 0 and ids.max() < limit
-    if not right:
+        in_range = ids.min() >= 0 and ids.max() < limit
+    if not in_range:
         raise RangeError(name, expected=f"ids from 0 to {limit - 1}", got=f"{ids.min()} to {ids.max()}")
 
 
 def check_inputs(x: Array, stack_inputs: int, *, tokens: bool) -> None:
-    """Ids within the vocabulary, or as many numbers a step as the network has inputs."""
+    """Raise RangeError unless x has ids of the vocabulary, or as many numbers per step as the network has inputs."""
     if tokens:
         check_ids("x", x, stack_inputs)
     elif x.shape[-1] != stack_inputs:
-        raise RangeError("x", expected=f"{stack_inputs} numbers a step", got=x.shape[-1])
+        raise RangeError("x", expected=f"{stack_inputs} numbers per step", got=x.shape[-1])
