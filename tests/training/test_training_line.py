@@ -1,4 +1,4 @@
-"""The line that shows how training gets on: on a terminal, where somebody watches, and nowhere else."""
+"""The line that shows the progress of a training: on a terminal and in a notebook, and nowhere else."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ TEXT = "the cat sat on the mat. " * 60
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
-    """What a call writes to stderr where that is a real terminal, 100 characters wide."""
+    """What a call writes to stderr if that is a real terminal, 100 characters wide."""
     pty = pytest.importorskip("pty", reason="no terminals of this kind on Windows")
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("elman.training.progress_line.EVERY", 0.0)  # every step, so that there is no chance in it
+    monkeypatch.setattr("elman.training.progress_line.UPDATE_EVERY", 0.0)  # write at every step
     ours, theirs = pty.openpty()
     with open(theirs, "w", encoding="utf-8") as stderr:
 
@@ -40,7 +40,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
                 call()
             print(end="\0", file=stderr, flush=True)
             seen = b""
-            while not seen.endswith(b"\0"):  # a terminal hands over piece by piece
+            while not seen.endswith(b"\0"):  # a terminal returns the output in pieces
                 seen += os.read(ours, 1 << 16)
             return seen[:-1].decode()
 
@@ -49,7 +49,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
 
 
 def left_standing(written: str) -> str:
-    """What a person sees in the end, of what was written over and over."""
+    """The text that is visible in the end, after lines were overwritten."""
     line: list[str] = []
     place = 0
     for character in written.replace("\r\n", "\n"):
@@ -70,13 +70,13 @@ def test_a_language_model_shows_its_steps_and_leaves_a_summary(shown: Shown) -> 
     assert left_standing(said).startswith("12 steps in ")
 
 
-def test_a_file_that_is_read_is_seen_as_well(shown: Shown, text: Path) -> None:
+def test_reading_a_file_is_shown_as_well(shown: Shown, text: Path) -> None:
     said = shown(lambda: LanguageModel(**SMALL).fit(text))
     assert said.index("100%") < said.index("step 0 of 12")
     assert left_standing(said).startswith("12 steps in ")
 
 
-def test_whoever_listens_hears_alone(shown: Shown, text: Path) -> None:
+def test_nothing_is_shown_if_the_caller_passes_listeners(shown: Shown, text: Path) -> None:
     assert shown(lambda: LanguageModel(**SMALL).fit(text, listeners=[])) == ""
     assert shown(lambda: LanguageModel(**SMALL).fit(TEXT, listeners=[lambda event: None])) == ""
 
@@ -101,7 +101,7 @@ def test_an_error_begins_on_a_line_of_its_own(shown: Shown) -> None:
     assert said.endswith("\r")
 
 
-def test_an_error_of_an_estimator_does_so_as_well(shown: Shown) -> None:
+def test_an_error_of_an_estimator_begins_on_a_line_of_its_own(shown: Shown) -> None:
     model = SequenceClassifier(activation="identity", optimizer="sgd", learning_rate=1e15, warmup_steps=0, retries=0)
 
     def diverge() -> None:
@@ -133,7 +133,7 @@ def test_the_width_is_that_of_its_own_terminal(shown: Shown, monkeypatch: pytest
     assert max(map(len, shown(narrow).split("\r"))) == 24
 
 
-def test_an_estimator_shows_it_where_it_is_asked_to(shown: Shown) -> None:
+def test_an_estimator_shows_the_line_if_asked_to(shown: Shown) -> None:
     model, X, y = SequenceClassifier(hidden=4, epochs=3, validation_fraction=0.5), ["a", "b"] * 8, [0, 1] * 8
     assert shown(lambda: model.fit(X, y)) == ""
     said = shown(lambda: model.fit(X, y, listeners=[ProgressLine()]))
@@ -150,7 +150,7 @@ class Terminal(io.StringIO):
 
 
 class Notebook(io.StringIO):
-    """Of ipykernel's streams all that matters: they are no terminals, and say whose they are."""
+    """As a stream of ipykernel: not a terminal, and its class belongs to a module of ipykernel."""
 
 
 Notebook.__module__ = "ipykernel.iostream"
@@ -162,7 +162,7 @@ EVENTS: list[Event] = [
 
 
 def written(stream: io.StringIO, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("elman.training.progress_line.EVERY", 0.0)
+    monkeypatch.setattr("elman.training.progress_line.UPDATE_EVERY", 0.0)
     monkeypatch.setenv("COLUMNS", str(columns))
     line = ProgressLine(stream)
     for event in EVENTS:
@@ -178,8 +178,8 @@ def test_the_line_is_never_longer_than_the_terminal_is_wide(columns: int, monkey
     assert left_standing(said) == ""
 
 
-def test_a_notebook_sees_it_and_a_file_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells: list[list[str]] = []  # the outputs of a cell: what each showed, the last of which an export keeps
+def test_the_line_is_shown_in_a_notebook_and_not_written_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells: list[list[str]] = []  # the texts that each output of a cell showed; an export has the last of each
 
     class Handle:
         def __init__(self) -> None:
@@ -208,7 +208,7 @@ def test_a_notebook_sees_it_and_a_file_does_not(monkeypatch: pytest.MonkeyPatch)
 
 
 class Writer:
-    """No more than print needs."""
+    """A stream with only the methods that print needs."""
 
     def write(self, text: str) -> None:
         raise AssertionError(text)
@@ -221,15 +221,15 @@ CLOSED.close()
 
 
 @pytest.mark.parametrize("stderr", [None, Writer(), CLOSED])  # None: a window without a console
-def test_where_there_is_no_stderr_nothing_is_shown(stderr: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_stderr_nothing_is_shown(stderr: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", stderr)
     line = ProgressLine()
     for event in EVENTS:
         line(event)
 
 
-def test_it_is_not_written_more_often_than_an_eye_can_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elman.training.progress_line.EVERY", 1000.0)
+def test_the_line_is_not_written_more_often_than_update_every(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elman.training.progress_line.UPDATE_EVERY", 1000.0)
     stream = Terminal()
     line = ProgressLine(stream)
     for event in (EVENTS[0], *[EVENTS[1]] * 100):
@@ -241,10 +241,10 @@ def test_it_is_not_written_more_often_than_an_eye_can_follow(monkeypatch: pytest
 
 
 class Clock:
-    """Of this test's own: nothing passes but what is said."""
+    """A clock that the test sets."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, first: int, steps: int) -> None:
-        monkeypatch.setattr("elman.training.progress_line.EVERY", 0.0)
+        monkeypatch.setattr("elman.training.progress_line.UPDATE_EVERY", 0.0)
         monkeypatch.setenv("COLUMNS", "200")
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
         self.now, self.stream = 1000.0, Terminal()
@@ -252,7 +252,7 @@ class Clock:
         self.line(Started(first, steps, 100, None))
 
     def step(self, number: int, seconds: float, *, loss: float = 2.5, logged: bool = False) -> str:
-        """What the line shows after it."""
+        """The line that is shown after this event."""
         self.now += seconds
         self.line(Stepped(number, 0.1, loss, 0.1, 0.1, 1000.0, 1.0, logged=logged))
         return self.stream.getvalue().split("\r")[-1].rstrip()

@@ -183,7 +183,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Array], str | None]:
         expected, do = f"numbers of {', '.join(sorted(FLOATS))}", "Save model.float().state_dict() instead."
         raise CheckpointError(f"{path}", expected=expected, got=", ".join(unknown), do=do)
     facts = metadata.get(KEY) if isinstance(metadata, dict) else None
-    return read_arrays(path, most_header=MAX_HEADER), facts if isinstance(facts, str) else None
+    return read_arrays(path, max_header=MAX_HEADER), facts if isinstance(facts, str) else None
 
 
 # -- names ------------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class Batch(NamedTuple):
         """The rows of each slice.
 
         Rows of different lengths are sorted, longest first, and go to the slices in turn: all slices take about the
-        same time, and at each step the rows of a slice that have not ended are its first ones.
+        same time, and the longest rows of a slice come first.
         """
         if self.x_lengths is None and self.y_lengths is None:
             return _consecutive_slices(self.rows)

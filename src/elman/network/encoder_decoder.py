@@ -39,7 +39,7 @@ class InitialState(NamedTuple):
 
     state: Array  # (L, P, B, H)
     trace: StackTrace | None  # of the encoder
-    c: Array  # (B,) ids or (B, C), the condition or the final states of the encoder
+    c: Array  # (B,) ids or (B, C), the condition or the encoder's final states; not used without a bridge
 
 
 class EncoderDecoder(Network):

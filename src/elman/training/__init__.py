@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from elman.training.task import generator as generator
     from elman.training.trainer import Trainer as Trainer
 
-_HOME = {
+_MODULE_OF = {
     "Event": "events",
     "Failed": "events",
     "Finished": "events",
@@ -39,12 +39,12 @@ _HOME = {
     "generator": "task",
 }
 
-__all__ = list(_HOME)
+__all__ = list(_MODULE_OF)
 
 
 if not TYPE_CHECKING:  # a type checker reports names that do not exist
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOME:
+        if name not in _MODULE_OF:
             raise AttributeError(f"module 'elman.training' has no attribute {name!r}")
-        return getattr(import_module(f"elman.training.{_HOME[name]}"), name)
+        return getattr(import_module(f"elman.training.{_MODULE_OF[name]}"), name)

@@ -19,19 +19,19 @@ from elman.errors import CheckpointError
 from elman.files import open_regular
 from elman.maths.arrays import Array
 
-MOST_HEADER = 1 << 20  # bytes; a header of names and shapes needs a few thousand
+MAX_HEADER = 1 << 20  # bytes; a header of names and shapes needs a few thousand
 DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "C64": "<c8", "BOOL": "?",
     "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1",
 }  # fmt: skip
 _NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
-Wanted = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]  # name: shape and dtype
+ExpectedArrays = Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]]  # name: shape and dtype
 Entry = tuple[np.dtype[Any], tuple[int, ...], int, int]  # dtype, shape, start, end
 
 
 def to_pieces(arrays: Mapping[str, Array]) -> Iterator[bytes | memoryview]:
-    """The content of a file with these arrays, piece by piece."""
+    """The bytes of a file with these arrays, in pieces."""
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so that all are aligned
     header, end = {}, 0
     for name, array in ordered:
@@ -51,12 +51,12 @@ def to_bytes(arrays: Mapping[str, Array]) -> bytes:
 
 
 def read_arrays(
-    path: Path, expected: Wanted | None = None, *, finite: bool = True, most_header: int = MOST_HEADER
+    path: Path, expected: ExpectedArrays | None = None, *, finite: bool = True, max_header: int = MAX_HEADER
 ) -> dict[str, Array]:
-    """The arrays in a file by name; CheckpointError if they are not those expected or, with `finite`, have a NaN."""
+    """The arrays in a file by name; CheckpointError if they are not those expected or, with `finite`, not finite."""
     try:
         with open_regular(path) as file:
-            entries = _header(path, file, most_header)
+            entries = _header(path, file, max_header)
             if expected is not None:
                 _compare(path, entries, expected)
             return {name: _array(path, file, name, entry, finite) for name, entry in entries.items()}
@@ -66,7 +66,7 @@ def read_arrays(
         raise CheckpointError(f"{path} does not fit into memory: {error}") from None
 
 
-def _compare(path: Path, entries: Mapping[str, Entry], expected: Wanted) -> None:
+def _compare(path: Path, entries: Mapping[str, Entry], expected: ExpectedArrays) -> None:
     if set(entries) != set(expected):
         differing = sorted(set(entries) ^ set(expected))
         raise CheckpointError(f"{path}", expected=f"arrays {sorted(expected)}", got=f"a difference in {differing}")
@@ -91,21 +91,21 @@ def _array(path: Path, file: BinaryIO, name: str, entry: Entry, finite: bool) ->
     return array
 
 
-def _header(path: Path, file: BinaryIO, most: int) -> dict[str, Entry]:
+def _header(path: Path, file: BinaryIO, max_size: int) -> dict[str, Entry]:
     """The entries of the header, in the order of their data, which must fill the file without gaps."""
     left = os.fstat(file.fileno()).st_size - 8
     size = int.from_bytes(file.read(8), "little")
-    if left < 0 or size > min(most, left):
-        raise damaged(path, "its header does not fit")
+    if left < 0 or size > min(max_size, left):
+        raise damaged(path, "its header is too large or cut off")
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         if len(set(names)) < len(names):
             raise damaged(path, "a name occurs twice in its header")
         return dict(pairs)
 
     try:
-        header: Any = json.loads(file.read(size), object_pairs_hook=once)
+        header: Any = json.loads(file.read(size), object_pairs_hook=without_duplicates)
         header.pop("__metadata__", None)
         entries = sorted(((name, _entry(value)) for name, value in header.items()), key=lambda item: item[1][2:])
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -118,14 +118,14 @@ def _header(path: Path, file: BinaryIO, most: int) -> dict[str, Entry]:
             raise damaged(path, f"{name} has the wrong size or offset")
         end = stop
     if end != left - size:
-        raise damaged(path, f"it holds {left - size:,} bytes of numbers instead of {end:,}")
+        raise damaged(path, f"it holds {left - size:,} bytes of data instead of {end:,}")
     return dict(entries)
 
 
 def _entry(value: dict[str, Any]) -> Entry:
     shape, (start, end) = tuple(value["shape"]), value["data_offsets"]
     if not all(type(number) is int and 0 <= number < 1 << 62 for number in (*shape, start, end)):
-        raise ValueError("a shape or offset that is not a number")
+        raise ValueError("a shape or offset is not a valid integer")
     return np.dtype(DTYPES[value["dtype"]]), shape, start, end
 
 

@@ -24,9 +24,9 @@ from elman.training.events import Stepped
 from elman.training.task import Task
 from elman.training.trainer import Trainer
 
-BYTES_PER_SECOND = 8e9  # of weights that are read for one row: the main cost of validating a large network
+BYTES_PER_SECOND = 8e9  # of weights read from memory: validating a large network, row by row, takes mainly this time
 LONG = 300.0  # seconds of one step or one validation above which the user is warned
-GROUP = Path("/sys/fs/cgroup")
+CGROUP = Path("/sys/fs/cgroup")
 CONTAINERS = [  # cgroup versions 2 and 1: files of the limit, of the use and of its parts; prefix of the parts' names
     ("memory.max", "memory.current", "memory.stat", ""),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_"),
@@ -46,13 +46,13 @@ def estimate(shapes: Shapes, config: Config, itemsize: int, *, batch: int, steps
     batch = -(-batch // world().size)
     sizes = [int(np.prod(shape, dtype=float)) for shape in shapes.values()]
     matrices = [(size, shape[1]) for size, shape in zip(sizes, shapes.values(), strict=True) if len(shape) == 2]
-    weights, kept = (
-        sum(column) for column in zip(*matrices, strict=True)
-    )  # kept: values per time step for the backward pass
+    # the number of weights, and of values per time step that are kept for the backward pass
+    weights, kept = (sum(column) for column in zip(*matrices, strict=True))
     # parameters, best parameters and state of the optimizer: in use, to roll back to, and in the copy that is saved;
     # also the gradients, of the batch and of each slice, and packed weights
     copies = 3 * (2 + len(OPTIMIZERS[config.optimizer].memory)) + slice_count(batch) + 3
     memory = itemsize * (copies * float(sum(sizes)) + kept * batch * steps)
+    # a multiplication and an addition per weight in the forward pass, twice as many in the backward pass
     operations = 6.0 * weights * batch * steps * config.accumulate
     step = operations / (_operations_per_second(itemsize) * min(thread_count(), slice_count(batch)))
     return Cost(memory, step, float(validated) * weights * itemsize / BYTES_PER_SECOND)
@@ -68,7 +68,7 @@ def check_cost(cost: Cost, seconds: float | None) -> None:
         )
     if free is not None and cost.memory > free / 2:
         _warn(f"This training needs about {_size(cost.memory)} of the {_size(free)} of memory that are free.")
-    validation = 0.0 if seconds else cost.validation  # with a budget in seconds it is shortened
+    validation = 0.0 if seconds else cost.validation  # with a budget in seconds, validation is shortened
     if max(cost.step, validation) > LONG + (seconds or 0):
         also = f" and a validation about {validation / 60:,.0f}" if validation > LONG else ""
         _warn(f"On this machine a step takes about {cost.step / 60:,.0f} minutes{also}. {_smaller()}")
@@ -82,8 +82,8 @@ def free_memory() -> int | None:
         known.append(1024 * (machine["MemAvailable"] + machine["SwapFree"]))
     for limit_file, used_file, parts_file, prefix in CONTAINERS:
         with contextlib.suppress(OSError, ValueError, KeyError):  # no container, or one without a limit
-            parts, cached = _read_numbers(GROUP / parts_file), ("inactive_file", "active_file")  # can be freed
-            left = int((GROUP / limit_file).read_text("ascii")) - int((GROUP / used_file).read_text("ascii"))
+            parts, cached = _read_numbers(CGROUP / parts_file), ("inactive_file", "active_file")  # can be freed
+            left = int((CGROUP / limit_file).read_text("ascii")) - int((CGROUP / used_file).read_text("ascii"))
             known.append(left + sum(parts[prefix + name] for name in cached))
     with contextlib.suppress(ImportError, OSError, ValueError):  # Windows has no such limits
         import resource
@@ -137,7 +137,10 @@ def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: 
 
 
 def allowed_share(validation: float, seconds: float) -> float:
-    """The fraction of the held-out part whose validation fits into a training with a time limit."""
+    """The fraction of the held-out part whose validation takes a tenth of `seconds`, but at least one second.
+
+    `validation`: the seconds that a validation of the whole part takes.
+    """
     return world().broadcast(min(1.0, max(1.0, seconds / 10) / max(validation, 1e-9)))
 
 

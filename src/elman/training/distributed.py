@@ -71,9 +71,9 @@ class Ranks(World):
     def __init__(self, comm: Any, mpi: Any) -> None:
         self.comm, self._in_place = comm, mpi.IN_PLACE
         self.rank, self.size = comm.rank, comm.size
-        near = comm.Split_type(mpi.COMM_TYPE_SHARED)  # the ranks of this machine
-        self.leads = near.rank == 0
-        self.threads = fair_threads(near.allgather(cores()), near.rank)
+        local = comm.Split_type(mpi.COMM_TYPE_SHARED)  # the ranks of this machine
+        self.leads = local.rank == 0
+        self.threads = fair_threads(local.allgather(cores()), local.rank)
         self._scalars = np.zeros(2)  # the loss; the number of ranks that were asked to stop
         self.begun = False  # whether buffers have been exchanged
 
@@ -106,10 +106,10 @@ class Ranks(World):
         return work()
 
     def agree(self, values: Mapping[str, object]) -> None:
-        of_ranks = self._exchange(dict(values))
-        for rank, found in enumerate(of_ranks):
-            for name in of_ranks[0] | found:
-                expected, got = of_ranks[0].get(name), found.get(name)
+        all_values = self._exchange(dict(values))
+        for rank, own in enumerate(all_values):
+            for name in all_values[0] | own:
+                expected, got = all_values[0].get(name), own.get(name)
                 if got != expected:
                     raise SharedError(
                         f"rank {rank} differs from rank 0 in {name}",
@@ -175,7 +175,7 @@ def _mpi(started: Launch) -> Any:
 def _advice(started: Launch) -> str:
     if started.who == "Slurm":
         return (
-            "In a job with several tasks start it with srun (srun --mpi=pmix, if MPI does not find the others); "
+            "In a job with several tasks start it with srun (srun --mpi=pmix, if MPI does not find the other tasks); "
             "for one process: env -u SLURM_NTASKS elman train …"
         )
     return "mpi4py is built for another MPI: use the mpirun of that MPI, or build mpi4py for this one."

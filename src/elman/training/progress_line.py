@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 
 from elman.training.events import Event, Failed, Finished, RolledBack, Started, Stepped
 
-EVERY = 0.1  # seconds
+UPDATE_EVERY = 0.1  # seconds
 
 
 class ProgressLine:
@@ -112,7 +112,7 @@ class ProgressLine:
         return f"  {seconds:.0f} s left" if seconds < 120 else f"  {seconds / 60:.0f} min left"
 
     def _is_due(self) -> bool:
-        return time.perf_counter() - self._written >= EVERY
+        return time.perf_counter() - self._written >= UPDATE_EVERY
 
     def _show(self, text: str) -> None:
         if self._in_notebook():

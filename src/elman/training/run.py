@@ -3,7 +3,7 @@
 config.json         all options, the data, and the versions that it was made with
 vocabulary.json     the tokens
 model.safetensors   the best weights by validation
-metrics.jsonl       a row for every log_every steps
+metrics.jsonl       one row per log_every steps
 checkpoints/step-N  all that is needed to resume
 """
 
@@ -24,16 +24,16 @@ from elman.config import ALL_TASKS
 from elman.errors import CheckpointError, RunError, StorageError, option
 from elman.files import Content, open_regular, temporary_name
 from elman.maths.arrays import Array
-from elman.training.arrays import Wanted, read_arrays, to_pieces
+from elman.training.arrays import ExpectedArrays, read_arrays, to_pieces
 from elman.training.storage import as_json, check_folder, read_json, sync_folder, write_file, write_folder
 
 if sys.platform != "win32":
     import fcntl
 
 FORMAT = 2
-KEPT = 2  # number of checkpoints that are kept
-MOMENT = 0.2  # seconds to wait for a lock that another process holds only for a check
-MOST_LINE = 1 << 20  # bytes of a row of metrics
+KEPT = 2  # number of checkpoints that are kept: the newest ones
+LOCK_SECONDS = 0.2  # seconds to wait for a lock that another process holds only for a check
+MAX_LINE = 1 << 20  # bytes of a row of metrics
 
 
 class Checkpoint(NamedTuple):
@@ -43,7 +43,7 @@ class Checkpoint(NamedTuple):
     path: Path
     metadata: dict[str, Any]
 
-    def arrays(self, expected: Wanted | None = None) -> dict[str, Array]:
+    def arrays(self, expected: ExpectedArrays | None = None) -> dict[str, Array]:
         return read_arrays(self.path / "state.safetensors", expected, finite=False)
 
 
@@ -115,7 +115,7 @@ class Run:
     def write_model(self, arrays: Mapping[str, Array]) -> None:
         write_file(self.path / "model.safetensors", to_pieces(arrays))
 
-    def read_model(self, expected: Wanted) -> dict[str, Array]:
+    def read_model(self, expected: ExpectedArrays) -> dict[str, Array]:
         if not (self.path / "model.safetensors").exists():
             raise RunError(f"{self.path} has no model yet", do=f"elman train --resume {self.path} continues it.")
         return read_arrays(self.path / "model.safetensors", expected)
@@ -149,7 +149,7 @@ class Run:
         """The rows of metrics.jsonl; an incomplete last line is left out."""
         rows = []
         with contextlib.suppress(OSError), open_regular(self.path / "metrics.jsonl") as file:
-            while line := file.readline(MOST_LINE):
+            while line := file.readline(MAX_LINE):
                 try:
                     row = json.loads(line)
                 except (ValueError, RecursionError):
@@ -222,7 +222,7 @@ def _locked(path: Path) -> Iterator[None]:
         return
     folder = os.open(path, os.O_RDONLY)
     try:
-        until = time.monotonic() + MOMENT
+        until = time.monotonic() + LOCK_SECONDS
         while True:
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -231,7 +231,7 @@ def _locked(path: Path) -> Iterator[None]:
                 if time.monotonic() > until:
                     do = "Stop it first, or choose another folder."
                     raise RunError(f"{path} is being trained by another process", do=do) from None
-            time.sleep(MOMENT / 20)
+            time.sleep(LOCK_SECONDS / 20)
         if not os.path.samestat(os.fstat(folder), os.stat(path)):
             raise RunError(f"{path} was replaced by another process", do="Try again.")
         yield

@@ -35,10 +35,13 @@ GRACE = 1.0  # seconds that the main thread has to clean up and end
 
 
 class Stopping:
-    """Called by the loop after each step: whether to stop. `begun` is True once there is a step to save."""
+    """Called by the loop after each step: whether to stop. `notify` shows a message to the user."""
 
-    def __init__(self, say: Callable[[str], None] = lambda text: None) -> None:
-        self.say, self.begun, self.asked, self.ended = say, False, False, False
+    def __init__(self, notify: Callable[[str], None] = lambda text: None) -> None:
+        self.notify = notify
+        self.begun = False  # whether there is a step to save
+        self.asked = False  # whether a signal asked to stop
+        self.ended = False  # whether the training is over
 
     def __call__(self) -> bool:
         return self.asked
@@ -60,7 +63,7 @@ class Stopping:
         if not self.asked:
             self.asked = True
             with suppress(OSError):  # a closed terminal must not prevent saving
-                self.say("Stopping after this step; press Ctrl-C again to quit at once.")
+                self.notify("Stopping after this step; press Ctrl-C again to quit at once.")
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal in the main thread."""
@@ -69,9 +72,9 @@ class Stopping:
 
 
 @contextmanager
-def stop_on_signals(say: Callable[[str], None] = lambda text: None) -> Iterator[Callable[[], bool]]:
+def stop_on_signals(notify: Callable[[str], None] = lambda text: None) -> Iterator[Callable[[], bool]]:
     """A function that tells whether to stop; outside the main thread no handler can be set, and it returns False."""
-    stopping = Stopping(say)
+    stopping = Stopping(notify)
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
@@ -125,6 +128,7 @@ def raise_if_interrupted(finished: Finished) -> None:
 
 @contextmanager
 def _handled(handlers: dict[signal.Signals, Callable[[int, FrameType | None], None]]) -> Iterator[None]:
+    """Use these signal handlers inside the `with` block."""
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
@@ -141,6 +145,7 @@ def _listen(listen: socket.socket, stopping: Stopping) -> None:
 
 
 def _exit(number: int) -> NoReturn:
+    """End the process at once, with the exit status of this signal."""
     with suppress(Exception):
         if sys.stdout.isatty():
             sys.stdout.write("\x1b[?25h\n")  # show the cursor, which a progress bar hides

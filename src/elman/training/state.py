@@ -26,6 +26,7 @@ class State:
 
     def __init__(self, task: Task, optimizer: str) -> None:
         self.task, self.progress = task, Progress()
+        # the state of the optimizer, such as the moments of Adam
         self.memory = {name: np.zeros_like(task.parameters.buffer) for name in OPTIMIZERS[optimizer].memory}
         self.best = task.parameters.buffer.copy()
         self.good: Snapshot | None = None  # the snapshot to which a diverged training returns
@@ -61,6 +62,7 @@ class State:
         self.retries, self.rate_factor = self.retries + 1, self.rate_factor / 2
 
     def reset_patience(self) -> None:
+        """Let a training continue that early stopping has ended, or would end."""
         self.progress.finished, self.progress.worse = None, 0
         if self.good is not None:
             self.good.metadata["progress"]["worse"] = 0

@@ -19,7 +19,7 @@ from elman.errors import CheckpointError, StorageError
 from elman.files import Content, create, pieces, read_regular, sha256_of, temporary_name
 
 MANIFEST = "manifest.json"
-MOST_JSON = 1 << 26  # bytes: enough for the largest vocabulary
+MAX_JSON = 1 << 26  # bytes: enough for the largest vocabulary
 
 
 def as_json(value: object) -> bytes:
@@ -28,7 +28,7 @@ def as_json(value: object) -> bytes:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(read_regular(path, MOST_JSON))
+        return json.loads(read_regular(path, MAX_JSON))
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):

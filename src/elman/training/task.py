@@ -32,7 +32,7 @@ class Task(Protocol):
     steps_per_epoch: float
     tokens_per_step: int
     baseline_loss: float  # of a trivial prediction; divergence.py explains it
-    # world: World, only of a task whose batch is split among ranks: loss_and_gradients then gives the share of a rank,
+    # world: World, only of a task whose batch is split among ranks: loss_and_gradients then returns the part of a rank,
     # validate uses all ranks, and state returns the state of all ranks
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
@@ -42,7 +42,7 @@ class Task(Protocol):
         """The loss on the held-out part; None if there is none."""
 
     def sample(self, step: int) -> str | None:
-        """A sample of generated text to show during training, if the model generates."""
+        """A sample of generated text to show during training; None if the model cannot generate."""
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Everything besides the parameters that the next update depends on: arrays, and metadata for JSON."""

@@ -54,7 +54,7 @@ class Trainer:
         self.metrics: MetricsFile | None = None
         self.seconds_before, self._taken = 0.0, 0  # seconds before this trainer; steps that it has taken
         self._saved: tuple[int, int] | None = None  # the position of the last checkpoint, see _position
-        self._last_loss: float | None = None  # of validation
+        self._last_loss: float | None = None  # the last validation loss
 
     # -- checkpoints ---------------------------------------------------------------------------------------------------
 
@@ -257,12 +257,13 @@ class Trainer:
         return event
 
     def _position(self) -> tuple[int, int]:
+        """The step and the number of rollbacks, which together identify a state of the training."""
         return self.state.progress.step, self.state.retries
 
     def _row_due(self, step: int) -> bool:
         """Whether a row of metrics may be logged after this step; it needs the norms before the gradient is clipped."""
-        each = self.config.log_every, self.config.validate_every, self.config.sample_every
-        return step >= self.steps or any(every and step % every == 0 for every in each)
+        intervals = self.config.log_every, self.config.validate_every, self.config.sample_every
+        return step >= self.steps or any(every and step % every == 0 for every in intervals)
 
     def _norms(self) -> dict[str, float]:
         """The gradient norm of each parameter."""
