@@ -1,4 +1,4 @@
-"""A real browser for every test that wants one: Debian's Chromium, driven by Playwright. And time for hypothesis."""
+"""A real browser for the tests that need one: Debian's Chromium, driven by Playwright. And settings of hypothesis."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# a machine with other work to do is no defect of what is tested
+# no deadline: a busy machine must not fail a test
 settings.register_profile("elman", deadline=None)
 settings.load_profile("elman")
 
@@ -17,7 +17,7 @@ DESK = {"width": 1280, "height": 720}
 
 
 def pytest_configure():
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so a shell starts what runs in the background
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background processes this way
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -27,7 +27,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="module")
 def chromium(request) -> Iterator:
-    """For one file of tests: while Playwright lives, nobody else can run an event loop in this thread."""
+    """For one file of tests: while Playwright runs, no other event loop can run in this thread."""
     path = request.config.getoption("--chromium") or shutil.which("chromium") or shutil.which("chromium-browser")
     if not path:
         pytest.skip("no Chromium: apt-get install -y --no-install-recommends chromium, or --chromium PATH")
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """One line on what was skipped; the reasons say how to run it."""
+    """Print one line about the skipped tests; the reasons say how to run them."""
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
     if reasons:
         parts = (f"{count} × {reason.removeprefix('Skipped: ')}" for reason, count in reasons.most_common())
@@ -54,7 +54,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 class Watched:
-    """A page, and all that it complained about or asked the network for."""
+    """A page, with its console errors and its requests."""
 
     def __init__(self, page, home: str) -> None:
         self.page, self.home = page, home
@@ -75,7 +75,7 @@ class Watched:
         assert [url for url in self.requests if not url.startswith(local)] == []
 
     def leave(self) -> None:
-        """The tab is empty and alone, and keeps nothing: whoever opens the next page is a new visitor."""
+        """Close other tabs, empty this one, and delete what it stored, so that the next test starts anew."""
         for event, hear in self.heard.items():
             self.page.remove_listener(event, hear)
         for other in self.page.context.pages:
@@ -91,7 +91,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def tabs(chromium) -> dict:
-    """Used again from test to test: in a new one Chromium would spend seconds on compiling Plotly anew."""
+    """Open tabs, reused by later tests: in a new tab Chromium compiles Plotly again, which takes seconds."""
     return {}
 
 
@@ -130,7 +130,7 @@ def open_page(chromium, tabs) -> Iterator:
     try:
         while opened:
             opened.pop().leave()
-    except Exception:  # a tab in which something is stuck is nobody's
+    except Exception:  # a tab that does not respond is not reused
         while tabs:
             tabs.popitem()[1].context.close()
         raise

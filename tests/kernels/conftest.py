@@ -1,4 +1,4 @@
-"""The judges of elman.maths (its ONNX backend, its oracle) stand in tests/maths and serve here too."""
+"""Makes the tools of tests/maths (an ONNX backend, reference implementations) importable here."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the tests of the kernels share: trials of any shape and layout, canaries around arrays, other processes."""
+"""Shared by the tests of the kernels: trials of any shape and layout, guarded arrays, other processes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LAYOUTS = ("C", "F", "every second", "middle")
 IDS = (np.int64, np.int32, np.uint8, np.uint16, np.intp)
 # float64: 1e-10 leaves room for sums in another order. float32: an entry of a product is a chain of at most K + 1
 # rounded additions and one of a gradient adds T·B of them; with at most 130 + 85 here, each off by 2^-24 of the
-# largest partial sum, and up to five steps that may double what came in, 2e-4 of the largest entry is a bound with
-# little air in it.
+# largest partial sum, and up to five steps that may double what came in, 2e-4 of the largest entry is a tight
+# bound.
 TOLERANCE = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 2e-4}
 
 
@@ -51,7 +51,7 @@ def same_bits(a: Any, b: Any) -> bool:
 
 
 def laid_out(array: np.ndarray, layout: str) -> np.ndarray:
-    """The same numbers, otherwise in memory; what lies between them is NaN, or a large id."""
+    """The same numbers in another memory layout; the gaps between them hold NaN, or a large id."""
     if layout == "C" or not array.ndim:
         return array
     if layout == "F":
@@ -185,7 +185,7 @@ class Guard:
 
 
 def python(code: str, *arguments: object, timeout: float = 280, **environment: object) -> subprocess.CompletedProcess:
-    """Run code in a Python of its own; None takes a variable out of the environment."""
+    """Run code in a new Python process; None removes a variable from the environment."""
     changed = {**os.environ, **{name: str(value) for name, value in environment.items()}}
     for name, value in environment.items():
         if value is None:

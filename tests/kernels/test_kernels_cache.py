@@ -1,4 +1,4 @@
-"""Which code runs: compiled or not, for which vectors, and never what was compiled from other sources."""
+"""Which code runs: compiled or not, for which vectors, and never code compiled from other sources."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_checked_code_has_a_folder_of_its_own(tmp_path):
     assert folder.name != compiling.FOLDER.name
 
 
-# what runs
+# the code that runs
 
 STEPS = """
 from tiny.compile import inline
@@ -207,7 +207,7 @@ def test_kernels_of_one_factory_are_kept_apart(tiny):
             assert (to[0], sum(kernel.stats.cache_hits.values())) == (expected, hits)
 
 
-# what can happen to the folder
+# problems with the folder
 
 POWERLESS = """
 import ctypes, os, sys
@@ -253,7 +253,7 @@ def test_a_damaged_file_is_compiled_again_and_replaced(damage, kept, capsys):
 
 
 @posix
-def test_a_full_disk_costs_a_note_and_nothing_else(tiny):
+def test_a_full_disk_causes_a_note_and_nothing_else(tiny):
     used, said = run_tiny(tiny, FULL)
     assert used == (True, 2, 0)
     assert said.count("\n") == 1
@@ -319,14 +319,14 @@ print(not UNUSED, W[0, 0], layers.scatter.stats.cache_path)
 """
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
+def test_a_cache_that_cannot_be_written_is_not_used(tmp_path):
     """A file where the folder should be: chmod would not stop root."""
     (tmp_path / "file").write_text("")
     assert output_of(SCATTER, ELMAN_CACHE=tmp_path / "file") == "False 2.0 None"
 
 
 @posix
-def test_a_folder_that_may_not_be_written_is_done_without(tiny, tmp_path, monkeypatch):
+def test_a_folder_without_write_permission_is_not_used(tiny, tmp_path, monkeypatch):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     monkeypatch.setenv("ELMAN_CACHE", str(closed))

@@ -1,4 +1,4 @@
-"""The compiled recurrence against elman.maths, forward and backward, for every shape, layout and way through it."""
+"""The compiled recurrence against elman.maths, forward and backward, for every shape, layout and option."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def assert_gradients(ours, theirs, dtype):
 
 
 def states_of(trial):
-    """The states, the same for both sides: a derivative of relu may not hang on the last bit of a sum."""
+    """The states, the same for both: the derivative of relu must not depend on the last bit of a sum."""
     return exact_forward(*trial.exact.arguments, **trial.exact.options).astype(trial.W_hh.dtype)
 
 
@@ -75,7 +75,7 @@ def test_backward_is_that_of_maths(trial):
 @settings(max_examples=60, deadline=None)
 @given(trials(), st.integers(1, 4), st.integers(1, 6))
 def test_truncated_backward_is_that_of_maths(trial, k1, k2):
-    trial.options.pop("reverse")  # refused at the edge
+    trial.options.pop("reverse")  # maths refuses it
     h, exact = states_of(trial), trial.exact
     k2 = max(k1, k2)
     ours = cell.truncated_backward(*backward_arguments(trial, h), k1=k1, k2=k2, **trial.options)
@@ -94,7 +94,7 @@ def test_more_rows_of_weights_than_one_block_holds(H, dtype):
 
 
 def test_long_windows_stay_on_the_states_of_maths():
-    """A network that forgets: rounding does not build up over 500 steps."""
+    """Rounding errors do not accumulate over 500 steps of a network that forgets its state."""
     trial = make(2, 500, 3, 5, 33, np.float32, ids=np.int64)
     trial.W_hh *= np.float32(0.5)
     exact = trial.exact
@@ -132,7 +132,7 @@ def test_gradients_are_added_to_out(layout, ids, k):
             assert_close(d, first + more, np.float64, name)
 
 
-def test_d_x_that_nobody_wants_is_left_out():
+def test_other_gradients_are_the_same_without_d_x():
     trial = make(4, 4, 5, 6, 33)
     h = states_of(trial)
     alone = cell.rnn_backward(*backward_arguments(trial, h))
@@ -150,7 +150,7 @@ def test_the_initial_state_may_be_a_part_of_out():
     assert same_bits(once, twice)
 
 
-# dtypes, and nothing at all
+# dtypes, and empty arrays
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -201,12 +201,12 @@ def test_a_type_that_is_not_compiled_runs_in_maths():
     assert h.dtype == np.float16
 
 
-# what is not a number
+# NaN and infinity
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("where", ["x", "h0", "W_xh", "W_hh", "b_h"])
-def test_nan_reaches_the_states_wherever_it_stands(where, activation):
+def test_nan_in_any_argument_reaches_the_states(where, activation):
     trial = make(10, 3, 5, 6, 33, activation=activation)
     array = getattr(trial, where)
     array[(0,) * array.ndim] = np.nan
@@ -233,7 +233,7 @@ def test_infinity_saturates_or_becomes_nan_as_in_maths():
         np.testing.assert_allclose(cell.rnn_forward(*trial.arguments), exact_forward(*trial.arguments), atol=1e-10)
 
 
-# the other judges
+# other references
 
 
 @pytest.mark.parametrize("name", CHECKED)
@@ -253,7 +253,7 @@ def test_onnx_has_all_its_node_tests_here_too():
     assert issubclass(TestNodes, unittest.TestCase)
 
 
-def test_arguments_are_checked_at_the_edge_of_maths_and_names_are_the_same():
+def test_arguments_are_checked_by_maths_and_have_the_same_names():
     """Whatever maths takes, the kernels take: no third signature."""
     import inspect
 

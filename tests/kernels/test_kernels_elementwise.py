@@ -97,7 +97,7 @@ def test_error_of_exp(dtype):
 def test_special_values(dtype):
     tiny = np.finfo(dtype).smallest_subnormal
     x = np.array([0, -0.0, np.inf, -np.inf, np.nan, tiny, -tiny, np.finfo(dtype).max, -np.finfo(dtype).max], dtype)
-    for n in (1, 2, 5, 9):  # a vector, and what is left of one
+    for n in (1, 2, 5, 9):  # whole vectors, and the rest after them
         np.testing.assert_array_equal(computed(_tanh, x[:n]), np.tanh(x)[:n])
     expected = np.array([1, 1, 0, np.nan, 1], dtype)
     np.testing.assert_array_equal(computed(_exp, np.array([0, -0.0, -np.inf, np.nan, -tiny], dtype)), expected)
@@ -116,7 +116,7 @@ def test_any_nan_stays_nan(dtype, sign):
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_a_number_has_the_same_bits_in_every_place(dtype):
-    """In a vector, in what is left over behind the last one, alone."""
+    """In a vector, in the rest after the last vector, and alone."""
     x = -np.random.default_rng(0).uniform(0, 20, 67).astype(dtype)
     for function in (_tanh, _exp):
         whole = computed(function, x)

@@ -1,4 +1,4 @@
-"""The compiled GRU and LSTM against elman.maths: every shape, layout and way through them, and the bits of a row."""
+"""The compiled GRU and LSTM against elman.maths for every shape, layout and option, and the bits of a row."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_states_and_gradients_are_those_of_maths(trial):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_small_layer_of_each_cell(cell):
-    """What the mutants of a cell are judged by: in one precision, for each is compiled anew."""
+    """The test that the mutants of a cell must fail: in one precision, because each mutant is compiled again."""
     Trial(1, cell, 4, 5, 3, 9, ids=np.int64, ragged=True, masked=True).check()
     Trial(2, cell, 4, 5, 3, 9, ids=np.int64, reverse=True).check()
 
@@ -131,7 +131,7 @@ def test_a_row_does_not_depend_on_its_neighbors(cell, dtype, H, ids):
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("T", "B", "H"), [(1, 1, 1), (3, 7, 33), (2, 14, 16), (4, 3, 100)])
-def test_kernels_keep_to_their_arrays(cell, dtype, T, B, H, monkeypatch):
+def test_kernels_read_and_write_only_their_arrays(cell, dtype, T, B, H, monkeypatch):
     module = import_module(f"elman.kernels.cells.{cell}")
     trials = [Trial(H, cell, T, B, 5, H, dtype, ids=ids, ragged=True, masked=True) for ids in (None, np.int64)]
     expected = [trial.run(recurrence) for trial in trials]
@@ -144,7 +144,7 @@ def test_kernels_keep_to_their_arrays(cell, dtype, T, B, H, monkeypatch):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_nan_reaches_the_states_wherever_it_stands(cell):
+def test_nan_in_any_argument_reaches_the_states(cell):
     for where in (*make_cell(cell).shapes(1, 1), "s0", "x"):
         trial = Trial(10, cell, 3, 5, 6, 33)
         array = {**trial.p, "s0": trial.s0, "x": trial.x}[where]

@@ -1,4 +1,4 @@
-"""The compiled softmax, losses and pooling against elman.maths; and what is not a number."""
+"""The compiled softmax, losses and pooling against elman.maths; also NaN and infinity."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_losses_of_numbers_are_those_of_maths(seed, dtype, leading, Y, layout, i
         assert_close(d_o, d_exact, dtype)
 
 
-def test_what_numpy_would_stretch_is_as_in_maths_and_what_does_not_fit_is_refused():
+def test_shapes_that_broadcast_are_as_in_maths_and_others_are_refused():
     """Compiled code trusts its shapes: nothing may read or write past an array."""
     rng = np.random.default_rng(0)
     o, d = rng.standard_normal((2, 2, 3, 5))
@@ -192,7 +192,7 @@ def test_pooling_is_that_of_maths(seed, dtype, T, B, H, layout, ragged):
     assert_close(ours, theirs, dtype)
 
 
-def test_a_state_that_is_not_a_number_wins_the_maximum_as_in_maths():
+def test_the_maximum_of_states_with_nan_is_nan_as_in_maths():
     h = np.array([[[1.0, np.nan]], [[np.nan, 2.0]], [[np.nan, np.nan]]])
     ours, theirs = pooling.max_forward(h, None), exact_pooling.max_forward(h, None)
     assert np.isnan(ours.vector).all()

@@ -1,4 +1,4 @@
-"""The compiled window against the reference, and the same bits whoever runs it: threads, callers, forked children."""
+"""The compiled window against the reference, and the same bits with any threads, callers and forked processes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Window:
         self.normalizer, self.dtype = 0.7 * T * B, dtype
 
     def run(self, *, truncation=None, dtype=None, network=None):
-        """The loss, all gradients and the state after; what the gradients held before is added to."""
+        """The loss, all gradients, added to those already there, and the state after the window."""
         dtype = self.dtype if dtype is None else dtype
         network = self.make() if network is None else network
         p = type(self.p)(self.p.shapes, dtype)
@@ -117,7 +117,7 @@ def test_other_cells(cell, masked, engine):
 
 @pytest.mark.parametrize("L", [1, 2])
 @pytest.mark.parametrize(("V", "Y"), [(5, 21), (21, 5)])
-def test_as_many_inputs_as_wanted_and_as_many_outputs(V, Y, L, engine):
+def test_any_number_of_inputs_and_outputs(V, Y, L, engine):
     assert_same_windows(Window(V=V, Y=Y, L=L), engine)
 
 
@@ -189,7 +189,7 @@ def test_the_same_bits_for_any_number_of_threads(cell, dtype, truncation, masked
 
 
 def train(seed, steps=12):
-    """A little training: every step starts from what the last one made."""
+    """A short training: each step starts from the parameters of the one before."""
     window = Window(T=5, B=40, H=20 + seed, V=9, L=1 + seed % 3, dtype=np.float32, masked=seed % 2 == 1, seed=seed)
     network, p = window.make(), type(window.p)(window.p.shapes, np.float32)
     p.buffer[:] = window.p.buffer
@@ -252,7 +252,7 @@ print(json.dumps({"blas": blas, "again": again, "child": code}))
 
 @pytest.fixture(scope="module")
 def forked():
-    """What a process of its own saw after its first window: threads of every BLAS, and how it and its child went on."""
+    """The output of a new process after its first window: threads of every BLAS, and the bits of it and its child."""
     environment = {"ELMAN_KERNELS": "compiled", "OPENBLAS_NUM_THREADS": None, "OMP_NUM_THREADS": None}
     return json.loads(output_of(FORK, **environment))
 
@@ -277,7 +277,7 @@ def test_one_network_with_parameters_of_both_types(engine):
         assert all(same_bits(a, b) for a, b in zip(window.run(network=network), window.run(), strict=True))
 
 
-def test_an_activation_of_ones_own_runs_in_maths_and_says_so_once(engine, monkeypatch):
+def test_a_custom_activation_runs_in_maths_and_warns_once(engine, monkeypatch):
     monkeypatch.setattr(recurrence, "_warned", set())
     softsign = (lambda a: a / (1 + abs(a)), lambda h: (1 - abs(h)) ** 2)
     window = Window(activation=softsign, B=20)
@@ -294,7 +294,7 @@ def test_an_activation_of_ones_own_runs_in_maths_and_says_so_once(engine, monkey
 
 
 @pytest.mark.skipif("not __import__('pathlib').Path('/proc/self/statm').exists()")
-def test_nothing_grows_from_step_to_step(engine):
+def test_memory_does_not_grow_from_step_to_step(engine):
     engine("compiled")
     network = Window(H=64, V=50, dtype=np.float32).make()
     window = Window(T=8, B=40, H=64, V=50, dtype=np.float32)
@@ -325,7 +325,7 @@ def test_nothing_uses_the_threads_of_numba():
 
 @pytest.mark.parametrize("name", ["compiled", "reference"])
 def test_threads_that_share_a_network_take_turns(name, engine):
-    """Its packed weights and its rooms are its own: without a turn one thread's gradients would hold another's."""
+    """They share its packed weights and workspaces: without a lock, gradients of two threads would mix."""
     engine(name)
     rng = np.random.default_rng(0)
     network = HeadNetwork(Stack(9, 33, 2), 9)

@@ -112,7 +112,7 @@ def test_clip_by_value_is_that_of_maths():
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_they_keep_to_their_arrays(dtype, monkeypatch):
+def test_kernels_read_and_write_only_their_arrays(dtype, monkeypatch):
     expected = [steps(optimizers.update, name, dtype, size=77, weight_decay=0.1) for name in OPTIMIZERS]
     for kernel in KERNELS:
         monkeypatch.setattr(optimizers, kernel, Guard(getattr(optimizers, kernel)))
@@ -123,7 +123,7 @@ def test_they_keep_to_their_arrays(dtype, monkeypatch):
     assert all(getattr(optimizers, kernel).calls for kernel in KERNELS)
 
 
-def test_numbers_that_are_not_compiled_take_the_way_of_maths():
+def test_dtypes_that_are_not_compiled_run_in_maths():
     p, g = np.ones(3, np.float16), np.ones(3, np.float16)
     optimizers.update("sgd", p, g, Rates(0.5, 1, 0.9, 0.9, 1e-8, 0.0), [])
     assert (p == 0.5).all()

@@ -1,4 +1,4 @@
-"""The packed product: a row's bits are its own, and nothing outside the arrays is read or written."""
+"""The packed product: a row's bits do not depend on other rows; nothing outside the arrays is read or written."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def test_a_row_of_states_and_logits_does_not_depend_on_its_neighbors(dtype, H, i
             assert same_bits(o[1, row], layers.output_forward(h[2, row], W_hy, b_y)), "one vector"
 
 
-def test_the_bits_test_can_tell_other_orders_of_a_sum():
-    """BLAS adds in other orders for other numbers of rows or in blocks: where it does not, the tests above are idle."""
+def test_the_bits_tests_detect_sums_in_another_order():
+    """BLAS adds in other orders for other numbers of rows or in blocks: otherwise the tests above show nothing."""
     a, W, c = random(0, np.float32, (20, 300), (300, 33), (20, 33))
     assert not same_bits(multiply(a, W, c), c + a @ W)
     assert not same_bits(multiply(a, W, c), multiply(a[:, ::-1].copy(), W[::-1].copy(), c))
@@ -94,7 +94,7 @@ def test_the_bits_test_can_tell_other_orders_of_a_sum():
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("K", "N"), [(1, 1), (17, 31), (31, 17), (33, 64), (5, 130)])
-def test_packing_leaves_zeros_in_the_last_panel_and_bidirectional_agree(dtype, K, N):
+def test_forward_and_backward_packing_agree_and_fill_the_last_panel_with_zeros(dtype, K, N):
     (W,) = random(3, dtype, (K, N))
     forward = packed(W)
     assert same_bits(forward, packed(W.T.copy(), pack_backward))
@@ -168,7 +168,7 @@ def packed_with_guard(W, pack):
 
 
 @pytest.mark.skipif(bool(numba.config.BOUNDSCHECK), reason="Numba itself raises before the guard can look")
-def test_the_guard_is_awake():
+def test_the_guard_detects_errors():
     """A panel packed one column too wide, a c one row too short: the guard must see both."""
     a, W, c = random(5, np.float32, (6, 9), (9, 33), (6, 33))
     width = panel_width(4)
@@ -183,7 +183,7 @@ def test_the_guard_is_awake():
 
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(("T", "B", "H"), [(1, 1, 1), (3, 7, 33), (2, 14, 47), (4, 3, 100)])
-def test_kernels_of_a_layer_keep_to_their_arrays(dtype, T, B, H, monkeypatch):
+def test_kernels_of_a_layer_read_and_write_only_their_arrays(dtype, T, B, H, monkeypatch):
     tile_only(monkeypatch)
 
     def results():
@@ -251,7 +251,7 @@ def guarded_cell(monkeypatch):
 @pytest.mark.parametrize("layers_", [1, 3])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("T", "B", "H", "V"), [(1, 1, 1, 1), (3, 5, 33, 9), (2, 17, 16, 65)])
-def test_kernels_of_a_network_keep_to_their_arrays(dtype, layers_, masked, T, B, H, V, monkeypatch):
+def test_kernels_of_a_network_read_and_write_only_their_arrays(dtype, layers_, masked, T, B, H, V, monkeypatch):
     monkeypatch.setattr(stack_module, "make_layer", recurrence.make_layer)
     monkeypatch.setattr(network_module, "make_output", layers.make_output)
     tile_only(monkeypatch)

@@ -34,7 +34,7 @@ def read(made, p, x, state):
 
 
 def prompts(made, p, B, seed=0):
-    """Every row has read another text, and its own random numbers wait."""
+    """Logits, states and random numbers of rows that have read different texts."""
     rng = np.random.default_rng(seed)
     o, state = read(made, p, rng.integers(V, size=(7, B)), made.stack.zero_state(B, p.buffer.dtype))
     return o.copy(), state.copy(), rng.random((25, B))
@@ -84,7 +84,7 @@ def test_other_activations_and_cells(options):
     ("cell", "B"), [("rnn", B) for B in (2, 3, 7, 14, 17, 32)] + [("gru", 3), ("gru", 17), ("lstm", 3), ("lstm", 17)]
 )
 def test_a_sample_is_the_same_alone_and_among_others(cell, B, dtype):
-    """Which have other settings."""
+    """The other rows have other sampling options."""
     made, p = network(2, dtype, cell=cell)
     o, state, uniforms = prompts(made, p, B)
     hows = [HOW[i % len(HOW)] for i in range(B)]
@@ -98,7 +98,7 @@ def test_a_sample_is_the_same_alone_and_among_others(cell, B, dtype):
         assert same_bits(alone[2][:, :, 0], together[2][:, :, i])
 
 
-def test_written_in_pieces_or_at_once():
+def test_tokens_are_the_same_written_in_pieces_or_at_once():
     made, p = network()
     o, state, uniforms = prompts(made, p, 3)
     whole = write(made, p, o, state, uniforms)
@@ -125,7 +125,7 @@ def test_any_logits_and_any_choice(logits, u, temperature, top_k, top_p, banned)
     tokens, *_ = write(made, p, o, made.stack.zero_state(1, np.float64), np.array([[u]]), how, banned)
     y_hat = distribution(o[0], how, banned)
     line = np.cumsum(y_hat) / y_hat.sum()
-    if np.abs(line - u).min() > 1e-12:  # on the border of two stretches the last bit of exp decides
+    if np.abs(line - u).min() > 1e-12:  # on the border of two intervals the last bit of exp decides
         assert tokens[0, 0] == pick(y_hat, u)
     assert y_hat[tokens[0, 0]] > 0
 

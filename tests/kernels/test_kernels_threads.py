@@ -1,4 +1,4 @@
-"""The thread pool: results in order, errors that arrive, forked children, callers from many threads."""
+"""The thread pool: results in order, errors that are raised, forked children, callers from several threads."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_results_come_in_the_order_of_the_calls_from_several_threads() -> None:
     assert len({name for _, name in results}) == 3
 
 
-def test_one_thread_means_the_callers_own() -> None:
+def test_one_thread_is_the_thread_of_the_caller() -> None:
     threads.set_threads(1)
     me = threading.current_thread().name
     assert threads.run([lambda: threading.current_thread().name] * 3) == [me] * 3
 
 
 @pytest.mark.parametrize("failing", [0, 2])
-def test_an_error_in_a_call_arrives_and_the_pool_goes_on(failing: int) -> None:
+def test_an_error_in_a_call_is_raised_and_the_pool_still_works(failing: int) -> None:
     threads.set_threads(3)
 
     def fail() -> int:
@@ -97,7 +97,7 @@ def test_an_error_in_a_call_arrives_and_the_pool_goes_on(failing: int) -> None:
     assert threads.run([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
 
 
-def test_the_number_of_threads_is_set_else_named_else_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_count_is_set_or_from_the_environment_or_the_number_of_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert threads.thread_count() == len(os.sched_getaffinity(0))
     monkeypatch.setenv("ELMAN_THREADS", "5")
     assert threads.thread_count() == 5

@@ -1,4 +1,4 @@
-"""A cache of its own for every test, and models that are trained once."""
+"""A separate cache for every test, and models that are trained once."""
 
 from __future__ import annotations
 

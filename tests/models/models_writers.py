@@ -1,4 +1,4 @@
-"""Writers with random weights: they need no training."""
+"""Text samplers with random weights, which need no training."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def model(request):
     return Seq2Seq(**OPTIONS, attention=request.param, epochs=14).fit(WORDS, TURNED)
 
 
-def test_it_learns_to_turn_words_and_looks_at_the_right_letter(model):
+def test_it_learns_to_reverse_words_and_attends_to_the_right_letter(model):
     assert model.score(WORDS, TURNED) > 0.8
 
 
@@ -74,7 +74,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_on_any_number_of_threads(atte
     assert found == {again.parameters.buffer.tobytes()}
 
 
-def test_words_right_counts_punctuation_and_ignores_how_tokens_were_cut():
+def test_words_right_counts_punctuation_and_ignores_tokenization():
     assert words_right(["Il est tard.", "Va !"], ["Il est tard.", "Va !"]) == 1
     assert words_right(["Il est tard."], ["Il est tard"]) == pytest.approx(3 / 4)
     assert words_right(["a b"], [""]) == 0
@@ -91,7 +91,7 @@ def test_bleu_and_chrf_are_those_of_sacrebleu(model, monkeypatch):
     assert sequence_scores(right, said, model.symbols_).bleu is None
 
 
-def test_a_map_shows_where_it_looks(model):
+def test_an_attention_map_shows_the_weights(model):
     found = look.attention_map(model, "abcd")
     assert found.source == ("a", "b", "c", "d")
     assert "".join(found.target[:-1]) == model.predict(["abcd"])[0]
@@ -104,7 +104,7 @@ def test_a_map_shows_where_it_looks(model):
         look.attention_map(model, "")
 
 
-def test_only_attention_has_a_map():
+def test_a_model_without_attention_has_no_attention_map():
     plain = Seq2Seq(**OPTIONS, attention="none", epochs=1).fit(WORDS, TURNED)
     with pytest.raises(ArgumentError, match="attention"):
         look.attention_map(plain, "abc")

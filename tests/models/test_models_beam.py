@@ -16,7 +16,7 @@ GREEDY = Sampling(temperature=0)
 
 
 def log_probability(writer, start, ids):
-    """Of ids after start, reading all from the beginning."""
+    """The log-probability of ids after start, computed from the first token on."""
     everything = [*start, *ids]
     o, _ = writer.network.read(
         writer.network.pack(writer.parameters),
@@ -121,7 +121,7 @@ def test_without_a_new_line_the_first_token_is_drawn_and_counts():
     assert {writer.likeliest("", width=1, length=1, seed=seed) for seed in range(30)} == {"a", "b", "c"}
 
 
-def test_more_candidates_than_texts_are_no_harm():
+def test_a_beam_may_be_wider_than_the_number_of_texts():
     writer = random_writer(CharVocabulary("a"))
     assert writer.likeliest("a", width=50, length=3) == "aaaa"
 
@@ -131,7 +131,7 @@ def test_more_candidates_than_texts_are_no_harm():
     ({"width": 0}, RangeError), ({"width": -1}, RangeError), ({"length": -1}, RangeError), ({"seed": -1}, RangeError),
     ({"stop": ""}, ArgumentError), ({"prompt": "X"}, VocabularyError),
 ])  # fmt: skip
-def test_nonsense_is_refused(letters, options, error):
+def test_invalid_options_are_refused(letters, options, error):
     options = {"prompt": "a", "width": 2, "length": 3, **options}
     with pytest.raises(error):
         letters.likeliest(options.pop("prompt"), **options)

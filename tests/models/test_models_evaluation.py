@@ -1,4 +1,4 @@
-"""The figures by their definitions: one lane, zero state, every token but the first, the mean over tokens."""
+"""The metrics by their definitions: one sequence from a zero state, every token but the first, mean over tokens."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_figures_are_those_defined(model):
     assert model.score(text) == -got.nats_per_token
 
 
-def test_bits_a_character_and_a_token_are_the_same_for_characters_only(char_model, byte_model, word_model):
+def test_bits_per_character_and_per_token_are_equal_for_characters_only(char_model, byte_model, word_model):
     figures = char_model.evaluate(TEXT["char"])
     assert figures.bits_per_character == figures.bits_per_token
     assert byte_model.evaluate("plain ascii").bits_per_character == byte_model.evaluate("plain ascii").bits_per_token
@@ -62,7 +62,7 @@ def test_bits_a_character_and_a_token_are_the_same_for_characters_only(char_mode
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 7, 1000])
-def test_the_chunks_do_not_show(chunk, monkeypatch):
+def test_the_result_does_not_depend_on_chunks(chunk, monkeypatch):
     writer = random_writer(VOCABULARIES["char"], layers=2)
     ids = np.random.default_rng(0).integers(0, 8, 41)
     whole = mean_loss(writer.network, writer.parameters, ids)
@@ -77,7 +77,7 @@ def test_a_model_that_knows_nothing_has_the_perplexity_of_its_vocabulary():
     assert figures.bits_per_token == pytest.approx(3)
 
 
-def test_a_model_that_is_wrong_without_measure_has_infinite_perplexity():
+def test_a_model_with_an_enormous_loss_has_infinite_perplexity():
     writer = random_writer(VOCABULARIES["char"], sure=0)
     writer.parameters["head.b_y"][0] = 5000
     figures = evaluation.evaluate_text(writer.network, writer.parameters, np.ones(5, int), 5)
@@ -167,7 +167,7 @@ def test_the_next_distribution_agrees_with_the_score(char_model):
     assert char_model.score("Th") == pytest.approx(math.log(p), rel=1e-5)
 
 
-def test_after_nothing_there_is_no_next(char_model):
+def test_the_next_token_after_an_empty_text_is_refused(char_model):
     with pytest.raises(ValueError, match="at least one token"):
         char_model.next_distribution("")
 

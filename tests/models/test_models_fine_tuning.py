@@ -42,7 +42,7 @@ def start_of(case):
 
 
 @cases
-def test_what_the_old_data_had_is_said_as_before_until_training_changes_it(case):
+def test_predictions_on_old_data_are_unchanged_before_the_first_step(case):
     start, (X, y) = start_of(case)
     setup = (
         clone(start)
@@ -67,7 +67,7 @@ def test_what_the_old_data_had_is_said_as_before_until_training_changes_it(case)
 
 
 @cases
-def test_every_task_trains_on_from_a_model(case, tmp_path):
+def test_every_task_can_start_from_a_trained_model(case, tmp_path):
     start, (X, y) = start_of(case)
     start.save(tmp_path / "start")
     model = clone(start).fit(X, y, start=tmp_path / "start", out=tmp_path / "run")
@@ -135,7 +135,7 @@ class _Killed(Exception):
 
 @pytest.mark.parametrize("kind", ["text", "examples"])
 @pytest.mark.parametrize("at", [1, 7])
-def test_a_killed_training_goes_on_to_the_bit(kind, at, tmp_path):
+def test_a_killed_training_resumes_exactly_to_the_bit(kind, at, tmp_path):
     def kill(event):
         if isinstance(event, Stepped) and event.step == at:
             raise _Killed
@@ -211,7 +211,7 @@ def test_examples_of_a_better_start_keep_it_too():
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
-def test_what_does_not_agree_is_refused_by_name():
+def test_options_that_do_not_match_are_refused_by_name():
     start, (X, y) = start_of("classify")
     with pytest.raises(ArgumentError, match="hidden: expected 8, as in the model that training starts from, got 9"):
         SequenceClassifier(hidden=9).fit(X, y, start=start)

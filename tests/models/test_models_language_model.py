@@ -80,7 +80,7 @@ def test_a_vocabulary_of_one_character_is_enough():
     assert model.sample(5, beam=2) == "aaaaa"
 
 
-def test_a_short_text_gets_fewer_lanes():
+def test_a_short_text_gets_fewer_rows_in_a_batch():
     model = LanguageModel(hidden=8, steps=2, batch_size=64, window=16).fit("abc" * 30)  # 81 to train on: 5 windows
     assert model.fitted_.finished.step == 2
 
@@ -96,7 +96,7 @@ def test_too_short_a_text_is_refused_with_what_to_do(text):
     {"window": 8, "bptt_block": 9}, {"bptt_block": 4, "bptt_steps": 3}, {"steps": 1, "epochs": 1},
     {"tokens": "letters"}, {"validation_fraction": 1.0}, {"validation_fraction": -0.1}, {"hidden": True}, {"seed": -1},
 ])  # fmt: skip
-def test_nonsense_is_refused_at_fit_not_before(options):
+def test_invalid_options_are_refused_by_fit_not_by_the_constructor(options):
     model = LanguageModel(**options)
     with pytest.raises((ArgumentError, RangeError)):
         model.fit("hello " * 50)
@@ -107,7 +107,7 @@ def test_nonsense_is_refused_at_fit_not_before(options):
     lambda m, x: m.sample(3, prompt=x), lambda m, x: m.sample(3, prompt=x, beam=2), lambda m, x: m.stream(prompt=x),
 ])  # fmt: skip
 @pytest.mark.parametrize("nothing", [None, 3, b"ab", ["a"]])
-def test_what_is_no_text_is_refused(model, use, nothing):
+def test_arguments_that_are_no_text_are_refused(model, use, nothing):
     with pytest.raises(DtypeError, match=f"(text|prompt): expected a str, got {type(nothing).__name__}"):
         use(model, nothing)
 
@@ -120,14 +120,14 @@ def test_what_is_no_text_is_refused(model, use, nothing):
     lambda m: m.evaluate("ab"), lambda m: m.surprise("ab"), lambda m: m.stream(prompt="a"), lambda m: m.copies("a"),
     lambda m: m.save("nowhere"), lambda m: m.sample(3, beam=2),
 ])  # fmt: skip
-def test_before_fit_it_says_so(use, tmp_path, monkeypatch):
+def test_before_fit_methods_raise_not_fitted(use, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFittedError, match=r"not fitted yet\. Call fit"):
         use(LanguageModel())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_fit_leaves_it_unfitted():
+def test_a_failed_fit_leaves_the_model_unfitted():
     model = LanguageModel(**TINY)
     with pytest.raises(DataError):
         model.fit("abc")
@@ -158,7 +158,7 @@ def test_a_parameter_that_does_not_exist_is_refused_at_once():
     assert model.get_params() == LanguageModel().get_params()
 
 
-def test_fit_returns_itself_takes_a_y_and_begins_anew():
+def test_fit_returns_self_accepts_y_and_starts_again():
     model = LanguageModel(**TINY)
     assert model.fit("abcd" * 20, None) is model
     first = model.parameters_.buffer.copy()
@@ -187,7 +187,7 @@ def test_scikit_learn_can_clone_it():
 
 
 def test_neither_scikit_learn_nor_plotly_is_needed():
-    """Fitting, sampling, judging, saving and loading in a process that cannot import them."""
+    """Fitting, sampling, evaluating, saving and loading in a process that cannot import them."""
     script = """
 import sys, tempfile
 for name in ("sklearn", "plotly", "onnx", "tensorboardX", "starlette"):
@@ -232,7 +232,7 @@ def test_unknown_characters_are_skipped_where_that_is_asked_for(char_model):
     assert np.array_equal(np.delete(losses, 4), char_model.surprise("The cat"), equal_nan=True)
 
 
-def test_a_model_keeps_the_history_of_its_training_and_sums_it_up(tmp_path):
+def test_a_model_has_the_history_and_a_summary_of_its_training(tmp_path):
     model = LanguageModel(hidden=8, steps=12, window=8, batch_size=2, log_every=4, validate_every=6)
     model.fit("hello world\n" * 40, out=tmp_path / "run", listeners=[])
     assert [row["step"] for row in model.history_] == [4, 6, 8, 12]
@@ -350,14 +350,14 @@ def test_a_damaged_folder_is_refused_by_name(damage, char_model, tmp_path):
         LanguageModel.load(tmp_path / "m")
 
 
-def test_what_is_no_run_is_refused(tmp_path):
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     for path in (tmp_path / "missing", tmp_path, tmp_path / "file"):
         with pytest.raises(RunError, match=str(path)):
             LanguageModel.load(path)
 
 
-def test_the_name_of_a_file_as_a_str_is_noticed(tmp_path, monkeypatch):
+def test_a_file_name_passed_as_a_str_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("novel.txt").write_text("hello " * 100)
     with pytest.raises(DataError, match=r"'novel.txt' is the name of a file.*fit\(Path\('novel.txt'\)\)"):

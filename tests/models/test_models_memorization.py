@@ -77,7 +77,7 @@ def test_hashes_that_collide_are_no_copies(monkeypatch):
     assert judged(sample, text, CharVocabulary(text + sample)) == brute_force(sample, text) == (13, 2 / 5, 5)
 
 
-def test_a_text_of_one_letter_is_compared_in_good_time():
+def test_a_text_of_one_letter_is_compared_fast():
     """A stretch is followed from its beginning only, else this would be 100,000 × 500 × 500 comparisons."""
     assert judged("a" * 500, "a" * 100_000) == (500, 1.0, 489)
 
@@ -89,7 +89,7 @@ def test_a_text_of_one_letter_is_compared_in_good_time():
     ("abcdefghijklmzzz", "40% of its 12-character substrings occur in the training text; the longest has 13: "
      "'abcdefghijklm'"),
 ])  # fmt: skip
-def test_it_is_said_in_words(sample, said):
+def test_the_report_in_words(sample, said):
     vocabulary = CharVocabulary("abcdefghijklmz")
     assert str(copy_report(sample, vocabulary, vocabulary.encode("abcdefghijklm"))) == said
 
@@ -114,7 +114,7 @@ def test_a_loaded_run_finds_its_text(tmp_path):
     file.write_text("the quick brown fox\n" * 20)
     LanguageModel(hidden=8, steps=1, batch_size=2, window=16).fit(file, out=tmp_path / "run")
     assert LanguageModel.load(tmp_path / "run").copies("the quick brown cat").longest == "the quick brown "
-    LanguageModel.load(tmp_path / "run").save(tmp_path / "again")  # what was known of the text is kept
+    LanguageModel.load(tmp_path / "run").save(tmp_path / "again")  # the record of the text is kept
     assert LanguageModel.load(tmp_path / "again").copies("the quick brown cat").longest == "the quick brown "
 
 

@@ -1,4 +1,4 @@
-"""The figures of elman eval, judged by scikit-learn where it has them."""
+"""The metrics of elman eval, compared with those of scikit-learn where it has them."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_edit_distance_of_known_words():
     assert edit_distance(["un", "chat", "noir"], ["chat", "noir"]) == 1
 
 
-def test_a_generator_is_judged_by_its_own_score():
+def test_a_generator_is_evaluated_by_its_own_score():
     labels, texts = ["A", "B"] * 6, ["ab", "ba"] * 6
     model = SequenceGenerator(hidden=8, epochs=2, random_state=0).fit(labels, texts)
     figures = evaluate_model(model, texts, labels)

@@ -1,4 +1,4 @@
-"""Models that are only asked: the same answers as those that can learn, without scikit-learn."""
+"""Predictors: the same predictions as the estimators, without scikit-learn."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def saved(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_answers_are_those_of_the_estimator(name, saved):
+def test_predictions_are_those_of_the_estimator(name, saved):
     (_, X, _), estimator, predictor = MODELS[name], load_model(saved / name), load_predictor(saved / name)
     assert predictor.run_.path == saved / name
     for method in ("predict", "predict_proba", "predict_log_proba", "sample", "transform"):
@@ -51,7 +51,7 @@ def test_a_run_of_another_task_is_refused(saved):
         ClassPredictor.load(saved / "tag")
 
 
-def test_one_text_is_no_list_of_texts(saved):
+def test_a_single_text_in_place_of_a_list_is_refused(saved):
     for name in ("classify", "generate"):
         with pytest.raises(ArgumentError, match="str"):
             load_predictor(saved / name).predict("ab")
@@ -78,7 +78,7 @@ print([name for name in ("sklearn", "scipy.special", "scipy.stats") if name in s
 """
 
 
-def test_whoever_only_asks_does_not_wait_for_scikit_learn(saved):
+def test_predicting_does_not_import_scikit_learn(saved):
     lines = {
         "classify": "ab\tA\n",
         "tag": "a\tx\nb\ty\n",

@@ -74,7 +74,7 @@ def test_top_p_keeps_the_one_that_crosses_it_and_a_tie_takes_no_more():
 
 
 @pytest.mark.parametrize("temperature", [1e-300, 5e-324, 1e-3])
-def test_a_tiny_temperature_is_greedy_and_silent(temperature):
+def test_a_tiny_temperature_is_greedy_without_warnings(temperature):
     np.testing.assert_array_equal(distribution(np.array([1.0, 30, -30]), Sampling(temperature)), [0, 1, 0])
 
 
@@ -83,7 +83,7 @@ def test_temperature_0_takes_the_first_of_the_likeliest():
 
 
 @pytest.mark.parametrize("how", [Sampling(1.0), GREEDY, Sampling(0.7, 2), Sampling(0.7, None, 0.5), Sampling(9.0, 9)])
-def test_what_is_banned_gets_nothing(how):
+def test_banned_tokens_have_probability_0(how):
     o = np.array([50.0, 1, 2, 3], np.float32)
     y_hat = distribution(o, how, np.array([0]))
     assert y_hat[0] == 0
@@ -111,7 +111,7 @@ def test_a_pick_is_always_possible_even_at_the_ends(p, u):
         assert y_hat[pick(y_hat, at)] > 0
 
 
-def test_a_pick_is_the_stretch_in_which_u_lies():
+def test_a_pick_is_the_interval_that_contains_u():
     assert [pick(np.array([0.25, 0, 0.75]), u) for u in (0, 0.24, 0.25, 0.99)] == [0, 0, 2, 2]
 
 
@@ -119,7 +119,7 @@ def test_a_pick_is_the_stretch_in_which_u_lies():
     Sampling(-1), Sampling(math.nan), Sampling(math.inf), Sampling(1, 0), Sampling(1, -3),
     Sampling(1, None, 0.0), Sampling(1, None, 2.0), Sampling(1, None, math.nan), Sampling(1, None, -0.5),
 ])  # fmt: skip
-def test_nonsense_is_refused(how, letters):
+def test_invalid_options_are_refused(how, letters):
     with pytest.raises(RangeError):
         how.check()
     with pytest.raises(RangeError):
@@ -150,7 +150,7 @@ def test_greedy_text_is_the_argmax_of_the_equations_reread_from_the_start(writer
     assert writer.write(prompt, length=30, how=GREEDY) == prompt + "".join(writer.pieces(ids[len(start) :]))
 
 
-def test_going_on_from_a_state_equals_rereading_everything(writer):
+def test_continuing_from_a_state_equals_reading_everything_again(writer):
     ids = np.random.default_rng(3).integers(1, len(writer.vocabulary), 40)
     o, state = writer.read(ids[:25])
     for token in ids[25:]:
@@ -159,7 +159,7 @@ def test_going_on_from_a_state_equals_rereading_everything(writer):
     np.testing.assert_allclose(o, writer.read(ids)[0], rtol=0, atol=1e-9)
 
 
-def test_reading_leaves_the_state_it_was_given(letters):
+def test_reading_does_not_change_the_state_that_is_passed(letters):
     _, state = letters.read([1, 2])
     before = state.state.copy()
     first = letters.read([3], state)[0]
@@ -197,7 +197,7 @@ def test_a_seed_is_a_text_and_each_index_another(writer):
 
 @pytest.mark.parametrize("how", [Sampling(0.9), GREEDY, Sampling(1.3, 3), Sampling(1.3, None, 0.7)])
 @pytest.mark.parametrize("stop", [None, "e"])
-def test_samples_written_side_by_side_are_those_one_gets_alone(writer, how, stop):
+def test_samples_of_a_batch_are_those_written_alone(writer, how, stop):
     options = {"length": 45, "how": how, "seed": 2, "stop": stop}  # more than the compiled loop writes at a time
     for count in (1, 2, 5):
         alone = [writer.write(index=i, **options) for i in range(count)]
@@ -205,7 +205,7 @@ def test_samples_written_side_by_side_are_those_one_gets_alone(writer, how, stop
 
 
 @pytest.mark.parametrize("length", [0, 1, 20])
-def test_side_by_side_each_begins_with_a_token_of_its_own_where_there_is_no_new_line(length):
+def test_without_a_new_line_each_sample_of_a_batch_begins_with_its_own_token(length):
     writer = random_writer(CharVocabulary("abc"), sure=1)
     assert writer.write_many(count=9, length=length) == [writer.write(length=length, index=i) for i in range(9)]
 
@@ -322,7 +322,7 @@ def test_a_character_that_the_length_cuts_is_left_out():
     ]
 
 
-def test_bytes_that_are_no_text_are_shown_as_such():
+def test_invalid_bytes_become_replacement_characters():
     writer = random_writer(ByteVocabulary())
     writer.tokens = lambda prompt, how, rng: iter([0xFF, 0x61, 0xC3, 0x62])
     assert writer.write(length=4) == "\ufffda\ufffdb"
@@ -332,7 +332,7 @@ def test_bytes_that_are_no_text_are_shown_as_such():
 
 
 @pytest.mark.parametrize(("text", "stop", "left"), [
-    ("abcabd.", "abd", "abc"),  # its beginning comes once in vain
+    ("abcabd.", "abd", "abc"),  # its beginning also occurs without its end
     ("aabaaba.", "aaba", ""),  # at the very start
     ("xaabaaab.", "aaab", "xaab"),  # overlaps itself
     ("abababac.", "ababac", "ab"),
@@ -352,7 +352,7 @@ def test_the_text_ends_before_the_stop_text(text, stop, left, cut):
         assert left.startswith("".join(pieces[:i]))  # nothing was shown that had to be taken back
 
 
-def test_a_stop_text_that_never_comes_changes_nothing_and_what_was_held_is_given():
+def test_a_stop_text_that_never_comes_changes_nothing():
     writer = random_writer(CharVocabulary("abc\n"))
     writes(writer, "abcab")
     assert writer.write(length=5, stop="abcc") == "abcab"
@@ -366,7 +366,7 @@ def test_a_stop_text_is_a_split(text, stop):
     assert writer.write(length=99, stop=stop) == text.split(stop)[0]
 
 
-def test_a_token_drawn_to_begin_with_can_be_the_stop_text():
+def test_the_first_drawn_token_can_be_the_stop_text():
     writer = random_writer(CharVocabulary("a"))
     assert writer.write(length=5, stop="a") == ""
     assert writer.write(length=5, stop="aaa") == ""
@@ -379,6 +379,6 @@ def test_the_stop_text_is_not_sought_in_the_prompt(letters):
 @pytest.mark.parametrize(("options", "name"), [
     ({"length": -1}, "length"), ({"stop": ""}, "stop"), ({"seed": -1}, "seed"),
 ])  # fmt: skip
-def test_what_cannot_be_asked_for_is_refused_before_anything_is_written(letters, options, name):
+def test_invalid_arguments_are_refused_before_anything_is_written(letters, options, name):
     with pytest.raises(ArgumentError, match=name):
         letters.stream("a", **options)

@@ -34,8 +34,8 @@ with warnings.catch_warnings():
 
 
 # Their targets are sequences: lists of tags, strings, token lists. Almost every other check of scikit-learn fits an
-# (n, features) table to one class or number a row, as is right for the two above; and SequenceGenerator's X is no
-# table of steps but a label, or a vector, a row. What is asked of any object that can be cloned and set is asked here;
+# (n, features) table to one class or number per row, as is right for the two above; and SequenceGenerator's X is not
+# a table of steps but one label or vector per row. The checks of objects that can be cloned and set run here;
 # fitting, refusing, pickling and NotFittedError have tests of their own in test_models_sequences.py.
 STRUCTURED = [SequenceTagger, SequenceGenerator, Seq2Seq]
 WITHOUT_FIT = [

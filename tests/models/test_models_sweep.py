@@ -112,7 +112,7 @@ def folders(s: Sweep) -> list[str]:
 
 
 def told(s: Sweep) -> list[tuple[dict[str, object], float | None, str]]:
-    """All that ended, in their order: choices, loss, and how."""
+    """The finished trials in order: options, loss, and how each ended."""
     ended = sorted(s.study.finished(), key=lambda trial: trial.number)
     return [(trial.params, trial.value, trial.user_attrs["why"]) for trial in ended]
 
@@ -146,7 +146,7 @@ def test_the_first_trial_has_the_default_options(text: Path) -> None:
     assert told(s)[1][0] != told(s)[0][0]
 
 
-def test_a_trial_s_config_repeats_it_to_the_bit(text: Path) -> None:
+def test_the_config_of_a_trial_reproduces_it_to_the_bit(text: Path) -> None:
     s, seen = sweep(text, "lr", "hidden=4..8", seed=3), []
     s.run(2, seen.append)
     ends = {event.number: event.loss for event in seen if isinstance(event, TrialEnded)}
@@ -180,7 +180,7 @@ def test_bad_trials_are_cut_short_and_leave_nothing(text: Path) -> None:
     assert len(folders(s)) == 2
 
 
-def test_what_diverges_or_makes_no_sense_counts_as_a_trial(text: Path) -> None:
+def test_a_trial_that_diverges_or_is_invalid_counts_as_a_trial(text: Path) -> None:
     wild = sweep(text, "lr=1e5,1e6", optimizer="sgd", clip_norm=0.0, retries=0)
     seen: list[object] = []
     assert wild.run(2, seen.append)
@@ -252,7 +252,7 @@ def test_a_trial_that_is_held_is_left_alone_and_one_that_nobody_holds_is_asked_a
         assert [t.number for t in other.study.running()] == [2]
 
 
-def test_a_lock_is_one_s_own(tmp_path: Path) -> None:
+def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
     one, other = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
     assert one.acquire(wait=False)
     assert not other.acquire(wait=False)
@@ -291,7 +291,7 @@ def test_a_sweep_without_validation_or_anything_to_search_is_refused(text: Path)
     assert not (text.parent / "sweep").exists()
 
 
-def test_half_a_line_at_the_journal_s_end_is_mended_and_other_damage_refused(text: Path) -> None:
+def test_an_incomplete_last_line_of_the_journal_is_repaired_and_other_damage_refused(text: Path) -> None:
     s = sweep(text)
     s.run(2)
     journal = s.folder / "journal.log"

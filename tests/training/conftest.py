@@ -22,7 +22,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process does not wait for the disk: what fsync guards against no test can see. A closed file is refused."""
+    """fsync does not wait for the disk: no test can check what it protects from. It still fails for a closed file."""
     monkeypatch.setattr("os.fsync", os.fstat)
 
 
@@ -35,7 +35,7 @@ def text(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def elman_here(capsys: pytest.CaptureFixture[str]) -> Here:
-    """As training_tools.elman, where a process of its own is not the point."""
+    """As training_tools.elman, but in this process, which is faster."""
 
     def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
         capsys.readouterr()

@@ -1,4 +1,4 @@
-"""What the tests of many processes let each rank do: python mpi_worker.py WHAT FOLDER."""
+"""What each rank does in the tests of several processes: python mpi_worker.py WHAT FOLDER."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def elman(*words: object) -> int:
 
 
 def equal(folder: Path) -> int:
-    """The same runs that the test makes in one process; one that it has begun there goes on."""
-    os.fsync = os.fstat  # numbers are on trial, and no disk
+    """The same runs that the test makes in one process; the one that the test has begun is resumed."""
+    os.fsync = os.fstat  # this tests numbers, not the disk
     for name, options in DOUBLE.items():
         start(folder / "text.txt", folder / "many" / name, **options)
     start(folder / "text.txt", folder / "many" / "single", **SINGLE)
@@ -50,9 +50,9 @@ def equal(folder: Path) -> int:
 
 
 def validation() -> None:
-    """A text in more, as many and fewer chunks than there are ranks, and networks that forget, or never do."""
+    """A text in more, as many and fewer chunks than ranks, and networks that forget their state, or never do."""
     rng = np.random.default_rng(0)
-    for activation, gain in (("tanh", 0.5), ("tanh", 3.0), ("identity", 1.0)):  # 3: chaos
+    for activation, gain in (("tanh", 0.5), ("tanh", 3.0), ("identity", 1.0)):  # 3: chaotic
         network = language_network(5, 6, 2, activation=activation)
         options = {"recurrent": "orthogonal", "gain": gain, "token_scale": 1e-3, "dtype": np.dtype(np.float64)}
         p = network.initial(np.random.default_rng(1), **options)
@@ -84,7 +84,7 @@ def sequences(folder: Path) -> None:
 
 
 def full(folder: Path) -> int:
-    """Rank 0 finds the disk full once it has saved a checkpoint: no file may grow over 50 kB from then on."""
+    """The disk of rank 0 is full after its first checkpoint: no file may grow over 50 kB from then on."""
 
     def fill(event: Event) -> None:
         if isinstance(event, Saved):
@@ -95,7 +95,7 @@ def full(folder: Path) -> int:
 
 
 def broken(folder: Path) -> int:
-    """Rank 1 alone goes wrong, in the middle of training."""
+    """Only rank 1 fails, in the middle of training."""
     calls = 0
 
     def stopping() -> bool:
@@ -112,7 +112,7 @@ def broken(folder: Path) -> int:
 
 
 def refused(folder: Path) -> int:
-    """One command after the other, of each rank its own words; the status is that of the last."""
+    """Several commands with other arguments on each rank; the exit status is that of the last."""
     status = 0
     for words_of in json.loads((folder / "refused.json").read_bytes()):
         status = elman(*words_of[join().rank])
@@ -121,7 +121,7 @@ def refused(folder: Path) -> int:
 
 
 def without_mpi(folder: Path) -> int:
-    """The command under launchers of which this Python knows no more than their variables."""
+    """The command with the environment variables of launchers, but without mpi4py."""
     sys.modules["mpi4py"] = None  # type: ignore[assignment]
     waited: list[float] = []
     mpi.time.sleep = waited.append

@@ -1,4 +1,4 @@
-"""Damaged files: an older checkpoint that is whole is taken instead, a damaged model is refused, both in words."""
+"""Damaged files: an older intact checkpoint is used instead; a damaged model is refused with a clear message."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_an_older_one(part: str, how: st
 
 @pytest.mark.parametrize("at", [0.0, 0.3, 0.999])
 @pytest.mark.parametrize("part", ["state.safetensors", "state.json", "manifest.json"])
-def test_one_flipped_bit_anywhere_in_a_checkpoint_is_seen(part: str, at: float, run: Path) -> None:
+def test_one_flipped_bit_anywhere_in_a_checkpoint_is_detected(part: str, at: float, run: Path) -> None:
     expected = outcome(run)
     damage(run / "checkpoints" / "step-10" / part, flipped(at))
     assert started_at(run) == 8
@@ -167,7 +167,7 @@ def test_when_all_checkpoints_are_damaged_nothing_is_done(run: Path) -> None:
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
-def test_what_a_kill_left_of_a_checkpoint_is_no_checkpoint(run: Path) -> None:
+def test_an_incomplete_checkpoint_of_a_killed_process_is_ignored(run: Path) -> None:
     expected = outcome(run)
     shutil.move(run / "checkpoints" / "step-10", run / "checkpoints" / ".step-10.123")
     shutil.copytree(run / "checkpoints" / "step-8", run / "checkpoints" / ".step-12.123.old")
@@ -177,20 +177,20 @@ def test_what_a_kill_left_of_a_checkpoint_is_no_checkpoint(run: Path) -> None:
     (run / "checkpoints" / "notes.txt").write_text("mine")
     assert started_at(run) == 8
     shutil.rmtree(run / "checkpoints" / "step-x")
-    (run / "checkpoints" / "notes.txt").unlink()  # nobody's files are touched
+    (run / "checkpoints" / "notes.txt").unlink()  # other files are left alone
     assert outcome(run) == expected
     assert not list(run.rglob(".*"))
 
 
 def resealed(folder: Path) -> None:
-    """A manifest that fits whatever the files are now: as if they had been written so."""
+    """Write a manifest with the hashes of the present files."""
     parts = ("state.safetensors", "state.json")
     facts = {n: {"sha256": hashlib.sha256((folder / n).read_bytes()).hexdigest()} for n in parts}
     (folder / "manifest.json").write_text(json.dumps(facts))
 
 
 @pytest.mark.parametrize("how", [name for name in ARRAYS if name not in ("missing",)])
-def test_arrays_that_do_not_fit_are_refused_even_where_the_manifest_fits(how: str, run: Path) -> None:
+def test_wrong_arrays_are_refused_even_if_the_manifest_matches(how: str, run: Path) -> None:
     for folder in (run / "checkpoints").iterdir():
         damage(folder / "state.safetensors", ARRAYS[how])
         resealed(folder)
@@ -223,7 +223,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("how", WRONG)
-def test_facts_that_do_not_fit_are_refused_even_where_the_manifest_fits(how: str, run: Path) -> None:
+def test_wrong_metadata_are_refused_even_if_the_manifest_matches(how: str, run: Path) -> None:
     for folder in (run / "checkpoints").iterdir():
         facts = folder / "state.json"
         facts.write_text(json.dumps(WRONG[how](json.loads(facts.read_bytes()))))
@@ -346,7 +346,7 @@ def test_force_replaces_a_run_and_nothing_else(run: Path, tmp_path: Path) -> Non
         Run.create(tmp_path / ("n" * 300), {}, {})
 
 
-def test_the_folder_one_stands_in_may_become_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_may_become_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     Run.create(Path("."), {}, {})

@@ -102,7 +102,7 @@ def test_kills_at_random_moments_change_nothing(
 # -- SIGINT and SIGTERM -----------------------------------------------------------------------------------------------
 
 
-def test_a_signal_finishes_the_step_saves_and_says_how_to_resume(
+def test_a_signal_finishes_the_step_saves_and_shows_how_to_resume(
     text: Path, tmp_path: Path, cache: Path, elman_here: Here
 ) -> None:
     """SIGINT ends a new run, SIGTERM the same run resumed; then it comes to its end."""
@@ -204,12 +204,12 @@ def no_file_over(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("full", ["checkpoint", "metrics"])
-def test_a_file_that_cannot_grow_is_said_and_the_last_checkpoint_stays(
+def test_a_file_that_cannot_grow_is_reported_and_the_last_checkpoint_stays(
     full: str, text: Path, tmp_path: Path, elman_here: Here
 ) -> None:
     run = tmp_path / "run"
     stopped_at_12(text, run)
-    runs.reopen(Run(run))  # puts the text into the cache, whose files shall not be the ones that fail
+    runs.reopen(Run(run))  # puts the text into the cache, so that no file of the cache is the one that fails
     state = json.loads((run / "checkpoints" / "step-10" / "state.json").read_bytes())
     limit = 8000 if full == "checkpoint" else state["metrics_offset"] + 30
     before = {path: path.read_bytes() for path in (run / "checkpoints").rglob("*") if path.is_file()}
@@ -239,7 +239,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_full_disk_is_said_and_the_run_goes_on_once_there_is_space(
+def test_a_full_disk_is_reported_and_the_run_can_be_resumed_once_there_is_space(
     text: Path, tiny_disk: Path, tmp_path: Path, cache: Path
 ) -> None:
     run = tiny_disk / "run"
@@ -258,7 +258,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on_once_there_is_space(
 
 
 @pytest.mark.parametrize("where", ["text.txt/run", "/proc/run", "n" * 300])
-def test_a_place_that_cannot_be_written_is_said(where: str, text: Path, tmp_path: Path, elman_here: Here) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(where: str, text: Path, tmp_path: Path, elman_here: Here) -> None:
     out = tmp_path / where
     done = elman_here("train", text, "--out", out, *flags(SMALL))
     assert done.returncode == 2
@@ -270,12 +270,12 @@ def test_a_place_that_cannot_be_written_is_said(where: str, text: Path, tmp_path
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-def test_resume_refuses_other_choices_and_takes_a_larger_budget(text: Path, tmp_path: Path, elman_here: Here) -> None:
+def test_resume_refuses_other_options_and_accepts_a_larger_budget(text: Path, tmp_path: Path, elman_here: Here) -> None:
     run = tmp_path / "run"
     start(text, run, steps=6)
     for words in (
         ["--hidden", "16"],
-        ["--hidden", "256"],  # a choice that is a default is a choice all the same
+        ["--hidden", "256"],  # an option with its default value is refused too
         ["--seed", "1"],
         ["--tokens", "byte"],
         [text],
@@ -317,7 +317,7 @@ def test_a_run_that_diverges_to_its_end_says_so(text: Path, tmp_path: Path, elma
     assert "Traceback" not in done.stderr
 
 
-def test_tensorboard_files_stand_in_the_run(text: Path, tmp_path: Path, elman_here: Here) -> None:
+def test_tensorboard_files_are_in_the_run_folder(text: Path, tmp_path: Path, elman_here: Here) -> None:
     run = tmp_path / "run"
     done = elman_here("train", text, "--out", run, "--tensorboard", *flags(SMALL))
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""What a training costs: said before it begins, refused where it cannot fit; a budget in seconds holds."""
+"""The cost of a training: estimated before it begins, refused if it does not fit; a budget in seconds is kept."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def test_a_network_that_cannot_fit_into_memory_is_refused_and_replaces_nothing(
         assert contents(tmp_path / "run") == before
 
 
-def test_a_training_that_needs_more_than_half_of_the_memory_says_so(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_that_needs_more_than_half_of_the_memory_warns(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small_config()
     prepared = runs.text_setup(runs.open_text(text, config), config)
     needed = prepared.cost().memory
@@ -105,7 +103,7 @@ assert 0 < free_memory() < limit
     subprocess.run([*command()[:1], "-c", script], check=True, timeout=120)
 
 
-def test_a_step_that_takes_minutes_is_said_before_it_begins(tmp_path: Path, cache: Path) -> None:
+def test_a_step_that_takes_minutes_causes_a_warning_before_it_begins(tmp_path: Path, cache: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text(small_text(50_000), encoding="utf-8")
     words = ["--hidden", "1000", "--accumulate", "100000", "--seconds", "5"]
@@ -135,7 +133,7 @@ def test_a_budget_in_seconds_holds_for_a_large_network(tmp_path: Path, cache: Pa
 
 
 @pytest.mark.parametrize("task", ["lm", "classify"])
-def test_a_run_that_is_judged_by_a_part_goes_on_being_judged_by_it(
+def test_a_resumed_run_validates_on_the_same_part_of_the_data(
     task: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, losses = tmp_path / "run", list[float]()

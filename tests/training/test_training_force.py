@@ -1,4 +1,4 @@
-"""--force replaces a run that nobody trains, and nothing else; until the new run can start, nothing is deleted."""
+"""--force replaces only runs that are not being trained, and deletes nothing until the new run can start."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_force_keeps_a_folder_that_is_not_a_run_of_ours(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
-def test_force_refuses_a_run_in_training_which_goes_on(
+def test_force_refuses_a_run_in_training_which_continues(
     text: Path, folder: Path, tmp_path: Path, cache: Path, elman_here: Here
 ) -> None:
     run = folder / "run"
@@ -71,7 +71,7 @@ def test_force_refuses_a_run_in_training_which_goes_on(
             assert done.returncode == 2
             assert "is being trained by another process. Stop it first, or choose another folder." in done.stderr
         with pytest.raises(RunError, match="another process"):
-            Run.create(run, {"task": "lm"}, {}, force=True)  # also where it began after the first look
+            Run.create(run, {"task": "lm"}, {}, force=True)  # also if its training began after the first check
         process.terminate()
         assert process.wait(60) == 130
     assert Run(run).config["config"]["steps"] == LONG["steps"]

@@ -51,7 +51,7 @@ def run(good: Path, tmp_path: Path) -> Path:
 
 
 def elman(*words: str | Path, cache: Path, seconds: float = 60, **options: object) -> subprocess.CompletedProcess[str]:
-    """With little memory and the kernels that need no compiling; TimeoutExpired if it hangs."""
+    """Run a command with little memory and the reference kernels; TimeoutExpired if it hangs."""
     return subprocess.run(
         command(*words),
         env={**environment(cache), "ELMAN_KERNELS": "reference", **options},  # type: ignore[dict-item]
@@ -102,7 +102,7 @@ def test_arrays_larger_than_expected_are_not_read(tmp_path: Path) -> None:
         read_arrays(tmp_path / "x.safetensors", {"x": ((4,), np.dtype(np.float32))})
 
 
-def test_arrays_are_those_of_safetensors_bidirectional(tmp_path: Path) -> None:
+def test_arrays_can_be_exchanged_with_the_safetensors_library_in_both_directions(tmp_path: Path) -> None:
     kinds = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint16", "uint8", "bool")
     arrays = {f"a.{kind}": np.arange(12).reshape(3, 4).astype(kind) for kind in kinds}
     arrays |= {"scalar": np.float32(3).reshape(()), "empty": np.empty((0, 5)), "turned": arrays["a.float64"].T}
@@ -130,7 +130,7 @@ def test_a_checkpoint_is_written_without_a_copy_and_read_with_one(text: Path, tm
     finally:
         tracemalloc.stop()
     held = sum(array.nbytes for array in arrays.values())
-    assert held > 7 * size  # weights, the best ones, two moments; and all of that of the last good step
+    assert held > 7 * size  # weights, best weights and two moments, each also in the snapshot to roll back to
     assert written < size  # bytes
     assert read < held + size
 
@@ -139,7 +139,7 @@ def test_a_checkpoint_is_written_without_a_copy_and_read_with_one(text: Path, tm
 
 
 def redo_manifest(step: Path, **facts: object) -> None:
-    """Change state.json, and let the manifest fit."""
+    """Change state.json, and update the manifest."""
     state = json.loads((step / "state.json").read_bytes()) | facts
     (step / "state.json").write_text(json.dumps(state))
     manifest = {
@@ -232,7 +232,7 @@ def test_a_card_does_not_read_a_device(run: Path, cache: Path) -> None:
     assert (done.returncode, "was not made by elman card" in done.stderr) == (2, True)
 
 
-def test_resuming_with_other_kernels_is_said_in_one_line(run: Path, cache: Path) -> None:
+def test_resuming_with_other_kernels_is_reported_in_one_line(run: Path, cache: Path) -> None:
     """Rounding differs from the first step on, so the model does too."""
     config = json.loads((run / "config.json").read_bytes())
     config["environment"] |= {"kernels": "compiled", "vector_bytes": 64}
@@ -282,7 +282,7 @@ def test_files_have_the_permissions_that_the_umask_gives(umask: int, tmp_path: P
 
 
 @pytest.mark.parametrize("beside", [".config.json.0123456789abcdef", ".model.safetensors.fedcba9876543210"])
-def test_what_a_kill_left_behind_is_removed_under_the_lock(beside: str, run: Path) -> None:
+def test_incomplete_files_of_a_killed_process_are_removed_under_the_lock(beside: str, run: Path) -> None:
     (run / beside).write_bytes(b"half")
     (run / "checkpoints" / ".step-9.0123456789abcdef").mkdir()
     with Run(run).lock():

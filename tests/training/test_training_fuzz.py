@@ -1,4 +1,4 @@
-"""Files that may hold anything: whatever stands in them, only ElmanErrors come out of loading them."""
+"""Files with arbitrary content: loading them raises nothing but ElmanErrors."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def trainer(good: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
 
 @fuzzed
 @given(value=st.data())
-def test_state_file_behind_a_manifest_that_fits(value: st.DataObject, trainer: Trainer, good: Path) -> None:
+def test_state_file_with_a_matching_manifest(value: st.DataObject, trainer: Trainer, good: Path) -> None:
     whole = (good / "checkpoints" / "step-6" / "state.json").read_bytes()
     folder = trainer.run.path / "checkpoints"
     if value.draw(st.booleans()):
@@ -213,7 +213,7 @@ def test_state_file_behind_a_manifest_that_fits(value: st.DataObject, trainer: T
         checkpoint = trainer.run.newest()
         assert checkpoint is not None
         trainer.load(checkpoint)
-        trainer.train()  # what was let in must not break anything later
+        trainer.train()  # a checkpoint that was accepted must not fail later
 
     only_elman_errors(load)
 

@@ -1,4 +1,4 @@
-"""What must not happen: foreign memory read, another's run deleted, two writers in a run, compiling taken for work."""
+"""What must not happen: invalid memory access, deleting the run of another process, two writers of one run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_budget_in_seconds_does_not_count_the_first_step(text: Path, monkeypat
 
     def slow_at_first(self, gradients, step):
         calls.append(step)
-        time.sleep(1.0 if len(calls) == 1 else 0.01)  # as if it had to compile
+        time.sleep(1.0 if len(calls) == 1 else 0.01)  # the first step compiles
         return usual(self, gradients, step)
 
     monkeypatch.setattr(tasks.TextTask, "loss_and_gradients", slow_at_first)
@@ -54,7 +54,7 @@ def test_a_budget_in_seconds_does_not_count_the_first_step(text: Path, monkeypat
 def test_a_run_that_appeared_meanwhile_is_not_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "elman.training.run.refuse_existing", lambda path, force: None
-    )  # the other came just after the look
+    )  # the other process created it just after the check
     Run.create(tmp_path / "run", {"task": "first"}, {})
     with pytest.raises(StorageError, match="could not be created"):
         Run.create(tmp_path / "run", {"task": "second"}, {})
@@ -62,7 +62,7 @@ def test_a_run_that_appeared_meanwhile_is_not_deleted(tmp_path: Path, monkeypatc
     assert os.listdir(tmp_path / "run") == ["config.json"]
 
 
-def test_making_a_run_touches_nothing_beside_it(tmp_path: Path) -> None:
+def test_creating_a_run_changes_nothing_beside_its_folder(tmp_path: Path) -> None:
     (tmp_path / ".notes.old").mkdir()
     Run.create(tmp_path / "notes", {"task": "lm"}, {})
     Run.create(tmp_path / "notes", {"again": 1}, {}, force=True)
@@ -82,7 +82,7 @@ def test_two_processes_cannot_write_into_one_run(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
 @pytest.mark.parametrize("task", ["lm", "classify"])
 @pytest.mark.parametrize("budget", [{}, {"steps": 9}, {"seconds": 1.0}])
-def test_a_run_in_training_is_left_alone_by_whoever_wants_to_go_on_with_it(
+def test_resuming_a_run_in_training_changes_nothing(
     text: Path, tmp_path: Path, task: str, budget: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "run"
@@ -98,7 +98,7 @@ def test_a_run_in_training_is_left_alone_by_whoever_wants_to_go_on_with_it(
         before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
         with pytest.raises(RunError, match="another process"):
             runs.resume(path, budget_options=budget)
-        Run(path).newest()  # reads and no more
+        Run(path).newest()  # only reads
         assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
     newest = Run.newest
 
@@ -107,18 +107,18 @@ def test_a_run_in_training_is_left_alone_by_whoever_wants_to_go_on_with_it(
             pass
         return newest(self)
 
-    monkeypatch.setattr(Run, "newest", asked)  # what is read with the lock is not old
+    monkeypatch.setattr(Run, "newest", asked)  # the checkpoint must be read while the lock is held
     runs.resume(path, budget_options=budget | {"seconds": None})
     assert not any((path / name).exists() for name in half)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such locks")
-def test_whoever_only_asks_keeps_nobody_from_training(tmp_path: Path) -> None:
+def test_checking_whether_a_run_is_trained_does_not_prevent_training(tmp_path: Path) -> None:
     import fcntl
 
     Run.create(tmp_path / "run", {}, {})
     folder = os.open(tmp_path / "run", os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_SH)  # as a service does that asks whether the run is in training
+    fcntl.flock(folder, fcntl.LOCK_SH)  # as the service does to check whether the run is being trained
     threading.Timer(0.05, os.close, [folder]).start()
     with Run(tmp_path / "run").lock():
         pass
@@ -135,7 +135,7 @@ def test_a_run_from_a_pipe_can_be_resumed(text: Path, tmp_path: Path, elman_here
     assert (more.returncode, "Done after 6 steps" in more.stdout) == (0, True)
 
 
-def test_a_saved_model_says_that_it_cannot_go_on(text: Path, tmp_path: Path) -> None:
+def test_resuming_a_saved_model_is_refused(text: Path, tmp_path: Path) -> None:
     from elman import LanguageModel
 
     LanguageModel(hidden=4, batch_size=2, window=5, steps=2).fit(text).save(tmp_path / "saved")

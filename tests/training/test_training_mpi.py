@@ -1,4 +1,4 @@
-"""Many processes: real ranks under a real mpirun, each launch bounded in time, so that a hang is a failure."""
+"""Several processes: real ranks under a real mpirun, with a time limit, so that a hang is a failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from elman.training.storage import check_folder
 
 MPIRUN = Path(sys.executable).with_name("mpirun")
 WORKER = Path(__file__).with_name("mpi_worker.py")
-LONGEST = 60  # seconds, where a launch takes two or three
+LONGEST = 60  # seconds; a launch takes two or three
 
 needs_mpi = pytest.mark.skipif(
     not MPIRUN.exists(), reason="no mpirun beside this Python: pip install 'elman[mpi-local]'"
@@ -37,7 +37,7 @@ needs_mpi = pytest.mark.skipif(
 
 
 def mpi_environment(cache: Path) -> dict[str, str]:
-    """Ranks that wait let others run: there are more of them than cores."""
+    """Waiting ranks yield the CPU: there may be more ranks than cores."""
     paths = os.pathsep.join([str(WORKER.parent), os.environ.get("PYTHONPATH", "")])
     return {**environment(cache), "OMPI_MCA_mpi_yield_when_idle": "1", "PYTHONPATH": paths}
 
@@ -60,7 +60,7 @@ def launched(*groups: tuple[int, list[str]], cache: Path, **variables: str) -> I
         yield process
     finally:
         if process.poll() is None:
-            process.terminate()  # which mpirun passes on
+            process.terminate()  # mpirun forwards it to the ranks
             try:
                 process.communicate(timeout=10)
             except subprocess.TimeoutExpired:
@@ -79,7 +79,7 @@ def mpirun(*groups: tuple[int, list[str]], cache: Path, **variables: str) -> sub
 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What the ranks complain about, without mpirun's own words."""
+    """The error messages of the ranks, without those of mpirun."""
     assert "Traceback" not in done.stderr, done.stderr
     return [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("elman:")]
 
@@ -139,7 +139,7 @@ def same_language_runs(one: Path, many: Path) -> None:
     assert [row["step"] for row in got_rows] == [row["step"] for row in expected_rows]
     for mine, theirs in zip(got_rows, expected_rows, strict=True):
         for key in ("loss", "gradient_norm", "validation_loss", "learning_rate"):
-            if theirs.get(key) is not None and abs(theirs[key]) < 1e3:  # above it is on its way to a rollback
+            if theirs.get(key) is not None and abs(theirs[key]) < 1e3:  # larger values diverge before a rollback
                 assert mine[key] == pytest.approx(theirs[key], rel=1e-6 if single else 1e-9), (many.name, key)
         assert mine.get("sample") == theirs.get("sample")
 
@@ -156,15 +156,15 @@ def same_runs_of_sequences(one: Path, many: Path) -> None:
 
 
 @needs_mpi
-@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.nightly)])  # 4 lanes: two each; one, one and two
-def test_many_ranks_follow_one_process(size: int, alone: Path) -> None:
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.nightly)])  # 4 rows: 2 and 2; 1, 1 and 2
+def test_several_ranks_train_as_one_process(size: int, alone: Path) -> None:
     """Texts, a run that one process has begun, and (two ranks) whole sequences: one launch for all of them."""
     one, many = alone / "one", alone / "many"
     shutil.rmtree(many, ignore_errors=True)
     shutil.copytree(alone / "begun", many / "resumed")
     done = mpirun((size, worker("equal", alone)), cache=alone / "the-cache")
     assert (done.returncode, said(done)) == (0, [])
-    assert done.stdout.count("Continuing from step 12") == 1  # one voice
+    assert done.stdout.count("Continuing from step 12") == 1  # only one rank prints
     assert f"{size} ranks" in done.stdout
     for name in [*DOUBLE, "single", "resumed"]:
         same_language_runs(one / name, many / name)
@@ -174,7 +174,7 @@ def test_many_ranks_follow_one_process(size: int, alone: Path) -> None:
 
 @needs_mpi
 @pytest.mark.nightly
-def test_a_run_goes_on_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> None:
+def test_a_run_can_be_resumed_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> None:
     """One process, then two ranks, three, and one process again: as if it had been one all the time."""
     cache, text = alone / "the-cache", alone / "text.txt"
     start(text, tmp_path / "whole", **RESUMED | {"steps": 40})
@@ -182,7 +182,7 @@ def test_a_run_goes_on_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> 
     for size, steps in ((2, 20), (3, 30)):
         done = mpirun((size, command("train", "--resume", tmp_path / "run", f"--steps={steps}")), cache=cache)
         assert (done.returncode, said(done)) == (0, [])
-        assert done.stdout.count("Continuing from step") == 1  # one voice
+        assert done.stdout.count("Continuing from step") == 1  # only one rank prints
         assert f"{size} ranks" in done.stdout
     assert resume(tmp_path / "run", steps=40).finished.step == 40
     same_arrays(tmp_path / "whole", tmp_path / "run", rtol=1e-10, atol=1e-10)
@@ -212,7 +212,7 @@ def process_of(rank: int, run: Path) -> int:
 
 @needs_mpi
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds ranks in /proc")
-def test_a_killed_rank_ends_all_and_the_message_says_how_to_go_on(text: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_killed_rank_ends_all_and_the_message_says_how_to_resume(text: Path, tmp_path: Path, cache: Path) -> None:
     run = tmp_path / "run"
     words = train(text, run, steps=10**6, schedule="constant", log_every=50, validate_every=10**7)
     with launched((3, words), cache=cache, **PLAIN) as process:
@@ -220,7 +220,7 @@ def test_a_killed_rank_ends_all_and_the_message_says_how_to_go_on(text: Path, tm
         os.kill(process_of(2, run), signal.SIGKILL)
         done = finish(process)
     assert done.returncode != 0
-    assert done.stdout.count("3 ranks") == done.stdout.count("Run folder") == 1  # one voice
+    assert done.stdout.count("3 ranks") == done.stdout.count("Run folder") == 1  # only one rank prints
     assert checkpoints(run)
     for step in checkpoints(run):
         check_folder(run / "checkpoints" / f"step-{step}")
@@ -334,7 +334,7 @@ def test_a_launch_without_mpi_is_refused_and_only_the_first_says_so(text: Path, 
         ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "0"),
         ("PMI_SIZE", "PMI_RANK", "0"),
         ("SLURM_NTASKS", "SLURM_PROCID", "0"),
-        ("SLURM_NTASKS", "SLURM_PROCID", "1"),  # last: whoever is quiet stays so
+        ("SLURM_NTASKS", "SLURM_PROCID", "1"),  # last: rank 1 silences this process for good
     ]
     variables = [{size: "4", of_rank: rank} for size, of_rank, rank in launches]
     (tmp_path / "launches.json").write_text(json.dumps(variables))
@@ -357,7 +357,7 @@ def test_a_launch_without_mpi_is_refused_and_only_the_first_says_so(text: Path, 
 
 
 @needs_mpi
-def test_a_slurm_job_that_forgot_srun_is_told_so(text: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_slurm_job_without_srun_gets_advice(text: Path, tmp_path: Path, cache: Path) -> None:
     done = subprocess.run(
         train(text, tmp_path / "run"),
         env=mpi_environment(cache) | PLAIN | {"SLURM_NTASKS": "4", "SLURM_PROCID": "0"},
@@ -373,7 +373,7 @@ def test_a_slurm_job_that_forgot_srun_is_told_so(text: Path, tmp_path: Path, cac
 # -- small parts ------------------------------------------------------------------------------------------------------
 
 
-def test_the_launcher_that_is_nearest_counts() -> None:
+def test_inside_a_slurm_job_mpirun_takes_precedence() -> None:
     slurm = {"SLURM_NTASKS": "8", "SLURM_PROCID": "3"}
     mpi = {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"}
     assert launch({}) == Launch("", 1, 0, "")
@@ -391,7 +391,7 @@ def test_the_launcher_that_is_nearest_counts() -> None:
     ([{0, 1}, {2, 3}], [2, 2]),
     ([{0, 1}] * 3, [1, 1, 1]),  # more ranks than cores
     ([{0, 1, 2, 3, 4, 5, 6, 7}] * 3, [2, 2, 2]),
-    ([{0, 1, 2, 3}, {2, 3}], [3, 1]),  # the two that both may use count half for each
+    ([{0, 1, 2, 3}, {2, 3}], [3, 1]),  # the two cores that both may use count half for each
 ])  # fmt: skip
 def test_threads_are_the_cores_shared_among_ranks_of_a_machine(cores_of: list[set[int]], threads: list[int]) -> None:
     assert [fair_threads(cores_of, rank) for rank in range(len(cores_of))] == threads
@@ -404,7 +404,7 @@ def rank_of(rank: int, size: int) -> World:
 
 
 @given(st.integers(0, 200), st.integers(1, 40))
-def test_shares_are_everything_once_and_differ_by_one_at_most(count: int, size: int) -> None:
+def test_shares_cover_all_items_once_and_differ_in_size_by_at_most_one(count: int, size: int) -> None:
     shares = [rank_of(rank, size).share(count) for rank in range(size)]
     assert [i for share in shares for i in range(share.start, share.stop)] == list(range(count))
     sizes = [share.stop - share.start for share in shares]

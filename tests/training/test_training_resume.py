@@ -1,4 +1,4 @@
-"""Exact resume: whatever kills a run, and however often, its end is that of a run that nothing stopped."""
+"""Exact resume: a run that is killed, however and how often, ends like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def after_events(count: int) -> Callable[[Event], bool]:
 
 @contextmanager
 def killed_at_call(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Dies instead of making the system call of this number: at every moment of a save, one after the other."""
+    """Raise Killed in place of the system call of this number."""
     calls: list[str] = []
 
     def patched(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ def test_a_run_killed_after_any_event_ends_as_if_it_had_not_been(case: str, text
         assert outcome(run) == expected
 
 
-def test_cases_take_the_ways_that_they_are_named_for(text: Path, tmp_path: Path) -> None:
+def test_each_case_does_what_its_name_says(text: Path, tmp_path: Path) -> None:
     seen: dict[str, list[Event]] = {}
     for case in ("early stop", "plateau", "divergence", "divergence, far back", "dropout"):
         seen[case] = []
@@ -104,7 +104,7 @@ def test_a_run_killed_at_any_system_call_ends_as_if_it_had_not_been(
     case: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = CASES[case] | {"steps": 12 if case == "plain" else 7}
-    start(text, tmp_path / "before", **options)  # so that the text and the kernels are there: only the run is on trial
+    start(text, tmp_path / "before", **options)  # so that text and kernels are in the cache, and only the run is tested
     with killed_at_call(-1, monkeypatch) as calls:
         saved: list[int] = []
         start(text, tmp_path / "whole", [lambda e: saved.append(e.step) if isinstance(e, Saved) else None], **options)
@@ -162,7 +162,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_at_0(text: Path, tmp_pa
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
 
-def test_a_torn_last_row_is_cut_off(text: Path, tmp_path: Path) -> None:
+def test_an_incomplete_last_row_is_removed(text: Path, tmp_path: Path) -> None:
     start(text, tmp_path / "whole")
     with pytest.raises(Killed):
         start(text, tmp_path / "run", [killer(lambda e: isinstance(e, Stepped) and e.step == 17)])
@@ -191,7 +191,7 @@ def test_metrics_that_somebody_deleted_or_cut_do_not_become_nuls(text: Path, tmp
 def test_speed_after_a_resume_counts_only_the_steps_made_since(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticks = itertools.count()  # a clock that is as fast as it is looked at
+    ticks = itertools.count()  # a clock that advances by 1 with each call
     clock = types.SimpleNamespace(perf_counter=lambda: float(next(ticks)))
     monkeypatch.setattr("elman.training.trainer.time", clock)
     start(text, tmp_path / "run", steps=200, log_every=200, validate_every=200)
@@ -214,18 +214,18 @@ def test_a_finished_run_resumed_does_nothing(text: Path, tmp_path: Path) -> None
         assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
-def test_a_larger_budget_goes_on_and_is_stored(text: Path, tmp_path: Path) -> None:
+def test_a_larger_budget_continues_the_run_and_is_stored(text: Path, tmp_path: Path) -> None:
     options = {"schedule": "constant", "log_every": 4, "validate_every": 8}
     start(text, tmp_path / "run", steps=16, **options)
     start(text, tmp_path / "whole", steps=32, **options)
     with pytest.raises(Killed):
         resume(tmp_path / "run", [killer(lambda e: isinstance(e, Stepped) and e.step == 27)], steps=32)
     assert json.loads((tmp_path / "run" / "config.json").read_bytes())["steps"] == 32
-    assert resume(tmp_path / "run").finished.step == 32  # and needs not be said again
+    assert resume(tmp_path / "run").finished.step == 32  # and need not be given again
     assert outcome(tmp_path / "run")[:2] == outcome(tmp_path / "whole")[:2]
 
 
-def test_another_budget_goes_on_where_patience_had_ended_a_run(text: Path, tmp_path: Path) -> None:
+def test_another_budget_continues_a_run_that_patience_ended(text: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     first = start(text, run, **CASES["early stop"]).finished
     assert first.why == "patience"
@@ -243,13 +243,15 @@ def test_another_budget_goes_on_where_patience_had_ended_a_run(text: Path, tmp_p
     # patience of its own: 2 validations, one every 2 steps, since the last one that was the best of all
     fresh = [e.step for e in taken if isinstance(e, Stepped) and e.best]
     assert (again.why, again.step) == ("patience", max([first.step, *fresh]) + 4)
-    with pytest.raises(Killed):  # also where it dies before it has saved anything
+    with pytest.raises(Killed):  # also if it is killed before it has saved anything
         resume(tmp_path / "killed", [killer(lambda e: isinstance(e, Stepped))], steps=300)
     assert resume(tmp_path / "killed").finished.step == again.step
     assert outcome(tmp_path / "killed") == outcome(run)
 
 
-def test_more_epochs_and_more_seconds_go_on_too(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_epochs_and_more_seconds_continue_the_run_too(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runs.seconds_per_step, "__defaults__", (0.05,))
     start(text, tmp_path / "run", steps=10)
     windows = 67

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM before there is anything to save, and in somebody's own program. Real signals."""
+"""Ctrl-C and SIGTERM before there is anything to save, and in a user's program. Real signals."""
 
 from __future__ import annotations
 

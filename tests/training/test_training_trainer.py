@@ -1,4 +1,4 @@
-"""The loop: accumulation, budgets, validation, best, early stop, plateau, divergence, rows of metrics."""
+"""The loop: accumulation, budgets, validation, best model, early stopping, plateau, divergence, rows of metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEYS = ["step", "epoch", "loss", "validation_loss", "gradient_norm", "gradient_n
 
 
 class Descent:
-    """A task of one number p: the gradient is p, losses and validations are what a test says."""
+    """A task with one parameter p: the gradient is p; the test gives the losses and validation losses."""
 
     steps_per_epoch = 10.0
     tokens_per_step = 7
@@ -180,7 +180,7 @@ def test_seconds_become_steps_before_the_first_one_and_then_it_is_as_with_steps(
     assert (tmp_path / "a" / "model.safetensors").read_bytes() == (tmp_path / "b" / "model.safetensors").read_bytes()
 
 
-def test_two_budgets_are_one_too_many() -> None:
+def test_two_budgets_are_refused() -> None:
     with pytest.raises(ArgumentError, match="steps and seconds"):
         small_config(seconds=3.0)
 
@@ -189,7 +189,9 @@ def test_two_budgets_are_one_too_many() -> None:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_validation_is_one_lane_from_a_zero_state_over_all_tokens_but_the_first(tmp_path: Path, layers: int) -> None:
+def test_validation_reads_one_sequence_from_a_zero_state_and_predicts_all_tokens_but_the_first(
+    tmp_path: Path, layers: int
+) -> None:
     text = tmp_path / "text.txt"
     text.write_text(small_text(26_000), encoding="utf-8")  # a validation part longer than two chunks
     task = new_trainer(text, layers=layers, dtype="float64").task
@@ -229,7 +231,7 @@ def test_the_model_of_a_run_is_its_best_by_validation_and_not_its_last(text: Pat
     validation = runs.reopen(Run(tmp_path / "run"))[0].split.validation
     text_of = model.vocabulary_.decode(validation)
     assert model.evaluate(text_of).nats_per_token == held[best]
-    assert np.array_equal(trained.parameters.buffer, model.parameters_.buffer)  # fit hands back the best, too
+    assert np.array_equal(trained.parameters.buffer, model.parameters_.buffer)  # fit returns the best parameters, too
     last = read_arrays(tmp_path / "run" / "checkpoints" / f"step-{max(held)}" / "state.safetensors")
     assert not np.array_equal(last["parameters"], model.parameters_.buffer)
     assert np.array_equal(last["best"], model.parameters_.buffer)
@@ -253,7 +255,7 @@ def test_patience_ends_a_run_after_so_many_validations_without_a_better_one() ->
     assert stepped(events)[-1].logged
 
 
-def test_the_plateau_lowers_the_rate_each_time_validation_has_stood_still_for_so_long() -> None:
+def test_plateau_lowers_the_rate_after_each_plateau_patience_validations_without_improvement() -> None:
     task = Descent(validations=[5, 6, 7, 4, 4, 4, 4, 4, 3])
     events, _ = run_of(task, 20, schedule="plateau", plateau_patience=2, decay_factor=0.1, validate_every=2)
     rates = [round(e.learning_rate, 9) for e in stepped(events)]
@@ -286,7 +288,7 @@ def test_a_diverged_loss_goes_back_to_the_snapshot_with_half_the_rate(bad: float
 
 
 @pytest.mark.parametrize("calls", [(8,), (8, 9), (8, 10), (8, 9, 11, 12)])
-def test_an_accident_is_no_divergence(calls: tuple[int, ...]) -> None:
+def test_a_single_high_loss_is_no_divergence(calls: tuple[int, ...]) -> None:
     """Few examples under one dropout mask may be very wrong, and would be so again at any rate."""
     events, _ = run_of(Descent(losses=lambda call, step: 11.0 if call in calls else 1e-9), 20, snapshot_every=1)
     assert not any(isinstance(e, RolledBack) for e in events)
@@ -311,7 +313,7 @@ def test_a_gradient_that_is_not_finite_is_divergence_too() -> None:
         assert math.isfinite(task.parameters.buffer[0])
 
 
-def test_tries_are_bounded_and_the_end_says_so() -> None:
+def test_retries_are_bounded_and_the_error_reports_them() -> None:
     task = Descent(losses=lambda call, step: math.nan if step >= 6 else 1.0)
     events: list[Event] = []
     config = dataclasses.replace(SGD, snapshot_every=5, retries=3)
@@ -375,7 +377,7 @@ def test_a_state_that_gets_slowly_worse_is_no_snapshot() -> None:
 
 
 def test_a_loss_close_to_zero_may_double_without_being_called_divergence() -> None:
-    """A text that repeats itself is learnt to almost nothing; then every hiccup is many times as much."""
+    """The loss on a repetitive text is almost 0, and small changes are many times as large."""
     task = Descent(losses=lambda call, step: 1e-6 if step < 100 else 0.01)
     events, trainer = run_of(task, 150, snapshot_every=10)
     assert not [e for e in events if isinstance(e, RolledBack)]
@@ -396,14 +398,14 @@ def test_a_run_that_stopped_early_after_a_rollback_stays_finished(tmp_path: Path
     assert again[-1].step == 6
 
 
-def test_patience_begins_anew_with_another_budget(tmp_path: Path) -> None:
+def test_another_budget_resets_patience(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", {}, {})
     assert run_of(Descent(validations=[1]), 30, run, patience=2)[0][-1].step == 6  # the best one, and two others
     assert run_of(Descent(validations=[1]), 30, run, patience=2)[0][-1].step == 6
     assert run_of(Descent(validations=[1]), 31, run, patience=2)[0][-1].step == 10
 
 
-def test_patience_that_began_anew_does_not_remember_when_it_is_rolled_back(tmp_path: Path) -> None:
+def test_a_rollback_does_not_restore_the_patience_before_a_reset(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", {}, {})
     run_of(Descent(validations=[1]), 30, run, patience=2, snapshot_every=5)  # one was worse at step 5, two at step 6
     task = Descent(losses=lambda call, step: math.nan if call == 1 else 1.0, validations=[1])
@@ -439,7 +441,7 @@ def test_a_run_that_is_stopped_is_saved_where_it_stops(tmp_path: Path) -> None:
 # -- metrics ----------------------------------------------------------------------------------------------------------
 
 
-def test_rows_have_the_keys_that_were_agreed_and_come_at_their_steps(text: Path, tmp_path: Path) -> None:
+def test_rows_have_the_documented_keys_and_are_written_at_their_steps(text: Path, tmp_path: Path) -> None:
     events: list[Event] = []
     start(text, tmp_path / "run", [events.append], sample_every=9)
     got = rows(tmp_path / "run")
@@ -465,7 +467,7 @@ def test_the_loss_of_a_row_is_the_mean_since_the_row_before() -> None:
 
 
 @pytest.mark.parametrize("clip", [{"clip_norm": 1e-3}, {"clip_norm": 0.0, "clip_value": 1e-6}])
-def test_a_row_tells_the_length_of_every_gradient_before_it_was_clipped(
+def test_a_row_has_the_norm_of_every_gradient_before_clipping(
     clip: dict[str, float], text: Path, tmp_path: Path
 ) -> None:
     trainer = new_trainer(text, dtype="float64", layers=2, **clip)
@@ -478,7 +480,7 @@ def test_a_row_tells_the_length_of_every_gradient_before_it_was_clipped(
     assert len(set(expected.values())) == 8
 
 
-def test_lengths_of_gradients_are_measured_where_a_row_is_written_and_nowhere_else(text: Path, tmp_path: Path) -> None:
+def test_gradient_norms_are_computed_only_for_rows_that_are_written(text: Path, tmp_path: Path) -> None:
     events: list[Event] = []
     start(text, tmp_path / "run", [events.append], sample_every=9)
     assert all((e.gradient_norms is not None) == e.logged for e in stepped(events))
@@ -487,7 +489,7 @@ def test_lengths_of_gradients_are_measured_where_a_row_is_written_and_nowhere_el
             assert math.hypot(*e.gradient_norms.values()) == pytest.approx(e.gradient_norm, rel=1e-6)
 
 
-def test_a_length_that_is_not_finite_becomes_null_too(tmp_path: Path) -> None:
+def test_a_gradient_norm_that_is_not_finite_becomes_null_too(tmp_path: Path) -> None:
     class Steep(Descent):
         def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
             gradients.buffer[:] = math.inf
@@ -504,7 +506,7 @@ def test_numbers_that_are_not_finite_become_null(tmp_path: Path) -> None:
     assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
 
 
-def test_tokens_a_second_are_never_negative_after_a_rollback(tmp_path: Path) -> None:
+def test_tokens_per_second_are_never_negative_after_a_rollback(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", {}, {})
     run_of(Descent(losses=lambda call, step: math.nan if call == 10 else 1.0), 10, run, log_every=2, snapshot_every=20)
     speeds = [row["tokens_per_second"] for row in rows(tmp_path / "run") if "event" not in row]
@@ -513,7 +515,7 @@ def test_tokens_a_second_are_never_negative_after_a_rollback(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("log_every", [1, 4, 100])
-def test_speed_is_that_of_the_steps_and_not_of_compiling_judging_or_saving(
+def test_speed_excludes_compiling_validating_and_saving(
     log_every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = types.SimpleNamespace(now=0.0)
@@ -540,7 +542,7 @@ def test_speed_is_that_of_the_steps_and_not_of_compiling_judging_or_saving(
     task, config = Slow(validations=[1.0]), dataclasses.replace(SGD, **options)
     Trainer(task, config, steps=16, run=run, listeners=[lambda event: taking(50)]).train()
     speeds = {row["step"]: row["tokens_per_second"] for row in rows(tmp_path / "run")}
-    assert speeds.pop(1, 7 / 1000) == 7 / 1000  # of nothing but the first step there is nothing else to say
+    assert speeds.pop(1, 7 / 1000) == 7 / 1000  # a row with only the first step includes compiling
     assert set(speeds.values()) == {7 / 2}
 
 
@@ -576,7 +578,7 @@ def test_tensorboard_files_hold_the_accuracy_where_there_is_one(tmp_path: Path) 
     assert got == {2: 0.25, 4: 0.5, 6: 0.75}
 
 
-def test_tensorboard_files_are_whole_when_an_error_ends_the_run(tmp_path: Path) -> None:
+def test_tensorboard_files_are_complete_when_an_error_ends_the_run(tmp_path: Path) -> None:
     from elman.training.tensorboard import TensorBoard
 
     task = Descent(losses=lambda call, step: math.nan if step == 4 else 1.0)

@@ -35,7 +35,7 @@ SMALL = {
     "snapshot_every": 8,
 }
 
-# name: what differs from SMALL. Each takes another way through the loop.
+# name: options that differ from SMALL. Each case runs other parts of the loop.
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
     "dropout": {"dropout": 0.3, "sample_every": 9},
@@ -68,7 +68,7 @@ def small_config(**options: Any) -> Config:
 
 
 class Killed(BaseException):
-    """As little as after SIGKILL is tidied up: nothing catches this."""
+    """Simulates SIGKILL: nothing catches it, so nothing is cleaned up."""
 
 
 Listeners = Sequence[Callable[[Event], None]]
@@ -90,12 +90,12 @@ def new_trainer(text: Path | str, listeners: Listeners = (), **options: Any) -> 
 
 
 def rows(run: Path) -> list[dict[str, Any]]:
-    """metrics.jsonl: every line must be whole."""
+    """The rows of metrics.jsonl, every line of which must be complete."""
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def outcome(run: Path) -> tuple[bytes, list[dict[str, Any]], bytes, dict[str, Any]]:
-    """All that must be equal, however often a run was killed: also what a later resume would go on from."""
+    """Everything that must be equal, however often a run was killed: also the state that a resume starts from."""
     last = max((run / "checkpoints").iterdir(), key=lambda path: int(path.name.removeprefix("step-")))
     facts = json.loads((last / "state.json").read_bytes())
     timeless = [{k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")} for row in rows(run)]
@@ -111,7 +111,7 @@ PLAIN = {"ELMAN_KERNELS": "reference"}  # loads a second faster, where no number
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """One thread, warnings are errors, texts in a cache of its own; kernels are not compiled anew for each test."""
+    """One thread, warnings as errors, and this cache, except for compiled kernels, which all tests share."""
     cache.mkdir(parents=True, exist_ok=True)
     KERNELS.mkdir(parents=True, exist_ok=True)
     if not (cache / "kernels").exists():
@@ -125,7 +125,7 @@ def command(*words: str | Path) -> list[str]:
 
 
 def elman(*words: str | Path, cache: Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    """A command as a person gives it, to its end."""
+    """Run a command, as a user would, until it ends."""
     return subprocess.run(
         command(*words),
         env=environment(cache),
