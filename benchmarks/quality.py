@@ -2,10 +2,11 @@
 
     .venv-bench/bin/python benchmarks/quality.py FOLDER [--only PART,PART] [--json FILE] [--write]
 
-The parts are curves, float32, defaults, translation, baselines and adding. FOLDER holds the corpora (default:
-$ELMAN_DATA). With --json, parts that are not measured again are taken from the file; --write makes docs/quality.md of
-all parts. .venv-bench is made by scripts/bench. The part translation took 56 minutes on two busy cores,
-the others an hour and a half.
+The parts are curves, float32, defaults, translation, baselines, adding and memory. FOLDER holds the corpora (default:
+$ELMAN_DATA; adding and memory read none). With --json, parts that are not measured again are taken from the file;
+--write replaces the tables of these parts and their aims in docs/quality.md, and nothing else there. .venv-bench is
+made by scripts/bench. On two busy cores the part translation took 56 minutes, memory 45 (5 of CPU time), and the
+others an hour and a half.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from crew import HERE, cores
+from crew import HERE
+from long_memory import NETWORKS, solve
+from long_memory import adding as adding_problem
 from machine import machine, versions
 from quality_report import show, write_docs
 from rich.console import Console
@@ -36,6 +39,7 @@ from twin import Twin, both_curves, prepared, seeded, train
 
 from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
 from elman.data.labeled_data import read_examples
+from elman.kernels.threads import thread_count
 from elman.models.evaluation import edit_distance, sequence_scores
 
 PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "random_state": 0}
@@ -120,14 +124,8 @@ def made(X: list[str], y: list[str]) -> Split:
     return Split(X[:TRAINED], y[:TRAINED], X[TRAINED:], [[answer] for answer in y[TRAINED:]])
 
 
-def adding(n: int = 10_000, T: int = 50) -> Split:
-    """Two of T numbers are marked, one in each half; their sum is asked for."""
-    rng = np.random.default_rng(0)
-    X = np.zeros((n, T, 2))
-    X[:, :, 0] = rng.random((n, T))
-    for half in (0, T // 2):
-        X[np.arange(n), half + rng.integers(T // 2, size=n), 1] = 1
-    return split(X, (X[:, :, 0] * X[:, :, 1]).sum(axis=1))
+def adding(T: int = 50, n: int = 10_000) -> Split:
+    return split(*adding_problem(T, n))
 
 
 def cases(folder: Path) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
@@ -252,8 +250,8 @@ def baselines(folder: Path) -> dict[str, dict[str, list[float]]]:
     return found
 
 
-def long_memory(_: Path) -> list[dict[str, Any]]:
-    """The adding problem over 50 steps, from each start."""
+def starts(_: Path) -> list[dict[str, Any]]:
+    """The adding problem over 50 steps, from each start of a vanilla network."""
     rows, data = [], adding()
     for initial, activation in (("identity", "relu"), ("orthogonal", "tanh"), ("glorot", "tanh")):
         began = time.perf_counter()
@@ -266,8 +264,20 @@ def long_memory(_: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def memory(_: Path) -> Iterator[list[dict[str, Any]]]:
+    """Problems that need a long memory: after each run, all so far."""
+    rows = []
+    for seed in SEEDS:
+        for network in NETWORKS:
+            rows.append(row := solve(network, seed))
+            shown = ", ".join(f"{measure} {score:.5f}" for measure, (score, _) in row["measured"].items())
+            console.print(f"{network.problem:>12}, T = {network.T}, {row['cell']}  seed {seed}  {shown}"
+                          f"  {row['seconds']:.0f} s")  # fmt: skip
+            yield rows
+
+
 PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "translation": translation,
-         "baselines": baselines, "adding": long_memory}  # fmt: skip
+         "baselines": baselines, "adding": starts, "memory": memory}  # fmt: skip
 
 
 def main() -> None:
@@ -281,7 +291,7 @@ def main() -> None:
         parser.error("name the folder of the corpora, or set ELMAN_DATA to it (elman data fetch NAME downloads them)")
     torch.set_num_threads(1)  # steps as small as these only make two of its threads wait for each other
     results = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
-    results |= {"machine": machine(), "versions": versions(), "threads": f"{cores()} threads for Elman, 1 for PyTorch"}
+    results |= {"machine": machine(), "versions": versions(), "threads": f"threads: Elman {thread_count()}, PyTorch 1"}
     results["date"] = datetime.now(UTC).strftime("%Y-%m-%d")
     for part in filter(None, asked.only.split(",")):
         found = PARTS[part](Path(asked.folder))
