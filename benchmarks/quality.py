@@ -5,8 +5,8 @@
 The parts are curves, float32, defaults, translation, baselines, adding and memory. FOLDER holds the corpora (default:
 $ELMAN_DATA; adding and memory read none). With --json, parts that are not measured again are taken from the file;
 --write replaces the tables of these parts and their aims in docs/quality.md, and nothing else there. .venv-bench is
-made by scripts/bench. On two busy cores the part translation took 56 minutes, memory 45 (5 of CPU time), and the
-others an hour and a half.
+made by scripts/bench. On two busy cores the part translation took 56 minutes, the runs of memory 43 together
+(5 of CPU time), and the other parts an hour and a half.
 """
 
 from __future__ import annotations
