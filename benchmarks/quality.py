@@ -2,11 +2,11 @@
 
     .venv-bench/bin/python benchmarks/quality.py FOLDER [--only PART,PART] [--json FILE] [--write]
 
-The parts are curves, float32, defaults, translation, baselines, adding and memory. FOLDER holds the corpora (default:
-$ELMAN_DATA; adding and memory read none). With --json, parts that are not measured again are taken from the file;
---write replaces the tables of these parts and their aims in docs/quality.md, and nothing else there. .venv-bench is
-made by scripts/bench. On two busy cores the part translation took 56 minutes, the runs of memory 43 together
-(5 of CPU time), and the other parts an hour and a half.
+The parts are curves, float32, defaults, translation, language, baselines, adding and memory. FOLDER holds the corpora
+(default: $ELMAN_DATA; adding and memory read none). With --json, parts that are not measured again are taken from the
+file; --write replaces the tables of these parts and their aims in docs/quality.md, and nothing else there. .venv-bench
+is made by scripts/bench. On two busy cores the part translation took 56 minutes, language 33, memory 45 (5 of CPU
+time), and the others an hour and a half.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from string import ascii_lowercase
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,12 +39,17 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from twin import Twin, both_curves, prepared, seeded, train
 
-from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
+from elman import LanguageModel, Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
+from elman.config import PRESETS
 from elman.data.labeled_data import read_examples
 from elman.kernels.threads import thread_count
-from elman.models.evaluation import edit_distance, sequence_scores
+from elman.models.evaluation import Evaluation, edit_distance, sequence_scores
+from elman.models.held_out import evaluate_held_out
+from elman.training import ProgressLine
 
 PLAIN = {"dropout": 0.0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0, "random_state": 0}
+NOVEL = "pride-and-prejudice.txt"
+LANGUAGE_MODELS = [("gru", "default"), ("rnn", "default"), ("gru", "fast"), ("rnn", "fast")]  # cell and preset
 SENTENCES = {"sentiment": "sentiment.tsv", "questions": "questions.tsv"}
 SEEDS = 0, 1, 2
 STEPS, LONG = 50, 500  # in which losses are to agree, and figures
@@ -250,6 +257,28 @@ def baselines(folder: Path) -> dict[str, dict[str, list[float]]]:
     return found
 
 
+def language(folder: Path) -> Iterator[list[dict[str, Any]]]:
+    """A novel: eight tenths to train on, the ninth to validate on, the last one for the test; after each run, all."""
+    rows: list[dict[str, Any]] = []
+    for seed, (cell, preset) in product(SEEDS, LANGUAGE_MODELS):
+        model = LanguageModel(cell=cell, seed=seed, test_fraction=0.1, **PRESETS[preset])
+        with TemporaryDirectory() as out:
+            began = time.perf_counter(), time.process_time()
+            model.fit(folder / NOVEL, out=Path(out) / "run", listeners=[ProgressLine()])
+            seconds, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
+            _, test = evaluate_held_out(Path(out) / "run")
+        assert isinstance(test, Evaluation)
+        config, losses = model.config_, [row["validation_loss"] for row in model.history_]
+        rows.append({
+            "cell": cell, "preset": preset, "seed": seed, "units": config.hidden, "layers": config.layers,
+            "parameters": model.parameters_.buffer.size, "epochs": model.history_[-1]["epoch"],
+            "validation": min(filter(None, losses)), "test": test.nats_per_token, "seconds": seconds, "cpu": cpu,
+        })  # fmt: skip
+        console.print(f"{cell}, preset {preset}, seed {seed}: validation {rows[-1]['validation']:.4f}, "
+                      f"test {rows[-1]['test']:.4f}, {seconds:.0f} s")  # fmt: skip
+        yield rows
+
+
 def starts(_: Path) -> list[dict[str, Any]]:
     """The adding problem over 50 steps, from each start of a vanilla network."""
     rows, data = [], adding()
@@ -277,7 +306,7 @@ def memory(_: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "translation": translation,
-         "baselines": baselines, "adding": starts, "memory": memory}  # fmt: skip
+         "language": language, "baselines": baselines, "adding": starts, "memory": memory}  # fmt: skip
 
 
 def main() -> None:

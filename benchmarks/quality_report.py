@@ -32,6 +32,10 @@ LONG_MEMORY = {  # problem and T: what is aimed at, the measure, and its bar for
     ("digits", 64): ("digits pixel by pixel, vanilla: accuracy of at least 0.95", "accuracy", 0.95),
     ("copy memory", 100): ("copy memory over 100 steps: symbols right of at least 0.99", "symbols right", 0.99),
 }
+LANGUAGE_BARS = {  # cell and preset: nats per character of the last tenth; those of best hold for default, too
+    ("rnn", "default"): 1.20,
+    ("gru", "default"): 1.18,
+}
 ERRORS = "mean squared error", "nats per step"  # measures that are to be low
 WHO = {"elman": "Elman", "torch": "PyTorch", "torch, Elman's rate": "PyTorch, Elman's rate"}
 
@@ -42,6 +46,7 @@ def sheets(results: dict[str, Any]) -> dict[str, Sheet]:
         "float32": float32,
         "defaults": defaults,
         "translation": translation,
+        "language": language,
         "baselines": baselines,
         "adding": adding,
         "memory": memory,
@@ -99,6 +104,31 @@ def baselines(found: dict[str, dict[str, list[float]]]) -> Sheet:
     ]
     header = ["", "Elman", "TF-IDF and logistic regression", "Elman, worst fold"]
     return Sheet("Sentences, ten-fold cross-validation, accuracy", header, cells)
+
+
+def language(rows: list[dict[str, Any]]) -> Sheet:
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault((row["cell"], row["preset"]), []).append(row)
+    cells = []
+    for (cell, preset), runs in found.items():
+        first, tests = runs[0], ", ".join(f"{run['test']:.3f}" for run in runs)
+        epochs, test, validation, seconds = (
+            mean(run[name] for run in runs) for name in ("epochs", "test", "validation", "seconds")
+        )
+        size = f"{first['layers']} × {first['units']}", f"{first['parameters']:,}"
+        cells.append(
+            [cell, preset, *size, f"{epochs:.0f}", tests, f"{test:.3f}", f"{validation:.3f}", f"{seconds:.0f}"]
+        )
+    header = ["cell", "preset", "layers × units", "parameters", "epochs", "test", "mean", "validation", "s"]
+    return Sheet("Pride and Prejudice, nats per character, seeds 0, 1 and 2", header, cells)
+
+
+def language_targets(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, bool]]:
+    for (cell, preset), bar in LANGUAGE_BARS.items():
+        if losses := [row["test"] for row in rows if (row["cell"], row["preset"]) == (cell, preset)]:
+            aim = f"a language model, {cell}, five minutes: at most {bar:.2f} nats per character"
+            yield aim, f"{mean(losses):.3f}", mean(losses) <= bar
 
 
 def adding(rows: list[dict[str, Any]]) -> Sheet:
@@ -170,6 +200,7 @@ def targets(results: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
     if part := results.get("adding"):
         best = min(row["error"] for row in part)
         yield "the adding problem over 50 steps: an error under 0.01", f"{best:.4f}", best < 0.01
+    yield from language_targets(results.get("language", []))
     yield from memory_targets(results.get("memory", []))
 
 

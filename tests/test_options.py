@@ -148,14 +148,16 @@ def test_a_translator_of_many_different_words_reads_and_generates_subwords():
 def test_more_time_makes_a_larger_network_with_more_dropout_and_a_lower_rate(cell):
     novel = DataForm("char", 1, 640_000.0)
     sized = [resolve("lm", {"seconds": seconds, "cell": cell}, form=novel) for seconds in (1.0, 30.0, 300.0, 3000.0)]
+    assert [config.layers for config in sized] == [2, 2, 2, 2]
     for name, sign in (("hidden", 1), ("dropout", 1), ("learning_rate", -1)):
         values = [sign * getattr(config, name) for config in sized]
         assert values == sorted(values)
         assert values[0] < values[-1]
     short = resolve("lm", {"seconds": 3000.0, "cell": cell}, form=DataForm("char", 1, 5_000.0))
-    assert (short.hidden, short.batch_size) == (128, 16)  # a large network would learn a short text by heart
+    assert (short.hidden, short.batch_size) == (96, 16)  # a large network would learn a short text by heart
     chosen = resolve("lm", {"seconds": 300.0, "cell": cell, "hidden": 128}, form=novel)
-    assert (chosen.hidden, chosen.dropout) == (128, 0.0)
+    assert (chosen.hidden, chosen.layers, chosen.dropout) == (128, 2, 0.0)
+    assert resolve("lm", {"seconds": 60.0, "cell": cell, "layers": 1}, form=novel).hidden > sized[1].hidden
     for preset, seconds in (("fast", 30.0), ("default", 300.0), ("best", 3000.0)):
         assert resolve("lm", {"cell": cell}, form=novel, preset=preset) == resolve(
             "lm", {"cell": cell, "seconds": seconds}, form=novel

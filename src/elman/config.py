@@ -115,7 +115,7 @@ _record = partial(option, group="record")
 # fmt: off
 @dataclass(frozen=True)
 class Config:
-    """The value of every option; the defaults are those of a language model, `resolve` gives those of other tasks."""
+    """The value of every option; `resolve` gives the defaults of a task."""
 
     tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if the texts of the examples have "
         "two or more words on average, else characters; in a translator, subwords if the sources have 1,000 different "
@@ -173,7 +173,8 @@ class Config:
 
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
     steps: int | None = _budget(None, "number of parameter updates", above=0)
-    seconds: float | None = _budget(None, "training time; a short measurement converts it to a number of steps",
+    seconds: float | None = _budget(None, "training time; a short measurement converts it to a number of steps; a "
+        "language model takes at most 30 epochs, or 5,000 steps if these are more",
         above=0, first=True, service_most=600)
 
     batch_size: int = _training(64, "number of sequences, or of parallel streams of a text, in one batch", above=0,
@@ -264,7 +265,9 @@ _EXAMPLES: dict[str, Any] = {
     "tokens": "auto", "min_count": 1, "hidden": 128, "batch_size": 32, "learning_rate": 2e-3, "warmup_steps": 50,
     "epochs": 15, "input_init_scale": 0.1,
 }  # fmt: skip
-TASK_DEFAULTS: dict[str, dict[str, Any]] = {  # of the tasks whose data are examples, where they differ from Config's
+TASK_DEFAULTS: dict[str, dict[str, Any]] = {  # where they differ from Config's
+    # token vectors and a W_xh that all tokens share learn faster than a row of W_xh for each token
+    "lm": {"embedding": 128},
     "classify": {**_EXAMPLES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},
     "regress": {**_EXAMPLES},
     "tag": {**_EXAMPLES, "cell": "gru", "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
@@ -306,24 +309,25 @@ BY_FORM = {  # the options whose default depends on the form of the data; in Pyt
     "tag": ("cell", "patience"),
     "generate": ("patience",),
     "translate": ("vocabulary_size", "dropout", "input_dropout", "patience"),
-    "lm": ("hidden", "dropout", "batch_size", "learning_rate"),
+    "lm": ("hidden", "layers", "dropout", "batch_size", "learning_rate"),
 }
 FEW_EXAMPLES = 1000  # fewer are read in smaller batches
 PATIENCE = 4  # validations
 MANY_WORDS = 1000  # of a translator's sources: most of them are rare, and subwords serve better
 SHORT_TEXT = 200_000  # tokens; a shorter text is read in smaller batches
-SPEED = 2.5e10  # of training on two cores, in tokens per second times weights of W_hh
+SPEED = 2.5e10  # of training on two cores, in tokens per second times recurrent weights
 SIZES = {  # of a language model with a time limit: units: (dropout of a vanilla cell, of a gated cell, learning rate)
-    1024: (0.2, 0.5, 2e-3),
-    768: (0.15, 0.4, 3e-3),
-    512: (0.1, 0.3, 4e-3),
-    384: (0.05, 0.2, 6e-3),
-    256: (0.0, 0.1, 8e-3),
-    192: (0.0, 0.0, 8e-3),
+    512: (0.25, 0.5, 3e-3),
+    384: (0.15, 0.4, 4e-3),
+    256: (0.05, 0.2, 5e-3),
+    192: (0.0, 0.1, 6e-3),
     128: (0.0, 0.0, 8e-3),
+    96: (0.0, 0.0, 8e-3),
 }
-MIN_EPOCHS = 8  # that the time must allow
-MAX_WEIGHTS = 2  # of W_hh for each token of the text
+LAYERS = 2  # of a language model with a time limit: better than one layer that takes the same time
+MIN_EPOCHS = 6  # that the time must allow
+MAX_EPOCHS, MAX_STEPS = 30, 5000  # of a language model with a time limit; the larger of the two numbers of steps counts
+MAX_WEIGHTS = 2  # recurrent weights for each token of the text
 
 
 def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
@@ -350,23 +354,26 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     return found
 
 
-def _by_seconds(cell: str, seconds: float, tokens: float, hidden: int | None = None) -> dict[str, Any]:
+def _by_seconds(cell: str, seconds: float, tokens: float, given: Mapping[str, Any]) -> dict[str, Any]:
     """Size, dropout and learning rate of the largest network that trains MIN_EPOCHS epochs in this time.
 
-    It has at most MAX_WEIGHTS weights in W_hh for each token of the text. A given `hidden` determines the other two.
+    It has at most MAX_WEIGHTS recurrent weights for each token of the text, counting the weights between its layers.
+    If `hidden` is given, it determines dropout and learning rate.
 
-    >>> _by_seconds("gru", 300.0, 640_000)
-    {'hidden': 512, 'dropout': 0.3, 'learning_rate': 0.004}
+    >>> _by_seconds("gru", 300.0, 640_000, {})
+    {'hidden': 256, 'layers': 2, 'dropout': 0.2, 'learning_rate': 0.005}
     """
     gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
+    layers: int = given.get("layers", LAYERS)
 
     def fits(size: int) -> bool:
-        weights = gates * size**2
+        weights = gates * size**2 * (2 * layers - 1)
         return SPEED / weights * seconds >= MIN_EPOCHS * tokens and weights <= MAX_WEIGHTS * tokens
 
+    hidden = given.get("hidden")
     size = next((size for size in SIZES if (fits(size) if hidden is None else size <= hidden)), min(SIZES))
     vanilla, gated, rate = SIZES[size]
-    return {"hidden": size, "dropout": vanilla if gates == 1 else gated, "learning_rate": rate}
+    return {"hidden": size, "layers": layers, "dropout": vanilla if gates == 1 else gated, "learning_rate": rate}
 
 
 def described(task: str, config: Config) -> str:
@@ -380,6 +387,7 @@ def described(task: str, config: Config) -> str:
         "vocabulary_size": f"{c.vocabulary_size:,} subwords" if "bpe" in (c.tokens, c.target_tokens) else "",
         "cell": c.cell,
         "hidden": f"{c.hidden} units",
+        "layers": f"{c.layers} layers" if c.layers > 1 else "",
         "bidirectional": "two directions" if c.bidirectional else "",
         "pooling": f"{c.pooling} pooling",
         "embedding": f"embedding {c.embedding}" if c.embedding else "",
@@ -464,7 +472,7 @@ def resolve(
         found |= dict.fromkeys(BUDGET)
     seconds = given.get("seconds", PRESETS[preset]["seconds"] if preset else None)
     if task == "lm" and form is not None and seconds is not None:
-        found |= _by_seconds(str(given.get("cell", found["cell"])), seconds, form.length, given.get("hidden"))
+        found |= _by_seconds(str(given.get("cell", found["cell"])), seconds, form.length, given)
     if task == "lm" and chosen.get("tokens") == "auto":
         chosen["tokens"] = "char"
     if task == "translate" and found["tokens"] == "bpe":

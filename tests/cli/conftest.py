@@ -67,7 +67,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "cat.txt").write_text(TEXT)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ELMAN_CACHE", str(folder / "cache"))
-        options = {"hidden": 16, "batch_size": 4, "window": 16, "steps": 40, "warmup_steps": 0, "learning_rate": 0.02}
+        options = {"hidden": 16, "batch_size": 4, "window": 16, "steps": 40, "warmup_steps": 0, "learning_rate": 0.02,
+                   "embedding": 0}  # fmt: skip
         LanguageModel(**options, validate_every=20, log_every=5).fit(folder / "cat.txt", out=folder / "run")
     return folder / "run"
 

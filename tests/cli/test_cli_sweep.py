@@ -18,7 +18,7 @@ import pytest
 
 from elman.cli.flags import parse
 from elman.cli.train import Train
-from elman.config import Config, resolve
+from elman.config import resolve
 from elman.kernels import KERNELS
 from elman.kernels.compile import FOLDER
 from elman.models.sweep import flags
@@ -98,10 +98,10 @@ def test_the_printed_command_repeats_a_trial(elman, text):
 
 def test_the_printed_flags_give_the_config_of_a_trial(elman):
     changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "bptt_steps": 2}
-    config = Config().with_options(**changed, learning_rate=1 / 3, optimizer="adamw", window=5)
+    config = resolve("lm", {**changed, "learning_rate": 1 / 3, "optimizer": "adamw", "window": 5, "embedding": 0})
     read = parse(Train, "train", ["x.txt", *flags(config)])
     assert resolve("lm", read.options) == config
-    assert flags(Config()) == []
+    assert flags(resolve("lm")) == ["--epochs", "15.0"]
 
 
 def test_options_given_as_flags_are_not_searched(elman, text):

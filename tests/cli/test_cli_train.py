@@ -94,7 +94,7 @@ def test_flags_override_a_preset(elman, text):
 def test_a_preset_is_given_in_any_form_and_the_last_one_counts(elman, text, words):
     assert elman("train", text, *words, "--out", "r").status == 0
     got = options("r")
-    assert (got["hidden"], got["epochs"], got["dropout"]) == (128, 0.1, 0.0)  # the text is short
+    assert (got["hidden"], got["epochs"], got["dropout"]) == (96, 0.1, 0.0)  # the text is short
 
 
 def test_a_smaller_batch_for_a_short_text_is_printed(elman, text):

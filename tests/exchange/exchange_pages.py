@@ -13,6 +13,7 @@ SMALL = {"hidden": 24, "batch_size": 4, "window": 16, "steps": 60, "warmup_steps
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "one layer": (ENGLISH, {}),
     "two layers": (ENGLISH, {"layers": 2}),
+    "one-hot": (ENGLISH, {"embedding": 0}),
     "bytes": (ACCENTS, {"tokens": "byte"}),
     "characters": (ACCENTS, {"layers": 3}),
     "words": (ENGLISH, {"tokens": "word"}),

@@ -19,7 +19,6 @@ from elman.config import Config
 from elman.data import CharVocabulary
 from elman.errors import RunError, UnknownNameError
 from elman.exchange import export_html
-from elman.exchange.html import _without_embedding
 from elman.exchange.quantize import store
 from elman.kernels import KERNELS
 from elman.models import LanguageModel, Sampling, runs
@@ -95,7 +94,7 @@ def test_ten_seeds_give_the_same_200_tokens_as_elman_sample(kind, run_of, opened
 
 
 @pytest.mark.parametrize(
-    "kind", ["characters", "words", "subwords", "relu", "sigmoid", "identity", "gru", "lstm", "no new line"]
+    "kind", ["one-hot", "characters", "words", "subwords", "relu", "sigmoid", "identity", "gru", "lstm", "no new line"]
 )
 def test_all_kinds_of_tokens_and_activations_give_the_text_of_elman_sample(kind, run_of, opened):
     watched, model = opened(run_of(kind)), LanguageModel.load(run_of(kind))
@@ -123,7 +122,7 @@ def test_random_numbers_are_those_of_numpy(run_of, opened):
 def test_logits_are_the_same_to_the_bit_where_the_cpu_fuses_multiply_and_add(run_of, opened):
     if KERNELS != "compiled" or "fma" not in environment()["features"]:
         pytest.skip("this machine rounds otherwise")
-    for kind in ("two layers", "sigmoid"):
+    for kind in ("two layers", "sigmoid", "one-hot"):
         page = opened(run_of(kind)).page
         text = write_on(page)
         writer = LanguageModel.load(run_of(kind)).text_sampler
@@ -315,14 +314,3 @@ def test_the_same_text_is_promised_only_where_the_weights_are_the_same(tmp_path,
     page = path.read_text("utf-8")
     assert ("The same seed gives the same text as with <code>elman sample</code>." in page) == same
     assert "The same seed gives the same text" in page
-
-
-def test_an_embedding_becomes_part_of_the_input_weights(tmp_path):
-    """The page has one-hot tokens only: its network without the embedding gives the same losses."""
-    run = random_run(tmp_path / "run", embedding=5)
-    _, fitted = runs.load(run, "lm")
-    plain, p = _without_embedding(fitted.head_network, fitted.parameters)
-    assert not any("embedding" in name for name in plain.shapes)
-    ids = np.arange(40) % fitted.head_network.outputs
-    before = mean_loss(fitted.head_network, fitted.parameters, ids)
-    assert mean_loss(plain, p, ids) == pytest.approx(before, rel=1e-5)

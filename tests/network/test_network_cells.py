@@ -11,7 +11,6 @@ import toy_cell_kernels
 from toy_cell import ToyCell
 
 from elman import LanguageModel, Seq2Seq, SequenceTagger, config
-from elman.config import Config
 from elman.kernels.cells import COMPILED, cell_kernels
 from elman.maths import cells
 from elman.maths.gradient_check import gradcheck
@@ -157,7 +156,7 @@ def test_a_language_model_learns_and_a_resumed_run_equals_an_uninterrupted_one(c
     options = {**OPTIONS, "cell": cell, "batch_size": 4, "window": 12, "dropout": 0.1, "save_every": 5, "layers": 2}
     whole = LanguageModel(**options, steps=60).fit(TEXT, out=tmp_path / "whole", listeners=[])
     assert whole.fitted_.finished.best_loss < 2.2 < np.log(len(set(TEXT)))
-    settings, asked = Config().with_options(**options, steps=60), iter([False] * 22 + [True] * 9)
+    settings, asked = config.resolve("lm", {**options, "steps": 60}), iter([False] * 22 + [True] * 9)
     prepared = runs.text_setup(runs.open_text(TEXT, settings), settings)
     stopped = runs.start(prepared, out=tmp_path / "part", stopping=lambda: next(asked))
     assert stopped.finished.why == "interrupted"

@@ -13,7 +13,7 @@ import pytest
 from test_training_commands import running
 from test_training_force import contents
 from test_training_signals import end
-from training_tools import command, elman, environment, small_config, small_text, start
+from training_tools import command, elman, environment, new_trainer, small_config, small_text, start
 
 from elman import SequenceClassifier
 from elman.errors import CostWarning, RangeError
@@ -171,3 +171,17 @@ def test_a_resumed_run_validates_on_the_same_part_of_the_data(
     (run / "config.json").write_text(json.dumps(damaged))
     with pytest.raises(Exception, match="validation_size 'x'"):
         runs.resume(run)
+
+
+def test_a_language_model_with_a_time_limit_takes_at_most_30_epochs_or_5000_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runs, "seconds_per_step", lambda *_: 0.1)
+    text = small_text(40_000)
+
+    def steps(seconds: float, batch_size: int) -> int:
+        return new_trainer(text, steps=None, seconds=seconds, batch_size=batch_size).steps
+
+    assert steps(10, 4) == 100
+    assert steps(1e6, 4) == 30 * 899  # windows of 10 tokens in 9,000, the last of which has no next token
+    assert steps(1e6, 100) == 5000

@@ -24,6 +24,7 @@ KERNELS = cache_root() / "kernels"  # as it is before a test sets ELMAN_CACHE
 
 SMALL = {
     "hidden": 8,
+    "embedding": 0,
     "batch_size": 4,
     "window": 10,
     "learning_rate": 0.02,
@@ -49,7 +50,7 @@ CASES: dict[str, dict[str, Any]] = {
                              "clip_norm": 0.0, "schedule": "constant", "retries": 12, "validate_every": 4,
                              "snapshot_every": 16, "save_every": 3},
     "accumulation": {"accumulate": 3, "optimizer": "rmsprop"},
-    "two layers": {"layers": 2, "optimizer": "adamw", "weight_decay": 0.1},
+    "two layers": {"layers": 2, "embedding": 3, "optimizer": "adamw", "weight_decay": 0.1},
     "truncation": {"bptt_block": 2, "bptt_steps": 4, "optimizer": "momentum", "clip_value": 0.1},
     "bytes": {"tokens": "byte", "dtype": "float64", "optimizer": "adagrad"},
 }  # fmt: skip

@@ -25,7 +25,8 @@ DEPENDS = "depends on the data, see docs/options.md"
 ABOUT_DEFAULTS = (
     "The defaults below are those of a language model; elman train --task TASK --help shows those of another task. "
     "An option with tasks in brackets, such as [classify and regress], exists for these tasks only. "
-    "With --seconds or --preset, the defaults of --hidden, --dropout and --lr depend on the time and the text. "
+    "With --seconds or --preset, there are 2 layers by default, and the defaults of --hidden, --dropout and --lr "
+    "depend on the time and the text. "
     "A text of fewer than 200,000 tokens is read in batches of 16 unless --batch-size is given."
 )
 KINDS = {int: ("INT", "a whole number"), float: ("NUMBER", "a number"), str: ("TEXT", "text"), Path: ("PATH", "a path")}

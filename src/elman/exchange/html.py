@@ -88,8 +88,7 @@ def export_html(
 
 
 def _text_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
-    network, parameters = _without_embedding(fitted.head_network, fitted.parameters)
-    vocabulary = fitted.spec.vocabulary
+    network, parameters, vocabulary = fitted.head_network, fitted.parameters, fitted.spec.vocabulary
     stored = store(parameters, precision)
     measured = _measure(run, network, parameters, stored.parameters)
     stack, token_name = network.stack, TOKEN_NAMES[vocabulary.kind]
@@ -127,7 +126,6 @@ def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> byt
         **_network(network.decoder, precision),
         "directions": len(network.encoder.directions),
         "parts": network.decoder.cell.parts,
-        "embedding": network.decoder.embedding,
         "source": source,
         "target": target,
         "limit": max_length(targets.symbols),
@@ -164,6 +162,7 @@ def _network(stack: Stack, precision: Precision) -> dict[str, Any]:
         "activation": stack.cell.activation,
         "layers": stack.layers,
         "hidden": stack.hidden,
+        "embedding": stack.embedding,
         "precision": precision,
     }
 
@@ -171,19 +170,6 @@ def _network(stack: Stack, precision: Precision) -> dict[str, Any]:
 def _size(stack: Stack) -> str:
     size = f"{stack.layers} × {stack.hidden}" if stack.layers > 1 else f"{stack.hidden}"
     return f"{size} {unit_kind(stack.cell.name, stack.cell.activation)} units"
-
-
-def _without_embedding(network: HeadNetwork, parameters: Parameters) -> tuple[HeadNetwork, Parameters]:
-    """The same network for one-hot tokens: W_xh has a row for each token, which is its embedding times W_xh."""
-    stack = network.stack
-    if not stack.embedding:
-        return network, parameters
-    plain = HeadNetwork(Stack(stack.inputs, stack.hidden, stack.layers, cell=stack.cell), network.outputs)
-    p = Parameters(plain.shapes, parameters.buffer.dtype)
-    for name in plain.shapes:
-        first = name == "layers.0.W_xh"
-        p[name][...] = parameters["embedding.W"] @ parameters[name] if first else parameters[name]
-    return plain, p
 
 
 def _measure(run: Run, network: Network, original: Parameters, stored: Parameters) -> Measured:

@@ -87,7 +87,7 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> PortableModel:
     config, spec = read_metadata(path, facts)
     if spec.task != "lm":
         return _sequence_model(path, [model, *(_load(other, onnx)[0] for other in others)], config, spec, onnx)
-    parameters, *found = reader.parameters()
+    parameters, *found = reader.parameters(with_embedding=bool(config.embedding))
     expected = [config.cell, config.activation]
     if found != expected:
         raise CheckpointError(f"{path} is damaged", expected=" with ".join(expected), got=" with ".join(found))
@@ -202,8 +202,12 @@ class GraphReader:
         self.inputs = {value.name for value in graph.input} - set(self.constants)
         self.passed: list[Any] = []  # the nodes that are part of the model
 
-    def parameters(self) -> tuple[dict[str, Array], str, str]:
-        """The parameters of the network, its cell and its activation."""
+    def parameters(self, *, with_embedding: bool = False) -> tuple[dict[str, Array], str, str]:
+        """The parameters of the network, its cell and its activation.
+
+        An embedding is multiplied with W_xh, and the product is our W_xh, one row per token; or `with_embedding`, it is
+        a parameter.
+        """
         operators = {node.op_type for node in self.graph.node}
         self.cells = {row.name: cell for cell, row in FORMATS.items()}  # by operator
         parts = PARTS | set(self.cells)
@@ -226,16 +230,20 @@ class GraphReader:
             if len(found) > 1:
                 raise self._refused(f"one {what} in all layers", ", ".join(sorted(found)))
         embedding = self._embedding(value)
-        if embedding is not None:  # the product with W_xh is our W_xh, one row per token
+        p = {"head.W_hy": W_hy, "head.b_y": b_y}
+        if embedding is not None:
             if embedding.shape[1:] != layers[-1]["W_xh"].shape[:1]:
                 raise self._refused("an embedding as wide as the first layer's input", embedding.shape)
             if len(embedding) != len(b_y):  # checked before the product, which could be of any size
                 raise self._refused(f"an embedding for each of the {len(b_y)} tokens of the output", len(embedding))
-            layers[-1]["W_xh"] = embedding @ layers[-1]["W_xh"]
+            if with_embedding:
+                p["embedding.W"] = embedding
+            else:
+                layers[-1]["W_xh"] = embedding @ layers[-1]["W_xh"]
         if unused := [node for node in self.graph.node if node.op_type in parts and node not in self.passed]:
             raise self._refused("one path from the tokens to the logits", f"{unused[0].op_type} outside it")
-        p = {f"layers.{i}.{name}": array for i, layer in enumerate(reversed(layers)) for name, array in layer.items()}
-        return p | {"head.W_hy": W_hy, "head.b_y": b_y}, kinds["cell"].pop(), kinds["activation"].pop()
+        p |= {f"layers.{i}.{name}": array for i, layer in enumerate(reversed(layers)) for name, array in layer.items()}
+        return p, kinds["cell"].pop(), kinds["activation"].pop()
 
     def _head(self) -> tuple[Array, Array, str]:
         """W_hy, b_y, and the value that is multiplied with W_hy."""

@@ -19,7 +19,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from elman.config import BUDGET, DEFAULT_EPOCHS, LARGEST, Config, DataForm, from_json, is_real, to_json
+from elman.config import (
+    BUDGET,
+    DEFAULT_EPOCHS,
+    LARGEST,
+    MAX_EPOCHS,
+    MAX_STEPS,
+    Config,
+    DataForm,
+    from_json,
+    is_real,
+    to_json,
+)
 from elman.data import Corpus, Split, corpus_from_text, fitting_batch, open_corpus
 from elman.data.examples import Examples, held_out
 from elman.data.inputs import TokenInputs
@@ -537,7 +548,10 @@ def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
     if c.steps is not None:
         return c.steps
     if c.seconds is not None:
-        return max(1, int(c.seconds / seconds_per_step(setup)))
+        steps = max(1, int(c.seconds / seconds_per_step(setup)))
+        return (
+            min(steps, max(MAX_STEPS, round(MAX_EPOCHS * task.steps_per_epoch))) if setup.spec.task == "lm" else steps
+        )
     return max(1, round((c.epochs or DEFAULT_EPOCHS) * task.steps_per_epoch))
 
 

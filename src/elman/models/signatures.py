@@ -31,10 +31,10 @@ class LanguageModelOptions:
         validation_fraction: float = 0.1,
         test_fraction: float = 0.0,
         hidden: int | None = None,
-        layers: int = 1,
+        layers: int | None = None,
         cell: CellName = "rnn",
         activation: Activation = "tanh",
-        embedding: int = 0,
+        embedding: int = 128,
         dropout: float | None = None,
         recurrent_dropout: float = 0.0,
         recurrent_init: RecurrentInit = "orthogonal",
@@ -100,13 +100,13 @@ class LanguageModelOptions:
         hidden : int or None, default=None
             Number of units of each recurrent layer and direction. Above 0. None: depends on the data
             (docs/options.md).
-        layers : int, default=1
-            Number of recurrent layers. Above 0 and at most 1000.
+        layers : int or None, default=None
+            Number of recurrent layers. Above 0 and at most 1000. None: depends on the data (docs/options.md).
         cell : {"rnn", "gru", "lstm"}, default="rnn"
             Kind of recurrent cell.
         activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
             Activation function of the rnn cell. For cell rnn.
-        embedding : int, default=0
+        embedding : int, default=128
             Size of token embeddings; 0: one-hot tokens. At least 0.
         dropout : float or None, default=None
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
@@ -129,7 +129,8 @@ class LanguageModelOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model takes at most
+            30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -368,7 +369,8 @@ class ClassifierOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model takes at most
+            30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -591,7 +593,8 @@ class RegressorOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model takes at most
+            30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -800,7 +803,8 @@ class TaggerOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model takes at most
+            30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -995,7 +999,8 @@ class GeneratorOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model takes at most
+            30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -1206,7 +1211,8 @@ class Seq2SeqOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model takes at most
+            30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int, default=64
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from elman.config import Config, to_json
+from elman.config import BUDGET, Config, defaults, to_json
 from elman.data import Corpus
 from elman.errors import ArgumentError, DataError, DivergenceError, RunError, StorageError, option
 from elman.files import temporary_name
@@ -173,9 +173,9 @@ class Sweep:
 
 def flags(config: Config) -> list[str]:
     """The flags of elman train for this config."""
-    defaults, words = Config().options(), list[str]()
+    usual, words = defaults("lm") | dict.fromkeys(BUDGET), list[str]()
     for name, value in config.options().items():
-        if value != defaults[name]:
+        if value != usual[name]:
             words.append(f"--{name.replace('_', '-')}")
             words += [] if value is True else [str(value)]
     return words

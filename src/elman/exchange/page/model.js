@@ -92,16 +92,22 @@ class Layer {
   }
 }
 
+function embedded(token, W, size) { // its embedding, or without one the token id itself, which selects a row of W_xh
+  return W ? W.subarray(token * size, (token + 1) * size) : token;
+}
+
 class Network {
   constructor(facts, bytes) {
     this.p = weights(facts, bytes);
+    this.facts = facts;
     this.layers = Array.from({ length: facts.layers }, (_, i) => new Layer(facts, this.p, `layers.${i}`));
     this.o = new Float32Array(this.p["head.b_y"].length);
     this.reset();
   }
   reset() { this.states = this.layers.map(layer => layer.start()); }
   step(token) {
-    const h = this.layers.reduce((x, layer, i) => layer.step(this.states[i], x), token);
+    const x = embedded(token, this.p["embedding.W"], this.facts.embedding);
+    const h = this.layers.reduce((x, layer, i) => layer.step(this.states[i], x), x);
     // o[t] = h[t+1] @ W_hy + b_y
     this.o.set(this.p["head.b_y"]);
     addProduct(h, this.p["head.W_hy"], this.o);

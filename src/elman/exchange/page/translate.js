@@ -47,10 +47,7 @@ class Translator {
     this.hidden = this.decoder[0].hidden;
   }
 
-  embedded(side, token) { // its embedding, or the token id itself, which selects a row of W_xh
-    const W = this.p[`${side}.embedding.W`], width = this.facts.embedding;
-    return W ? W.subarray(token * width, (token + 1) * width) : token;
-  }
+  embedded(side, token) { return embedded(token, this.p[`${side}.embedding.W`], this.facts.embedding); }
 
   read(source) { // the initial state of the decoder, and values and keys for attention
     let x = source.map(token => this.embedded("encoder", token));
