@@ -512,3 +512,11 @@ def test_files_that_cannot_be_checked(tmp_path):
             lab.check_file(path)
     path.write_text("import nothing_at_all\ndef softmax(o): return o\n")
     assert {verdict.kind for verdict in lab.check_file(path)} == {"error"}
+
+
+def test_an_error_names_its_line_in_any_folder(tmp_path):
+    (tmp_path / "elman").mkdir()
+    path = tmp_path / "elman" / "rnn.py"
+    path.write_text("def softmax(o):\n    return o.sums()\n")
+    messages = {verdict.gap: verdict.message for verdict in lab.check_file(path)}
+    assert "(line 2: return o.sums())" in messages["softmax"]

@@ -13,8 +13,9 @@ from elman.config import ALL_TASKS, CellName, Task
 
 @dataclass(frozen=True)
 class Compile:
-    """Compile the kernels now, so that the first training, sample or prediction need not wait for them. A tiny network
-    of each kind is trained for a few steps; the kernels are cached on disk, where every other command finds them.
+    """Compile the kernels of the default options now, so that the first training, sample or prediction need not wait
+    for them. A tiny network of each kind is trained for a few steps; the kernels are cached on disk, where every other
+    command finds them.
 
     For instance:
         elman compile
@@ -38,7 +39,7 @@ class Compile:
 
 
 def _run_tiny_model(task: str, cell: str) -> None:
-    """Train a tiny network on a thread pool, as large networks are trained, then sample or predict with it."""
+    """Train a tiny network with batches large enough for the thread pool, then sample or predict with it."""
     from elman.models import (
         LanguageModel,
         Seq2Seq,

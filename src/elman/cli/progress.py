@@ -1,4 +1,4 @@
-"""The progress of a run: a bar on a terminal, plain lines elsewhere."""
+"""The progress of a run: lines, and on a terminal also a bar."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _number(value: float) -> str:
 
 @contextmanager
 def reading() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar for reading files; it takes a moment to appear, so small files show none."""
+    """A progress bar for reading files; it disappears at the end."""
     with Progress(console=console.rich, transient=True, disable=not console.is_terminal) as bar:
         jobs: dict[str, int] = {}
 

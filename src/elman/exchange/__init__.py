@@ -1,6 +1,6 @@
 """Exchange models with other tools: ONNX, PyTorch, HTML pages, NumPy arrays, and model cards.
 
-Export functions take a run folder and write a file. Import functions take a file and write a run folder.
+Export functions take a run folder and write one or two files. Import functions take a file and write a run folder.
 """
 
 from elman.exchange.card import write_card

@@ -67,7 +67,8 @@ def sample_tokens(
     token ids) and packed W_hh in packed. The last row has the width of an embedding (0: none) and where it begins in p.
 
     step: one step of the cell, entry by entry (kernels/cells)    option: the number of its activation
-    in_place: whether the pre-activations are computed in the memory of the next state; otherwise in a (1, B, A)
+    in_place: whether the pre-activations are computed in the memory of the next state
+    a (1, B, A): memory of the pre-activations otherwise
     N: G·H, the columns of W_xh and W_hh    A: N, in a GRU N + H (see `gated` in kernels/cells)
     head: packed W_hy    x (B, E): memory for the embeddings of the tokens
     scratch, edge: memory of forward_layer and of the products    y_hat (Y,): memory of choose

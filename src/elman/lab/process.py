@@ -14,11 +14,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from types import CodeType
 
 from elman.lab.checker import Verdict, judge
 from elman.lab.gaps import Function, Gap
 
+PACKAGE = Path(__file__).parent.parent
 SECONDS = 10.0  # for one gap
 MEMORY = 2**30  # bytes, in addition to those that the process has at its start
 PRINTED = 2000  # characters
@@ -126,9 +128,10 @@ def _run(gaps: Sequence[Gap], load: Callable[[], Find], seed: int) -> Iterator[V
 def _reason(error: BaseException) -> str:
     """The message of an error, with the line of the student's code if it is known."""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    message = " ".join([message, *getattr(error, "__notes__", ())])  # the note names the problem
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "elman" not in frame.filename]
-    own = [frame for frame in frames if "site-packages" not in frame.filename and not frame.filename.startswith("<sol")]
+    message = " ".join([message, *getattr(error, "__notes__", ())])  # the note of judge, such as "in problem 2"
+    others = str(PACKAGE), "<solution>"  # Elman's own files, and the code that lab/gaps.py compiles
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
+    own = [frame for frame in frames if "site-packages" not in frame.filename]
     return f"{message} (line {own[-1].lineno}: {own[-1].line})" if own and own[-1].line else message
 
 

@@ -59,7 +59,7 @@ class NetworkTask(ABC):
         """The config with the validate_every of this task."""
 
     def _validated_every(self, most: float) -> Config:
-        """The config with a validation at least every `most` steps, unless validate_every is given."""
+        """The config with a validation at least every `most` steps, unless validate_every is not its default."""
         if self.config.validate_every != Config().validate_every:
             return self.config
         return dataclasses.replace(self.config, validate_every=min(math.ceil(most), self.config.validate_every))
@@ -82,7 +82,7 @@ class NetworkTask(ABC):
 
     @abstractmethod
     def small_step(self) -> tuple[Callable[[], object], float]:
-        """A function that computes the gradients of a part of a batch, and the number of such parts in a step."""
+        """A function that computes the gradients of a part of a batch, and the number of such parts in a batch."""
 
     @abstractmethod
     def small_validation(self) -> tuple[Callable[[], object], float]:
@@ -127,7 +127,7 @@ class TextTask(NetworkTask):
 
     @property
     def paced(self) -> Config:
-        """At least one validation in EPOCHS epochs, unless validate_every is given: a tiny text is soon overfitted."""
+        """At least one validation in EPOCHS epochs if validate_every is the default: a tiny text is soon overfitted."""
         return self._validated_every(EPOCHS * self.steps_per_epoch)
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
@@ -213,7 +213,7 @@ class ExampleTask(NetworkTask):
 
     @property
     def paced(self) -> Config:
-        """At least one validation per epoch, unless validate_every is given: small data are soon overfitted."""
+        """At least one validation per epoch if validate_every is the default: small data are soon overfitted."""
         return self._validated_every(self.steps_per_epoch)
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:

@@ -6,7 +6,7 @@
 
 An input is what the model was trained on: a text, a list of tokens, a list of numbers or of rows of numbers; for
 generate a label or a list of numbers. An output is a class, a list of tags, a number or numbers, or a text or tokens.
-With `alternatives` a translation comes with the others that the beam search found, and their scores.
+With `alternatives` a translation comes with that many outputs of the beam search, the best first, and their scores.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from elman.serve.registry import Registry
 from elman.serve.schemas import PredictRequest
 from elman.serve.worker import Worker
 
-MAX_STEPS = 1 << 17  # of all sequences of a request; steps of outputs count once for each candidate of the beam
+# of all sequences of a request; a character of a text counts as a step, a step of an output once for each candidate
+MAX_STEPS = 1 << 17
 MAX_BYTES = 16 << 20  # of a response
 PROBABILITY_BYTES = 24  # of a probability in JSON
 
@@ -62,7 +63,7 @@ class PredictRoute:
                 "inputs", "inputs of one kind: texts, lists of tokens, numbers, lists of numbers, or lists of rows"
             )
         if any(len(value) > self.limits.max_prompt for value in inputs if isinstance(value, str | list)):
-            raise invalid("inputs", f"sequences of at most {self.limits.max_prompt} steps")
+            raise invalid("inputs", f"at most {self.limits.max_prompt} characters or steps each")
 
 
 def _predict(model: Any, task: str, request: PredictRequest) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ class Progress:
     worse: int = 0  # validations since the best one, for early stopping
     worse_rate: int = 0  # validations since the best one or the last reduction by the plateau schedule
     plateau_factor: float = 1.0
-    exploded: int = 0  # diverged steps in a row
+    exploded: int = 0  # steps in a row whose loss is above the bound of divergence.py
     smoothed: float | None = None  # exponential moving average of the training loss
     smoothed_best: float | None = None
     loss_sum: float = 0.0  # since the last row of metrics
