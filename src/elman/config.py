@@ -345,8 +345,8 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     if form.kind in WORDS:
         # most words are rare: embeddings need fewer weights than one-hot tokens, and dropout prevents overfitting
         found |= {"lowercase": True, "cell": "gru", "hidden": 64, "bidirectional": True, "pooling": "max",
-                  "embedding": 100, "dropout": 0.5, "input_dropout": 0.5, "optimizer": "adamw", "weight_decay": 0.2,
-                  "unk_dropout": 4.0, "batch_size": 64, "learning_rate": 4e-3}  # fmt: skip
+                  "embedding": 100, "dropout": 0.3, "input_dropout": 0.5, "optimizer": "adamw", "weight_decay": 0.2,
+                  "unk_dropout": 8.0, "batch_size": 64, "learning_rate": 8e-3}  # fmt: skip
     else:
         found |= {"cell": "gru"}
     if form.examples < FEW_EXAMPLES:
