@@ -30,6 +30,7 @@ def recalled(k2: int, steps: int, seed: int) -> float:
     """The loss of the last letter of a line after training with this k2; a guess has ln 4 = 1.39."""
     options = {
         "hidden": 32,
+        "embedding": 0,
         "window": 32,
         "batch_size": 16,
         "validation_fraction": 0,

@@ -24,6 +24,7 @@ def recalled(initial: str, gain: float, steps: int, seed: int) -> float:
     """The loss of the last letter of a line after training; a guess has ln 4 = 1.39."""
     options = {
         "hidden": H,
+        "embedding": 0,
         "window": 30,
         "batch_size": 32,
         "validation_fraction": 0,

@@ -47,7 +47,7 @@ def drawn(model: LanguageModel, ranking: Ranking) -> str:
 
 def lesson(quick: bool = False, run: str | None = None) -> Result:
     path = find_source("pride-and-prejudice")
-    model = LanguageModel.load(run) if run else LanguageModel(**TINY if quick else {}).fit(path)
+    model = LanguageModel.load(run) if run else LanguageModel(**TINY if quick else {}, embedding=0).fit(path)
     held_out = open_corpus(path, vocabulary=model.vocabulary_).split(0.1, 0.0).validation
     ids = np.asarray(held_out[:6_000] if quick else held_out, np.int64)
     ranking = rank_units(read_text(model, model.vocabulary_.decode(ids)))
