@@ -54,7 +54,7 @@ class Train:
     tokens. Any other such file, or a CSV file, is regress if all labels are numbers, or classify if these are at most
     20 different whole numbers; classify if there are one or two labels, or fewer than 1,000 with four or more examples
     each on average; else translate. A folder is classify if its files have the same suffix and short lines (under 60
-    characters on average). Everything else is lm. generate is never guessed.
+    characters on average). Everything else is lm, or an error if it could be several things. generate is never guessed.
 
     --from RUN fine-tunes: the network and the kind of tokens are those of RUN. Tokens and labels of SOURCE that RUN
     lacks are added with random weights; those of RUN that SOURCE lacks are kept, or removed by --drop-unused.

@@ -31,7 +31,7 @@ class NamedCorpus:
     description: str
     file_name: str
     url: str = ""  # of the file, or of the folder of several files; empty: made from the installed Python
-    sha256: str = ""  # of the file in the cache
+    sha256: str = ""  # of the file in the cache; empty: not checked
     size: int = 0  # bytes
     files: Mapping[str, str] = field(default_factory=dict)  # the hash of each file of a folder
     recipe: Callable[[bytes], Iterator[str]] | None = None  # makes the lines of the file from the download
@@ -246,7 +246,7 @@ def default_source(say: Callable[[str], None]) -> str:
 
 
 def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
-    """Fetch a named corpus into the cache, unless it is there already, and check its SHA-256.
+    """Fetch a named corpus into the cache, unless it is there already, and check its SHA-256 if it is known.
 
     Parameters
     ----------

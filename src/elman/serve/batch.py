@@ -46,7 +46,10 @@ class Batch:
         ]
 
     def _token_infos(self, rows: list[int], tokens: Array, before: Array, state: Array) -> dict[int, list[TokenInfo]]:
-        """The log-probabilities of some rows, which are read once more for every state and all logits."""
+        """The log-probabilities of some rows.
+
+        Their tokens are read a second time, because sampling does not return the states and logits of each step.
+        """
         s = self.stepper.read(list(tokens[:, rows].T), state)  # (L, P, n+1, rows, H)
         o = self.stepper.logits(s[-1, 0, 1:])  # (n, rows, Y)
         return {

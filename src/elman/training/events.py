@@ -63,7 +63,7 @@ class Stepped:
     loss : float
         The training loss of this update; if it is logged, the mean over the updates since the last logged one.
     gradient_norm : float
-        The norm of the gradient before clipping.
+        The norm of the gradient of this update before clipping.
     learning_rate : float
         The rate of this update.
     tokens_per_second : float
