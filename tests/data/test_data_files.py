@@ -304,14 +304,14 @@ def test_an_interruption_ends_all_threads(
                 os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.001)
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     old = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of pytest-xdist ignores it
     try:
         with pytest.raises(KeyboardInterrupt):
             open_corpus(books, progress=stop)
     finally:
         signal.signal(signal.SIGINT, old)
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before  # one of an earlier test may have ended
     assert len(calls) < 1000  # of 5000
     assert left(cache) == []
 

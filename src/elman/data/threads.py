@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,7 @@ Result = TypeVar("Result")
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 THREADS = min(CORES, 8)  # more threads do not read faster
+START_SECONDS = 1.0  # a thread that has not started after this time never will
 
 
 def in_order(function: Callable[[Item], Result], items: Sequence[Item], threads: int, meter: Meter) -> Iterator[Result]:
@@ -41,5 +43,14 @@ def in_order(function: Callable[[Item], Result], items: Sequence[Item], threads:
         pool.shutdown(cancel_futures=True)
         for thread in threading.enumerate():  # the pool may not know a thread that was starting during an interrupt
             if thread.name.startswith(f"{name}_"):
-                with contextlib.suppress(RuntimeError):  # it never started
-                    thread.join()
+                _join(thread)
+
+
+def _join(thread: threading.Thread) -> None:
+    """Wait for a thread; if it has not started yet, for its start, which an interrupt may have prevented."""
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        with contextlib.suppress(RuntimeError):  # it has not started
+            thread.join()
+            return
+        time.sleep(0.001)
