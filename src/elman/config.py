@@ -220,8 +220,8 @@ class Config:
     weight_decay: float = _optimizer(0.0, "L2 penalty: this number times the parameters is added to the gradient; "
         "adamw: decoupled weight decay", least=0, sweep=Range(1e-6, 1e-1, log=True))
 
-    validate_every: int = _record(250, "steps between two validations; unless it is set, a language model validates at "
-        "least once in ten epochs, and the other tasks at least once per epoch", above=0)
+    validate_every: int = _record(250, "steps between two validations; unless another value is set, a language model "
+        "validates at least once in ten epochs, and the other tasks at least once per epoch", above=0)
     save_every: int = _record(250, "steps between two checkpoints", above=0, argument=False)
     log_every: int = _record(10, "steps between two rows of metrics.jsonl", above=0, argument=False)
     sample_every: int | None = _record(None, "steps between two samples printed during training", above=0,

@@ -31,13 +31,16 @@ COMMANDS = {
     "steps": ("elman.cli.steps:Steps", "show every equation with its numbers and the code that computes it"),
     "lab": ("elman.cli.lab:Lab", "write backpropagation yourself, with a checker that names mistakes"),
     "card": ("elman.cli.card:Card", "write a model card into a run folder, ready to be uploaded"),
-    "compile": ("elman.cli.compile_:Compile", "compile all kernels before their first use"),
+    "compile": ("elman.cli.compile_:Compile", "compile the kernels of the default options before their first use"),
     "gradcheck": ("elman.cli.gradcheck:Gradcheck", "check every gradient against finite differences"),
 }
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
-    """Run one command. Exit code 0: success; 1: a check failed; 2: bad input; 130 or 143: interrupted by a signal."""
+    """Run one command.
+
+    Exit code 0: success; 1: a check failed, or no result; 2: bad input; 130 or 143: interrupted by a signal.
+    """
     for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, stream) is None:  # the stream was closed: read nothing, discard what is written
             setattr(sys, stream, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
@@ -61,7 +64,7 @@ def attempt(words: list[str]) -> int:
             warnings.showwarning = _note
             with options_as("flags"):
                 return run(words)
-    except SystemExit as leave:  # the help was shown
+    except SystemExit as leave:  # the help was shown, or SIGTERM came before the first step
         return leave.code if isinstance(leave.code, int) else 0
     except KeyboardInterrupt:
         return 130

@@ -1,8 +1,8 @@
 """Encoded texts on disk, so that a text is encoded once.
 
-An entry is two files: KEY.ids, the token ids as in memory, and KEY.json, which is written last and has
-their metadata and hash. Both have temporary names until they are complete. Entries that were not used
-for a month are deleted.
+An entry is two files: KEY.ids, the token ids as in memory, and KEY.json, which is written last and has their metadata
+and hash. KEY is a hash of the text and of the options of its encoding. Both files have temporary names until they are
+complete. Entries that were not used for a month are deleted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checker of the lab: calls a function on three problems and reports what is wrong."""
+"""The checker of the lab: calls a function on three problems, then on special cases, and reports what is wrong."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _WrongShape(ElmanError):
 
 
 def judge(gap: Gap, function: Function, seed: int = 0) -> Verdict:
-    """Check a function on the three problems of a gap.
+    """Check a function on three problems and, if it is right there, on special cases.
 
     During the check the module of the function has the solutions of all other gaps, so that a mistake in one gap does
     not affect another.
@@ -179,7 +179,7 @@ def _verdict(gap: Gap, tried: Sequence[Values], found: Sequence[list[Array]], ri
             zeros = {number for number in equal if not any(some[number].any() for some in results)}
             explained[mistake] = set(equal) if changed == wrong == equal else set(equal) - zeros
     named, left = [], set(wrong)
-    while any(left & numbers for numbers in explained.values()):  # the fewest mistakes that explain all come first
+    while any(left & numbers for numbers in explained.values()):  # next: the one that explains most of what is left
         counts = {mistake: len(left & numbers) for mistake, numbers in explained.items()}
         mistake = max(counts, key=counts.__getitem__)
         names = [gap.results[number] for number in sorted(left & explained[mistake])]

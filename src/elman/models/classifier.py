@@ -35,8 +35,8 @@ class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
 class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPredictor):  # type: ignore[misc]
     """Predict the class of a sequence.
 
-    X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
-    of numbers of shape (n, T) or (n, T, F).
+    X is one of these: strings (tokens are characters, bytes, words or subwords), lists of tokens, a list of (T, F)
+    arrays, or one array of numbers of shape (n, T) or (n, T, F).
     y has one class for each sequence: strings or numbers.
 
     The arguments are the options of this task: `help(SequenceClassifier.__init__)` and docs/options.md explain them.
@@ -65,8 +65,8 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
         """Train for one more epoch, over these examples.
 
         The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
-        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
-        optimizer.
+        from the next call on; those that determine the shape of the network or the encoding of the data cannot change.
+        A loaded model begins with a new optimizer.
 
         Parameters
         ----------
@@ -113,8 +113,8 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
 class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
     """Predict a number, or numbers, from a sequence.
 
-    X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
-    of numbers of shape (n, T) or (n, T, F).
+    X is one of these: strings (tokens are characters, bytes, words or subwords), lists of tokens, a list of (T, F)
+    arrays, or one array of numbers of shape (n, T) or (n, T, F).
     y has shape (n,) or (n, Y). It is standardized for training; predictions are on the original scale.
 
     The arguments are the options of this task: `help(SequenceRegressor.__init__)` and docs/options.md explain them.
@@ -140,8 +140,8 @@ class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredi
         """Train for one more epoch, over these examples.
 
         The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
-        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
-        optimizer.
+        from the next call on; those that determine the shape of the network or the encoding of the data cannot change.
+        A loaded model begins with a new optimizer.
 
         Parameters
         ----------

@@ -1,7 +1,8 @@
 """Fine-tuning: vocabularies are merged, and the weights of a trained model are copied token by token.
 
-A known token keeps its row of the embedding (or of W_xh) and its column of W_hy, and a known class its column; those of
-new tokens and classes have their random initial values. All other parameters are copied: they must have the same shape.
+A known token keeps its row of the embedding (or of W_xh), its column of W_hy and its entry of b_y, and a known class
+its column and entry, or as a label of `generate` its row of W_ch. Those of new tokens and classes have their random
+initial values. All other parameters are copied: they must have the same shape.
 Numbers are standardized as in the first training.
 """
 

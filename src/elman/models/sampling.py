@@ -197,7 +197,8 @@ class Decoder:
 class Hypothesis(NamedTuple):
     """A sequence of a beam search."""
 
-    score: float  # Σ log probability; if the sequence has ended, divided by its length to the power of length_penalty
+    # Σ log probability; if the sequence has ended, divided by (its length with the edge token) ** length_penalty
+    score: float
     tokens: list[int]
 
 
@@ -276,8 +277,8 @@ def beam_search(
 
     Without a length penalty the search of a row ends when the best ended sequence is at least as likely as every beam,
     because a sequence is never likelier than its beginning. That favors short sequences. With a penalty, ended
-    sequences are compared by Σ log probability / length^penalty, and the search ends when `width` of them are better
-    than every beam. All rows advance together.
+    sequences are compared by Σ log probability / length^penalty, where the edge token counts, and the search ends when
+    `width` of them are better than every beam. All rows advance together.
     """
     searches = [_Search(width, edge, ends, length_penalty) for _ in range(len(o))]
     running, rows = searches, list[int]()

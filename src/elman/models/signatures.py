@@ -182,8 +182,8 @@ class LanguageModelOptions:
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0.
         validate_every : int, default=250
-            Steps between two validations; unless it is set, a language model validates at least once in ten
-            epochs, and the other tasks at least once per epoch. Above 0.
+            Steps between two validations; unless another value is set, a language model validates at least once
+            in ten epochs, and the other tasks at least once per epoch. Above 0.
         save_every : int, default=250
             Steps between two checkpoints. Above 0.
         log_every : int, default=10
@@ -412,8 +412,8 @@ class ClassifierOptions:
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0. None: depends on the data (docs/options.md).
         validate_every : int, default=250
-            Steps between two validations; unless it is set, a language model validates at least once in ten
-            epochs, and the other tasks at least once per epoch. Above 0.
+            Steps between two validations; unless another value is set, a language model validates at least once
+            in ten epochs, and the other tasks at least once per epoch. Above 0.
         class_weight : dict or "balanced", optional
             Weight of each class; "balanced" weights classes by the inverse of their frequency.
         random_state : int, RandomState instance or None, default=None
@@ -636,8 +636,8 @@ class RegressorOptions:
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0. None: depends on the data (docs/options.md).
         validate_every : int, default=250
-            Steps between two validations; unless it is set, a language model validates at least once in ten
-            epochs, and the other tasks at least once per epoch. Above 0.
+            Steps between two validations; unless another value is set, a language model validates at least once
+            in ten epochs, and the other tasks at least once per epoch. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
@@ -844,8 +844,8 @@ class TaggerOptions:
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0.
         validate_every : int, default=250
-            Steps between two validations; unless it is set, a language model validates at least once in ten
-            epochs, and the other tasks at least once per epoch. Above 0.
+            Steps between two validations; unless another value is set, a language model validates at least once
+            in ten epochs, and the other tasks at least once per epoch. Above 0.
         class_weight : dict or "balanced", optional
             Weight of each class; "balanced" weights classes by the inverse of their frequency.
         random_state : int, RandomState instance or None, default=None
@@ -1040,8 +1040,8 @@ class GeneratorOptions:
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0.
         validate_every : int, default=250
-            Steps between two validations; unless it is set, a language model validates at least once in ten
-            epochs, and the other tasks at least once per epoch. Above 0.
+            Steps between two validations; unless another value is set, a language model validates at least once
+            in ten epochs, and the other tasks at least once per epoch. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
@@ -1252,8 +1252,8 @@ class Seq2SeqOptions:
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0.
         validate_every : int, default=250
-            Steps between two validations; unless it is set, a language model validates at least once in ten
-            epochs, and the other tasks at least once per epoch. Above 0.
+            Steps between two validations; unless another value is set, a language model validates at least once
+            in ten epochs, and the other tasks at least once per epoch. Above 0.
         random_state : int, RandomState instance or None, default=None
             Seed of all random numbers; None draws one.
         """
