@@ -109,7 +109,7 @@ CORPORA = {
             "2,001 sentences with universal part-of-speech tags, from UD English EWT, CC BY-SA 4.0: to tag",
             "part-of-speech.tsv",
             "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.15/en_ewt-ud-dev.conllu",
-            size=253_533,  # approximately: releases differ in a few tags, so the hash is not checked
+            size=253_533,  # of r2.15; fetch(url=…) may name another release, so the hash is not checked
             recipe=recipes.part_of_speech,
             form="word, a tab, its tag, and a blank line after each sentence",
         ),

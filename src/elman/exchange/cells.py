@@ -29,7 +29,7 @@ class CellFormat(NamedTuple):
     onnx_activations: Mapping[str, tuple[str, ...]]  # our activation: ONNX's activations of all gates
     torch_activations: tuple[str, ...]
     own_biases: Mapping[str, str] = MappingProxyType({})  # gate: the parameter of its second bias, if it is separate
-    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # of the operator; those not listed are 0
+    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # required; one that a file leaves out is 0
 
     # -- PyTorch ------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """The one place from which the packages above take the equations.
 
-Compiled unless ELMAN_KERNELS=reference asks for the plain NumPy of `maths`. Names and arguments are the same.
+Compiled unless ELMAN_KERNELS=reference asks for the plain NumPy of `maths`. Both have the same names and take
+the arguments that these packages use.
 """
 
 import os

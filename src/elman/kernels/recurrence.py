@@ -1,4 +1,8 @@
-"""One recurrent layer in one direction, compiled where the cell is: maths/recurrence.py with the same results."""
+"""One recurrent layer in one direction, compiled if the cell is; else the equations of maths/recurrence.py.
+
+Their states and gradients agree up to rounding. A backward pass needs the trace of its own forward pass: what a trace
+keeps of the gates has another layout when compiled.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +136,7 @@ class CompiledLayer:
         (T, B, _), N = d_h.shape, self.N
         work = Workspace(self.dtype) if work is None else work
         v: _Passes = work.once((self, T, B), lambda: self._views(work, T, B))
-        s = np.ascontiguousarray(trace.s)  # truncation takes blocks of it
+        s = np.ascontiguousarray(trace.s)  # with truncation and P = 2 it is not contiguous
         a = d_h if self.kernels.in_place else np.ascontiguousarray(trace.kept[0])  # overwritten by gradients
         v.d_s[...] = 0 if d_s_last is None else d_s_last
         d_bias = gradients["b_h"] if self.extra is None else v.d_bias

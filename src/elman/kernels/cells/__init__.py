@@ -1,4 +1,4 @@
-"""The compiled part of each cell, imported only when that cell runs: nothing else is compiled.
+"""The compiled part of each cell, imported only when that cell runs, so that the other cells are not compiled.
 
 A file here has the name of its cell and holds what its steps do entry by entry, forward and backward; make_kernels puts
 them into the shared loops of steps.py and sample.py.
@@ -18,7 +18,7 @@ from elman.maths.cells import Cell
 
 
 class CellKernels(NamedTuple):
-    """What the layers above need to know of a compiled cell.
+    """What CompiledLayer and the sampler need to know of a compiled cell.
 
     The array a of a step has G + `gated` blocks of H columns. The input products of the G gates are added to the last G
     blocks, the recurrent products to the first G: first those of the gated gates, then those of the others. The extra
