@@ -252,8 +252,8 @@ class Stack:
     ) -> tuple[Array | None, Array]:
         """d_x, None for ids, and the gradient on the initial state (L·D, P, B, H), empty unless it is needed.
 
-        The parts of the gradient of a parameter in `tables` are appended to the list there; its entry in `gradients` must
-        not be used.
+        The parts of the gradient of a parameter in `tables` are appended to the list there; do not use its entry in
+        `gradients`.
         """
         d, D, B = d_outputs, len(self.directions), d_outputs.shape[1]
         initial = initial or self.learned_state
