@@ -15,7 +15,8 @@ from elman.errors import ArgumentError, RangeError
 
 @dataclass(frozen=True)
 class Sample:
-    """Generate text with a trained model; each token is printed as soon as it is sampled.
+    """Generate text with a trained model. A single sample is printed token by token; with --count or --beam, texts are
+    printed when they are complete.
 
     For instance:
         elman sample runs/pride-and-prejudice --prompt "It is a truth" --length 300 --temperature 0.7

@@ -62,7 +62,7 @@ class TaskSpec:
         return self.inputs.encode(X)
 
     def encode_targets(self, y: Any) -> Ragged | Array:
-        """Encode classes, numbers or sequences for the loss."""
+        """Encode classes, numbers or token sequences for the loss; tags are encoded by Labels.encode_sequences."""
         return self.targets.encode(y)
 
     def to_json(self) -> dict[str, Any]:

@@ -7,6 +7,8 @@ Python runs its handlers only in the main thread, and not while that thread is i
 compiling, or a step of a large network. Therefore every signal also wakes a separate thread, which ends the process if
 the main thread does not do so in time.
 
+With several MPI ranks there is no such thread, and the first signal always makes all ranks stop together, after a step.
+
 SIGUSR1, which mpirun forwards to its ranks and which Slurm can send before a job ends, always makes the loop finish its
 step and save.
 """
@@ -47,7 +49,7 @@ class Stopping:
         return self.asked
 
     def receive(self, number: int) -> None:
-        """Handle a signal in the thread that waits for signals; an MPI rank has none and calls this in a handler."""
+        """Handle a signal: in the thread of `_listen`, or in a rank of MPI, which has no such thread, in its handler."""
         if number == SAVE:
             self._ask()
         elif self.asked:
@@ -78,7 +80,7 @@ def stop_on_signals(notify: Callable[[str], None] = lambda text: None) -> Iterat
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
-    if world().size > 1:  # the command has its own thread for signals, see cli/mpi.py
+    if world().size > 1:  # their wakeup fd belongs to cli/mpi.py, which only prints: the handler asks to stop
         with _handled({number: lambda number, frame: stopping.receive(number) for number in SIGNALS}):
             yield stopping
         return
