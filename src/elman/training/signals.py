@@ -49,7 +49,7 @@ class Stopping:
         return self.asked
 
     def receive(self, number: int) -> None:
-        """Handle a signal: in the thread of `_listen`, or in a rank of MPI, which has no such thread, in its handler."""
+        """Handle a signal: in the thread of `_listen`, or, in a rank of MPI, which has none, in the handler."""
         if number == SAVE:
             self._ask()
         elif self.asked:
