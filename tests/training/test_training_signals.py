@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from training_tools import SMALL, command, elman, environment, flags, small_text
 from elman import LanguageModel, Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
 from elman.errors import InterruptedWarning, NotFittedError
 from elman.training import Event, Run, Started, Stepped
+from elman.training.signals import stop_on_interrupt, stop_on_signals
 
 # one call of compiled code takes seconds, a step much longer
 HUGE = ["--hidden", "3000", "--recurrent-init", "identity", "--window", "1024", "--batch-size", "32"]
@@ -173,3 +175,28 @@ def test_a_fitted_model_whose_second_fit_is_interrupted_before_a_step_stays_as_i
         model.fit(text, listeners=[interrupt_at(Started)])
     assert model.sample(50) == before
     assert model.config_.tokens == "char"
+
+
+@pytest.mark.parametrize(
+    ("stop_on", "number", "raised"),
+    [
+        (stop_on_interrupt, signal.SIGINT, KeyboardInterrupt),
+        (stop_on_signals, signal.SIGINT, KeyboardInterrupt),
+        (stop_on_signals, signal.SIGTERM, SystemExit),
+    ],
+)
+def test_an_interrupt_that_a_callback_drops_replaces_the_error_that_it_causes(stop_on, number, raised) -> None:
+    def compile_() -> None:
+        with contextlib.suppress(BaseException):  # as a callback from LLVM does
+            os.kill(os.getpid(), number)
+            time.sleep(0.5)
+        raise RuntimeError("no compiled object yet")
+
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of pytest-xdist ignores it
+    try:
+        with pytest.raises(raised), stop_on():
+            compile_()
+        with pytest.raises(RuntimeError), stop_on():
+            raise RuntimeError("without a signal")
+    finally:
+        signal.signal(signal.SIGINT, old)

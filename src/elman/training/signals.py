@@ -44,6 +44,7 @@ class Stopping:
         self.begun = False  # whether there is a step to save
         self.asked = False  # whether a signal asked to stop
         self.ended = False  # whether the training is over
+        self.raised: BaseException | None = None  # by a signal that came before the first step
 
     def __call__(self) -> bool:
         return self.asked
@@ -70,7 +71,18 @@ class Stopping:
     def interrupt(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal in the main thread."""
         if not self.begun and number != SAVE:
-            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+            self.raised = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+            raise self.raised
+
+    @contextmanager
+    def not_lost(self) -> Iterator[None]:
+        """Raise the interrupt instead of an error that follows it: a callback of LLVM drops it, then Numba fails."""
+        try:
+            yield
+        except Exception:
+            if self.raised is None:
+                raise
+            raise self.raised from None
 
 
 @contextmanager
@@ -90,7 +102,8 @@ def stop_on_signals(notify: Callable[[str], None] = lambda text: None) -> Iterat
     with listen, wake, _handled(dict.fromkeys(SIGNALS, stopping.interrupt)):
         before = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         try:
-            yield stopping
+            with stopping.not_lost():
+                yield stopping
         finally:
             stopping.ended = True
             signal.set_wakeup_fd(before)
@@ -107,14 +120,15 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stopping.asked or not stopping.begun:
-            raise KeyboardInterrupt
+            stopping.raised = KeyboardInterrupt()
+            raise stopping.raised
         stopping.asked = True
 
     default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not default or threading.current_thread() is not threading.main_thread():
         yield stopping
         return
-    with _handled({signal.SIGINT: handle}):
+    with _handled({signal.SIGINT: handle}), stopping.not_lost():
         yield stopping
 
 
