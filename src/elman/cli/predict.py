@@ -17,7 +17,7 @@ from elman.errors import ArgumentError, DataError, RunError
 
 @dataclass(frozen=True)
 class Predict:
-    """Predict with a trained model: a class, a tag for each token, a translation, or a sequence for a label.
+    """Predict with a trained model: a class, a number, a tag for each token, a translation, or a sequence for a label.
 
     SOURCE has a text in each line, or is a CSV or TSV file with a column of texts (classify, regress, translate); it
     has a label in each line (generate); a token in each line and a blank line after each sequence, or a sequence in
@@ -33,10 +33,12 @@ class Predict:
     run_folder: Path = argument("RUN", "a run made by elman train --task …")
     source: str = argument("SOURCE", "a file, or - for standard input", "-")
     json: bool = flag(False, "print a JSON object per line")
-    proba: bool = flag(False, "classify and tag: print the probabilities, the highest first")
+    proba: bool = flag(False, "classify: print the five highest probabilities (--json: all); tag: that of each tag (--json: of all)")
     beam: int = flag(1, "translate and generate: width of the beam search")
-    temperature: float | None = flag(None, "generate: 0 takes the most probable token, above 0 samples (default: 0)")
-    count: int = flag(1, "generate: samples for each label (with --temperature 0.8 unless it is given)")
+    temperature: float | None = flag(
+        None, "generate: 0 takes the most probable token, above 0 samples (default: 0, or 0.8 if --count is above 1)"
+    )
+    count: int = flag(1, "generate: number of samples for each label")
     seed: int = flag(0, "generate: seed of the random numbers")
     text_column: str | None = flag(None, "name or number (from 1) of the column with the texts, in a CSV or TSV file")
     encoding: str = flag("utf-8", "text encoding of SOURCE")

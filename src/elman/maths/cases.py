@@ -1,4 +1,5 @@
-"""The gradient checks that `elman gradcheck` runs: every cell with every combination of options.
+"""The gradient checks of `elman gradcheck` for cells, with combinations of options, and for losses; those of attention
+are in network/cases.py.
 
 A truncated gradient is not the derivative of the loss. It is the sum of one derivative for each block, with the state
 k2 steps before the end of the block held fixed. The loss of each block is computed here from that fixed state and

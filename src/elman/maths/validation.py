@@ -1,8 +1,8 @@
 """Checks of the arguments of public functions, so that the functions themselves contain only equations.
 
 A shape is written with the symbols of the formulas, "T B X". A symbol means the same number in all arguments of a
-call, "…" any leading axes, "T B :X" an array (T, B) of integer ids below X, and "|" separates alternatives. An optional
-argument that is None is not checked.
+call, "…" any leading axes, "T B :X" an array (T, B) of integer ids below X ("B :T" of lengths: at most T), and "|"
+separates alternatives. An optional argument that is None is not checked.
 """
 
 from __future__ import annotations
