@@ -33,7 +33,9 @@ class Predict:
     run_folder: Path = argument("RUN", "a run made by elman train --task …")
     source: str = argument("SOURCE", "a file, or - for standard input", "-")
     json: bool = flag(False, "print a JSON object per line")
-    proba: bool = flag(False, "classify: print the five highest probabilities (--json: all); tag: that of each tag (--json: of all)")
+    proba: bool = flag(
+        False, "classify: print the five highest probabilities (--json: all); tag: that of each tag (--json: of all)"
+    )
     beam: int = flag(1, "translate and generate: width of the beam search")
     temperature: float | None = flag(
         None, "generate: 0 takes the most probable token, above 0 samples (default: 0, or 0.8 if --count is above 1)"
