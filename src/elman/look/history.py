@@ -13,14 +13,14 @@ Points: TypeAlias = list[tuple[int, float]]  # step, norm
 
 @dataclass(frozen=True)
 class GradientHistory:
-    """Gradient norms before clipping, as pairs of step and norm.
+    """Gradient norms, as pairs of step and norm.
 
     Attributes
     ----------
     total : list of (int, float)
-        The norm of the gradient of all parameters together.
+        The norm of the gradient of all parameters together, after clipping by value and before clipping by norm.
     parameters : dict of str to list of (int, float)
-        The norm of the gradient of each parameter; empty if the run did not record them.
+        The norm of the gradient of each parameter before any clipping; empty if the run did not record them.
     """
 
     total: Points

@@ -3,8 +3,8 @@
 A step has one all-reduce of the flat gradient buffer. Then every rank computes the same from the same sums: it clips,
 updates, validates, rolls back and stops at the same step. Rank 0 emits the events and writes all files.
 
-An error before the first all-reduce reaches all ranks in their next exchange, and all end with the same message; a
-later error on one rank ends the others through MPI's abort.
+An expected error (ElmanError, OSError, MemoryError) before the parameters are broadcast reaches all ranks in their next
+exchange, and all end with the same message; any other error on one rank ends the others through MPI's abort.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Ranks(World):
                     )
 
     def fail(self, why: str) -> NoReturn:
-        """Report an error of this rank before the first all-reduce: the next exchange of every rank raises it."""
+        """Report an error of this rank before buffers are exchanged: the next exchange of every rank raises it."""
         self._exchange(None, why)
         raise SharedError(why)
 

@@ -63,7 +63,7 @@ class Stepped:
     loss : float
         The training loss of this update; if it is logged, the mean over the updates since the last logged one.
     gradient_norm : float
-        The norm of the gradient of this update before clipping.
+        The norm of the gradient of this update, after clipping by value and before clipping by norm.
     learning_rate : float
         The rate of this update.
     tokens_per_second : float
@@ -112,7 +112,7 @@ class RolledBack:
     loss : float
         The loss that diverged.
     learning_rate : float
-        The new learning rate.
+        The new maximum learning rate, before warm-up and schedule.
     retries_left : int
         How often this may still happen.
     """
