@@ -207,8 +207,8 @@ class Config:
         least=0, most=1, sweep=Range(1e-3, 1.0, log=True))
     decay_factor: float = _optimizer(0.5, "step and plateau schedules: factor that multiplies the learning rate",
         least=0, most=1, sweep=Range(0.1, 0.9))
-    decay_every: int = _optimizer(1000, "step schedule: steps between two reductions of the learning rate, counted from "
-        "the first step", above=0,
+    decay_every: int = _optimizer(1000, "step schedule: steps between two reductions of the learning rate, counted "
+        "from the first step", above=0,
         sweep=Range(100, 5000, log=True))
     plateau_patience: int = _optimizer(3, "plateau schedule: validations without improvement before a reduction",
         above=0, sweep=Range(1, 10))

@@ -169,7 +169,8 @@ class LanguageModelOptions:
         decay_factor : float, default=0.5
             Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step schedule: steps between two reductions of the learning rate. Above 0.
+            Step schedule: steps between two reductions of the learning rate, counted from the first step. Above
+            0.
         plateau_patience : int, default=3
             Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
@@ -399,7 +400,8 @@ class ClassifierOptions:
         decay_factor : float, default=0.5
             Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step schedule: steps between two reductions of the learning rate. Above 0.
+            Step schedule: steps between two reductions of the learning rate, counted from the first step. Above
+            0.
         plateau_patience : int, default=3
             Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
@@ -623,7 +625,8 @@ class RegressorOptions:
         decay_factor : float, default=0.5
             Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step schedule: steps between two reductions of the learning rate. Above 0.
+            Step schedule: steps between two reductions of the learning rate, counted from the first step. Above
+            0.
         plateau_patience : int, default=3
             Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
@@ -831,7 +834,8 @@ class TaggerOptions:
         decay_factor : float, default=0.5
             Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step schedule: steps between two reductions of the learning rate. Above 0.
+            Step schedule: steps between two reductions of the learning rate, counted from the first step. Above
+            0.
         plateau_patience : int, default=3
             Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
@@ -1027,7 +1031,8 @@ class GeneratorOptions:
         decay_factor : float, default=0.5
             Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step schedule: steps between two reductions of the learning rate. Above 0.
+            Step schedule: steps between two reductions of the learning rate, counted from the first step. Above
+            0.
         plateau_patience : int, default=3
             Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
@@ -1239,7 +1244,8 @@ class Seq2SeqOptions:
         decay_factor : float, default=0.5
             Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
         decay_every : int, default=1000
-            Step schedule: steps between two reductions of the learning rate. Above 0.
+            Step schedule: steps between two reductions of the learning rate, counted from the first step. Above
+            0.
         plateau_patience : int, default=3
             Plateau schedule: validations without improvement before a reduction. Above 0.
         beta1 : float, default=0.9
