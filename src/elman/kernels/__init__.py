@@ -1,7 +1,7 @@
-"""The one place from which the packages above take the equations.
+"""The equations as networks and training import them.
 
-Compiled unless ELMAN_KERNELS=reference asks for the plain NumPy of `maths`. Both have the same names and take
-the arguments that these packages use.
+Compiled unless ELMAN_KERNELS=reference asks for the plain NumPy of `maths`. Both have the same names and take the
+arguments that networks and training use.
 """
 
 import os

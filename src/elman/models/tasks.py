@@ -113,7 +113,7 @@ class TextTask(NetworkTask):
                 "rows of the batch",
                 expected=f"at least one for each of the {self.world.size} ranks",
                 got=batch,
-                do=f"Use fewer ranks, a larger {option('batch_size')}, or a longer text if it has no more windows.",
+                do=f"Use fewer ranks, a larger {option('batch_size')}, or a longer text, which has more rows.",
             )
         config, self.head_network = self.config, model.head_network
         self.batch, self.lanes = batch, self.world.share(batch)  # those that this rank reads

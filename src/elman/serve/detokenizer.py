@@ -47,7 +47,7 @@ class Detokenizer:
         return Part(text, infos, len(pieces), False)
 
     def end(self) -> Part:
-        """The text that is still held back. An incomplete character of a byte model is left out."""
+        """The text that is still held back. An incomplete character, if tokens are bytes or subwords, is left out."""
         text, infos = self._release(len(self._held))
         return Part(text, infos, 0, False)
 

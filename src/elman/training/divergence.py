@@ -1,8 +1,9 @@
 """Detects divergence from the losses and the gradient norm, which all ranks share, so that they all decide the same.
 
 baseline_loss is the loss of a trivial prediction. For classes and tokens that is the uniform distribution: log of their
-number. For regression it is ten times the largest squared target, after standardizing. With weighted examples it is
-multiplied by the largest weight relative to the mean.
+number. For regression it is ten times the largest loss of the mean, 10 · max(1, largest squared target after
+standardizing), because initial outputs have no bound. With weighted examples it is multiplied by the largest weight
+relative to the mean.
 """
 
 from __future__ import annotations
