@@ -109,18 +109,24 @@ def baselines(found: dict[str, dict[str, list[float]]]) -> Sheet:
 
 
 def language(rows: list[dict[str, Any]]) -> Sheet:
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        found.setdefault((row["cell"], row["preset"]), []).append(row)
     cells = []
-    for (cell, preset), runs in found.items():
+    for runs in grouped(rows, "cell", "preset"):
         first, tests = runs[0], ", ".join(f"{run['test']:.3f}" for run in runs)
         epochs, test, validation, seconds = (
             mean(run[name] for run in runs) for name in ("epochs", "test", "validation", "seconds")
         )
         size = f"{first['layers']} × {first['units']}", f"{first['parameters']:,}"
         cells.append(
-            [cell, preset, *size, f"{epochs:.0f}", tests, f"{test:.3f}", f"{validation:.3f}", f"{seconds:.0f}"]
+            [
+                first["cell"],
+                first["preset"],
+                *size,
+                f"{epochs:.0f}",
+                tests,
+                f"{test:.3f}",
+                f"{validation:.3f}",
+                f"{seconds:.0f}",
+            ]
         )
     header = ["cell", "preset", "layers × units", "parameters", "epochs", "test", "mean", "validation", "s"]
     return Sheet("Pride and Prejudice, nats per character, seeds 0, 1 and 2", header, cells)
@@ -140,17 +146,17 @@ def adding(rows: list[dict[str, Any]]) -> Sheet:
     )
 
 
-def by_network(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The runs of each network, one for each seed."""
+def grouped(rows: list[dict[str, Any]], *names: str) -> list[list[dict[str, Any]]]:
+    """The rows that have the same values of these names together: the runs of a network, one for each seed."""
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in rows:
-        found.setdefault((row["problem"], row["T"], row["cell"], row["start"]), []).append(row)
+        found.setdefault(tuple(row[name] for name in names), []).append(row)
     return list(found.values())
 
 
 def memory(rows: list[dict[str, Any]]) -> Sheet:
     cells = []
-    for runs in by_network(rows):
+    for runs in grouped(rows, "problem", "T", "cell", "start"):
         first = runs[0]
         times = [f"{min(run[clock] for run in runs):.0f}" for clock in ("seconds", "cpu")]
         for measure, (_, baseline) in first["measured"].items():
@@ -165,7 +171,7 @@ def memory(rows: list[dict[str, Any]]) -> Sheet:
 
 def memory_targets(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, bool]]:
     """Of the networks for a problem, the one whose worst seed is best counts."""
-    networks = by_network(rows)
+    networks = grouped(rows, "problem", "T", "cell", "start")
     for key, (aim, measure, bar) in LONG_MEMORY.items():
         sign = -1 if measure in ERRORS else 1
         worst = [

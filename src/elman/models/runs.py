@@ -549,9 +549,9 @@ def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
         return c.steps
     if c.seconds is not None:
         steps = max(1, int(c.seconds / seconds_per_step(setup)))
-        return (
-            min(steps, max(MAX_STEPS, round(MAX_EPOCHS * task.steps_per_epoch))) if setup.spec.task == "lm" else steps
-        )
+        if setup.spec.task == "lm":
+            steps = min(steps, max(MAX_STEPS, round(MAX_EPOCHS * task.steps_per_epoch)))
+        return steps
     return max(1, round((c.epochs or DEFAULT_EPOCHS) * task.steps_per_epoch))
 
 

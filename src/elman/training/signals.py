@@ -44,7 +44,7 @@ class Stopping:
         self.begun = False  # whether there is a step to save
         self.asked = False  # whether a signal asked to stop
         self.ended = False  # whether the training is over
-        self.raised: BaseException | None = None  # by a signal that came before the first step
+        self.raised: BaseException | None = None  # by the handler of a signal
 
     def __call__(self) -> bool:
         return self.asked
