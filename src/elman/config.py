@@ -42,6 +42,7 @@ ALL_TASKS: tuple[str, ...] = get_args(Task)
 SEQUENCE_TASKS = ALL_TASKS[1:]  # whose data are examples instead of one long text
 SEQUENCE_INPUT_TASKS = ("classify", "regress", "tag", "translate")  # the input of generate is a label
 BUDGET = ("epochs", "steps", "seconds")  # one of them says how long to train
+MAX_EPOCHS, MAX_STEPS = 30, 5000  # of a language model with a time limit; the larger of the two numbers of steps counts
 SUBWORDS = 2048  # the default vocabulary_size for tokens bpe
 GROUPS = {
     "data": "data and tokens",
@@ -174,7 +175,7 @@ class Config:
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
     steps: int | None = _budget(None, "number of parameter updates", above=0)
     seconds: float | None = _budget(None, "training time; a short measurement converts it to a number of steps; a "
-        "language model takes at most 30 epochs, or 5,000 steps if these are more",
+        f"language model takes at most {MAX_EPOCHS} epochs, or {MAX_STEPS:,} steps if these are more",
         above=0, first=True, service_most=600)
 
     batch_size: int = _training(64, "number of sequences, or of parallel streams of a text, in one batch", above=0,
@@ -327,7 +328,6 @@ SIZES = {  # of a language model with a time limit: units: (dropout of a vanilla
 }
 LAYERS = 2  # of a language model with a time limit: better than one layer that takes the same time
 MIN_EPOCHS = 6  # that the time must allow
-MAX_EPOCHS, MAX_STEPS = 30, 5000  # of a language model with a time limit; the larger of the two numbers of steps counts
 MAX_WEIGHTS = 2  # recurrent weights for each token of the text
 
 
