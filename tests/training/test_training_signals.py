@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -200,3 +202,22 @@ def test_an_interrupt_that_a_callback_drops_replaces_the_error_that_it_causes(st
             raise RuntimeError("without a signal")
     finally:
         signal.signal(signal.SIGINT, old)
+
+
+def test_an_interrupt_in_a_callback_is_not_printed_and_stops_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    @ctypes.CFUNCTYPE(None)
+    def callback() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)
+
+    old, hook = signal.signal(signal.SIGINT, signal.default_int_handler), sys.unraisablehook
+    try:
+        sys.unraisablehook = sys.__unraisablehook__  # that of pytest would fail the test
+        with stop_on_interrupt() as asked:
+            callback()
+            assert asked()
+        assert sys.unraisablehook is sys.__unraisablehook__
+    finally:
+        sys.unraisablehook = hook
+        signal.signal(signal.SIGINT, old)
+    assert capsys.readouterr().err == ""

@@ -76,13 +76,28 @@ class Stopping:
 
     @contextmanager
     def not_lost(self) -> Iterator[None]:
-        """Raise the interrupt instead of an error that follows it: a callback of LLVM drops it, then Numba fails."""
+        """Keep an interrupt that arrives in a callback of LLVM, where Python prints it and drops it.
+
+        Nothing is printed, and the loop stops after its step. If Numba fails because of the dropped interrupt, the
+        interrupt is raised instead of that error.
+        """
+        report = sys.unraisablehook
+
+        def dropped(unraisable: sys.UnraisableHookArgs) -> None:
+            if self.raised is not None and unraisable.exc_value is self.raised:
+                self.asked = True
+            else:
+                report(unraisable)
+
+        sys.unraisablehook = dropped
         try:
             yield
         except Exception:
             if self.raised is None:
                 raise
             raise self.raised from None
+        finally:
+            sys.unraisablehook = report
 
 
 @contextmanager
