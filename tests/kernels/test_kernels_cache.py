@@ -171,10 +171,10 @@ def test_an_edit_in_a_callee_runs_and_taking_it_back_runs_the_old_code_from_the_
     assert first == [True, 2, 0]
     in_a_process = output_of(RUN, PYTHONPATH=tiny.parent, PYTHONDONTWRITEBYTECODE=1)
     assert parsed(in_a_process) == (folder, True, 2, 1), "the second run compiles nothing"
-    steps.write_text(STEPS.replace(line, "to += 3 * row"), encoding="utf-8")
+    steps.write_text(STEPS.replace(line, "to -= row"), encoding="utf-8")
     other, *edited = run_anew(capsys)
     assert other != folder
-    assert edited == [True, 6, 0]
+    assert edited == [True, -2, 0]
     steps.write_text(STEPS, encoding="utf-8")
     assert run_anew(capsys) == (folder, True, 2, 1)
 

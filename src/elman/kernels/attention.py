@@ -25,7 +25,7 @@ from elman.kernels.product import (
     edge_size,
     pack,
     pack_transposed,
-    packed_size,
+    packed_array,
     tall_rows,
     width_of,
 )
@@ -264,8 +264,8 @@ class CompiledProduct(Product):
 
     def __init__(self, K: int, N: int, dtype: np.dtype[Any]) -> None:
         self.K, self.N, self.dtype = K, N, dtype
-        self.forward_weights = np.empty(packed_size(K, N, dtype.itemsize), dtype)
-        self.backward_weights = np.empty(packed_size(N, K, dtype.itemsize), dtype)
+        self.forward_weights = packed_array(K, N, dtype)
+        self.backward_weights = packed_array(N, K, dtype)
 
     def pack(self, W: Array) -> None:
         self.W = W

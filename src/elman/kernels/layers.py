@@ -16,7 +16,7 @@ from elman.kernels.product import (
     pack,
     pack_panels,
     pack_transposed_panels,
-    packed_size,
+    packed_array,
     panel_width,
     row_products,
 )
@@ -73,8 +73,8 @@ class CompiledOutput(ReferenceOutput):
     def __init__(self, H: int, Y: int, dtype: np.dtype[Any]) -> None:
         super().__init__(H, Y)
         self.dtype, lanes = dtype, VECTOR_BYTES // dtype.itemsize
-        self.packed = np.empty(packed_size(H, Y, dtype.itemsize), dtype)
-        self.transposed = np.empty(packed_size(Y, H, dtype.itemsize), dtype)
+        self.packed = packed_array(H, Y, dtype)
+        self.transposed = packed_array(Y, H, dtype)
         self.bias = np.full(-(-Y // lanes) * lanes, -np.inf, dtype)  # exp(-inf) = 0 in the columns beyond Y
         self.no_weights = np.empty(0, dtype)
         width = panel_width(dtype.itemsize)
@@ -156,8 +156,7 @@ def output_forward(h: Array, W_hy: Array, b_y: Array, *, out: Array | None = Non
     rows = np.ascontiguousarray(h, W_hy.dtype).reshape(-1, H)
     usable = out is not None and out.flags.c_contiguous and out.dtype == W_hy.dtype
     o = out if out is not None and usable else np.empty((*h.shape[:-1], Y), W_hy.dtype)
-    size = W_hy.dtype.itemsize
-    packed, edge = np.empty(packed_size(H, Y, size), W_hy.dtype), np.empty(edge_size(len(rows), size), W_hy.dtype)
+    packed, edge = packed_array(H, Y, W_hy.dtype), np.empty(edge_size(len(rows), W_hy.itemsize), W_hy.dtype)
     _output(rows, np.ascontiguousarray(W_hy), np.ascontiguousarray(b_y, W_hy.dtype), o.reshape(-1, Y), packed, edge)
     if out is not None and out is not o:
         out[...] = o

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.kernels.compile import FLOATS, kernel
+from elman.kernels.compile import FLOATS, allocating_kernel, kernel
 from elman.kernels.steps import cross_entropy_rows, exponentials, scale_row, top_of
 from elman.maths import loss as reference
 from elman.maths.arrays import Array
@@ -55,7 +55,7 @@ def _cross_entropy_of_distributions(o, y, weights, scale):
     return loss
 
 
-@kernel
+@allocating_kernel
 def _surprise(o, y, losses):
     row = np.empty(o.shape[1], o.dtype)
     for i in range(o.shape[0]):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.kernels.compile import CHUNK, FLOATS, kernel
+from elman.kernels.compile import CHUNK, FLOATS, allocating_kernel, kernel
 from elman.kernels.threads import run
 from elman.maths import optimizers as reference
 from elman.maths.arrays import Array
@@ -31,7 +31,7 @@ def _in_chunks(function: Callable[..., Any], arrays: Sequence[Array], *numbers: 
     return run([partial(function, *(a[part] for a in arrays), *numbers) for part in _chunks(arrays[0].size)])
 
 
-@kernel
+@allocating_kernel
 def _square(g):
     # 64 partial sums: in a single one, each addition would wait for the one before it; in double precision, in which no
     # square of a float32 overflows or underflows

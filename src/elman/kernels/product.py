@@ -5,8 +5,16 @@ Loops that only move numbers run over slices from 0: an index that might be nega
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
 from elman.kernels.compile import VECTOR_BYTES, inline, kernel, part
+from elman.kernels.reference import aligned
 from elman.kernels.tile import MIDDLE, ROWS, VECTORS, make_tile
+from elman.maths.arrays import Array
 
 DEPTH = 256  # rows of a panel that are used before the next ones: they and a few rows of a stay in the L1 cache
 BLOCK = 16 * ROWS  # rows of a that are used before the next ones: DEPTH columns of them stay in the L2 cache
@@ -31,14 +39,21 @@ def packed_size(K: int, N: int, itemsize: int) -> int:
     return -(-N // width) * K * width
 
 
+def packed_array(K: int, N: int, dtype: np.dtype[Any]) -> Array:
+    """Memory for a packed matrix (K, N)."""
+    return aligned(packed_size(K, N, dtype.itemsize), dtype)
+
+
 def edge_size(rows: int, itemsize: int) -> int:
     """The size of `edge`, the scratch array of a product: a row of a panel for each row, or four for a single one."""
     return max(rows, 4) * panel_width(itemsize)
 
 
-@inline
-def width_of(packed):
-    return VECTORS * (VECTOR_BYTES // packed.itemsize)
+@intrinsic
+def width_of(typing, packed):
+    """panel_width for numbers like those of `packed`, a constant for LLVM (packed.itemsize would be none)."""
+    width = panel_width(packed.dtype.bitwidth // 8)
+    return types.intp(packed), lambda context, builder, signature, args: context.get_constant(types.intp, width)
 
 
 @inline
@@ -181,11 +196,12 @@ def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, ed
         if rows == 1:  # too few sums to keep the multipliers busy: take four panels at a time
             while p * width < N:
                 panels, w_at, last = min(4, (N + width - 1) // width - p), (p * K + start) * width, N - p * width
-                inside = panels * width <= last
+                short = 2 * (panels * width - last) >= width  # one vector of the last panel is enough
+                inside = panels * width - (width // 2 if short else 0) <= last
                 to, to_at = (c, c_at + p * width) if inside else (edge, 0)
                 if not inside:
                     copy(c[c_at + p * width :], edge, last)
-                if 2 * (panels * width - last) >= width:  # one vector of the last panel is enough
+                if short:
                     if panels == 4:
                         short1(a, packed, to, at, w_at, to_at, a_step, width, c_step, K * width, width, depth)
                     elif panels == 3:

@@ -21,7 +21,7 @@ from elman.kernels.product import (
     pack_forward,
     pack_from,
     pack_transposed_from,
-    packed_size,
+    packed_array,
     row_products,
 )
 from elman.kernels.reference import Layer, ReferenceLayer, TokenGradient, Workspace
@@ -79,9 +79,8 @@ class CompiledLayer:
         self.cell, self.kernels, self.option = cell, kernels, option
         self.X, self.H, self.N, self.dtype = X, H, cell.gates * H, dtype
         self.gated_columns = kernels.gated * H  # columns of the gates whose two products are separate (CellKernels)
-        size = dtype.itemsize
-        self.forward_weights = np.empty(packed_size(H, self.N, size), dtype)
-        self.backward_weights = np.empty(packed_size(self.N, H, size), dtype)
+        self.forward_weights = packed_array(H, self.N, dtype)
+        self.backward_weights = packed_array(self.N, H, dtype)
         self.input_weights: dict[bool, Array] = {}  # packed W_xh (False) and W_xh.T (True), if an input is dense
         self.turn = Turn()
         self.no_vector, self.no_matrix = np.empty(0, dtype), np.empty((0, 0), dtype)  # arguments that are not used
@@ -215,7 +214,7 @@ class CompiledLayer:
         with self.turn.lock:
             if backward not in self.input_weights:
                 K, N = (self.N, self.X) if backward else (self.X, self.N)
-                self.input_weights[backward] = np.empty(packed_size(K, N, self.dtype.itemsize), self.dtype)
+                self.input_weights[backward] = packed_array(K, N, self.dtype)
             if backward not in self.packed:
                 (pack_backward if backward else pack_forward)(self.p["W_xh"], self.input_weights[backward])
                 self.packed.add(backward)

@@ -25,6 +25,14 @@ LOSSES: dict[str, Callable[..., tuple[float, Array]]] = {
 }
 
 
+def aligned(size: int, dtype: np.dtype[Any]) -> Array:
+    """Uninitialized memory that begins at a cache line, so that no vector lies across two of them."""
+    line = 64 // dtype.itemsize  # entries of a cache line
+    memory = np.empty(size + line, dtype)
+    first = -(memory.ctypes.data // dtype.itemsize) % line
+    return memory[first : first + size]
+
+
 class Workspace:
     """Memory that passes compute in, by name, made for the largest pass so far: a smaller one uses its beginning."""
 
@@ -43,7 +51,7 @@ class Workspace:
         size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < size:
-            buffer = self._buffers[name] = np.empty(size, self.dtype)
+            buffer = self._buffers[name] = aligned(size, self.dtype)
             self._views.clear()
         return buffer[:size].reshape(shape)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from elman.kernels.compile import inline
+from elman.kernels.compile import allocating_kernel, inline
 from elman.kernels.product import add_product, copy, packed_size_of
 from elman.kernels.steps import fill_rows, forward_layer, sum_of, top_of
 from elman.kernels.vectors import exp, pointwise
@@ -17,25 +17,31 @@ from elman.kernels.vectors import exp, pointwise
 _exponentials = pointwise(lambda x, top, sharpness: (exp((x - top) * sharpness),) * 2, "sum")
 
 
+@allocating_kernel
+def sort(y_hat, order):
+    """order becomes the ids of the tokens, the most probable first, and of equally probable ones the smaller id first."""
+    order[:] = np.argsort(-y_hat, kind="mergesort")
+
+
 @inline
-def choose(row, u, temperature, top_k, top_p, banned, y_hat):
+def choose(row, u, temperature, top_k, top_p, banned, y_hat, order):
     """The token at which the cumulative probability exceeds u; at temperature 0 the most probable token."""
-    Y = row.size
+    Y = y_hat.size
     for j in range(Y):
         y_hat[j] = row[j]
     for j in range(banned.size):
         y_hat[banned[j]] = -np.inf
-    top, best = top_of(y_hat), 0
-    for j in range(Y):
-        if y_hat[j] == top:
-            best = j
-            break
+    top = top_of(y_hat)
     if temperature == 0:
-        return best
+        for j in range(Y):
+            if y_hat[j] == top:
+                return j
+        return 0
     sharpness = 1 / temperature
     cut = top_k < Y or top_p < 1
     # sorted by logit, not by probability: exp rounds different logits to equal values
-    order = np.argsort(-y_hat, kind="mergesort") if cut else banned[:0]
+    if cut:
+        sort(y_hat, order)
     total = _exponentials((y_hat,), (0,), (y_hat,), (0,), (top, sharpness), Y)
     if cut:
         reached, keep, goal = 0.0, 0, top_p * (1 - 1e-12) * total  # 1e-12: for rounding in the cumulative sum
@@ -45,7 +51,7 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
         for j in range(keep, Y):
             y_hat[order[j]] = 0
         total = sum_of(y_hat)
-    goal, reached, last = u * total, 0.0, best
+    goal, reached, last = u * total, 0.0, 0
     for j in range(Y):
         if y_hat[j] > 0:
             last = j
@@ -58,9 +64,9 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat):
 @inline
 def sample_tokens(
     step, in_place, option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed, head, x,
-    scratch, edge, y_hat,
+    scratch, edge, y_hat, order,
 ):  # fmt: skip
-    """out[n, i], the tokens of all sequences; o (B, Y) holds the logits before the first, and after the last one.
+    """out[n, i], the tokens of all sequences; o holds the logits before the first, and after the last one.
 
     s (L, P, 2, B, H) holds P state parts of each layer: [:, :, 0] before a step and [:, :, 1] after it. A row of table,
     one for each layer, has X, N and where the layer's numbers begin: W_xh in p; biases, packed W_xh (-1: inputs are
@@ -70,16 +76,16 @@ def sample_tokens(
     in_place: whether the pre-activations are computed in the memory of the next state
     a (1, B, A): memory of the pre-activations otherwise
     N: G·H, the columns of W_xh and W_hh    A: N, in a GRU N + H (see `gated` in kernels/cells)
-    head: packed W_hy    x (B, E): memory for the embeddings of the tokens
-    scratch, edge: memory of forward_layer and of the products    y_hat (Y,): memory of choose
+    head: packed W_hy    b_y and the rows of o are filled up to whole vectors    x (B, E): memory for the embeddings of the tokens
+    scratch, edge: memory of forward_layer and of the products    y_hat, order (Y,): memory of choose
     """
     L, P, B, H = s.shape[0], s.shape[1], s.shape[3], s.shape[4]
-    A, Y, E = a.shape[2], o.shape[1], table[L, 0]
+    A, E = a.shape[2], table[L, 0]
     no_lengths, none = banned[:0], p[:0]
     for n in range(out.shape[0]):
         tokens = out[n]
         for i in range(B):
-            tokens[i] = choose(o[i], uniforms[n, i], temperature[i], top_k[i], top_p[i], banned, y_hat)
+            tokens[i] = choose(o[i], uniforms[n, i], temperature[i], top_k[i], top_p[i], banned, y_hat, order)
         if E:
             for i in range(B):
                 copy(p[table[L, 1] + tokens[i] * E :], x[i], E)
@@ -96,7 +102,7 @@ def sample_tokens(
             )  # fmt: skip
         # o[t] = h[t+1] @ W_hy + b_y
         fill_rows(b_y, o)
-        add_product(s[L - 1, 0, 1].reshape(-1), 0, B, head, H, Y, o.reshape(-1), 0, edge)
+        add_product(s[L - 1, 0, 1].reshape(-1), 0, B, head, H, b_y.size, o.reshape(-1), 0, edge)
         for layer in range(L):
             for part in range(P):
                 copy(s[layer, part, 1].reshape(-1), s[layer, part, 0].reshape(-1), B * H)

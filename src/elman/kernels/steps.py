@@ -20,11 +20,12 @@ AHEAD = 128  # rows of an input product: enough for the tile, and few enough to 
 def gather(ids, W, b, out):
     # x[t] @ W_xh + b_h, where a token id stands for its one-hot row; columns before those of W hold biases alone
     first = out.shape[1] - W.shape[1]
+    bias = b[first:]
     for i in range(ids.size):
         row, to = W[ids[i]], out[i, first:]
         copy(b, out[i], first)
         for j in range(row.size):
-            to[j] = row[j] + b[first + j]
+            to[j] = row[j] + bias[j]
 
 
 @inline

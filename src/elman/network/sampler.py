@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from elman.kernels import compiled_for
+from elman.kernels.reference import aligned
 from elman.kernels.threads import run
 from elman.maths.arrays import Array
 from elman.network.batch import Batch
@@ -25,7 +26,7 @@ class Sampler:
 
     def __init__(self, stack: Stack, p: Parameters) -> None:
         from elman.kernels.cells import cell_kernels
-        from elman.kernels.product import pack_forward, packed_size
+        from elman.kernels.layers import CompiledOutput
         from elman.kernels.recurrence import CompiledLayer, make_layer
 
         kernels = cell_kernels(stack.cell)
@@ -35,8 +36,8 @@ class Sampler:
         # N, A and the table are as in kernels/sample.py
         N, self.Y = stack.cell.gates * H, len(p["head.b_y"])
         self.A = N + kernels.gated * H
-        rows, parts = [], []
-        end = 0  # of the packed weights so far
+        rows, parts = [], dict[int, Array]()  # parts: the packed weights, by where they begin
+        end, line = 0, 64 // dtype.itemsize  # each begins at a cache line
         for number, (name, X) in enumerate(zip(stack.names, stack.input_sizes, strict=True)):
             layer, offsets = make_layer(stack.cell, X, H, dtype), []
             assert isinstance(layer, CompiledLayer)
@@ -45,14 +46,17 @@ class Sampler:
             for packed in (layer.biases(), layer.packed_inputs() if dense else None, layer.forward_weights):
                 offsets.append(-1 if packed is None else end)
                 if packed is not None:
-                    parts.append(packed)
-                    end += packed.size
+                    parts[end] = packed
+                    end += -(-packed.size // line) * line
             rows.append([X, N, p.offsets[f"{name}.W_xh"], *offsets])
         embedding = p.offsets[f"{stack.prefix}embedding.W"] if stack.embedding else 0
         self.table = np.array([*rows, [stack.embedding, embedding, 0, 0, 0, 0]], np.int64)
-        self.packed = np.concatenate(parts)
-        self.head = np.empty(packed_size(H, self.Y, dtype.itemsize), dtype)
-        pack_forward(p["head.W_hy"], self.head)
+        self.packed = aligned(end, dtype)
+        for start, packed in parts.items():
+            self.packed[start : start + packed.size] = packed
+        output = CompiledOutput(H, self.Y, dtype)
+        output.pack(p.part("head"))
+        self.head, self.bias = output.packed, output.bias
 
     def write(
         self,
@@ -84,11 +88,13 @@ class Sampler:
         dtype, kernels = self.p.buffer.dtype, self.kernels
         s = np.empty((L, P, 2, B, H), dtype)
         s[:, :, 0] = state
-        tokens, logits = np.empty((n, B), np.int64), np.ascontiguousarray(o, dtype)
+        tokens, logits = np.empty((n, B), np.int64), np.empty((B, self.bias.size), dtype)
+        logits[:, : self.Y] = o
         kernels.sample(
-            self.option, self.p.buffer, self.table, s, np.empty((1, B, self.A), dtype), logits, self.p["head.b_y"],
+            self.option, self.p.buffer, self.table, s, np.empty((1, B, self.A), dtype), logits, self.bias,
             uniforms, tokens, *options, self.packed, self.head, np.empty((B, self.stack.embedding or H), dtype),
             np.empty(B * H, dtype), np.empty(edge_size(B, dtype.itemsize), dtype), np.empty(self.Y),
+            np.empty(self.Y, np.int64),
         )  # fmt: skip
-        o[...], state[...] = logits, s[:, :, 0]
+        o[...], state[...] = logits[:, : self.Y], s[:, :, 0]
         return tokens

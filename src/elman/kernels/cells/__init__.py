@@ -70,11 +70,11 @@ def make_kernels(
     @kernel
     def sample(
         option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned, packed, head, x, scratch,
-        edge, y_hat,
+        edge, y_hat, order,
     ):  # fmt: skip
         sample_tokens(
             step_forward, in_place, option, p, table, s, a, o, b_y, uniforms, out, temperature, top_k, top_p, banned,
-            packed, head, x, scratch, edge, y_hat,
+            packed, head, x, scratch, edge, y_hat, order,
         )  # fmt: skip
 
     return CellKernels(forward, backward, sample, option, in_place, gated)
