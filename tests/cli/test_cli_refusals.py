@@ -76,6 +76,12 @@ def test_a_text_that_cannot_be_used_is_refused(refused, files, words, message):
     refused(["train", *words, "--steps", 1], f"^elman: .*{message}")
 
 
+def test_options_are_checked_before_the_task_is_guessed_from_the_file(refused):
+    Path("numbers.csv").write_text("a,b\n1,2\n")
+    refused(["train", "numbers.csv"], "a table of numbers")
+    refused(["train", "numbers.csv", "--hidden", "0"], "^elman: --hidden: ")
+
+
 @pytest.mark.parametrize(("words", "message"), [
     (["--hidden", "0"], "^elman: --hidden: expected a whole number above 0, got 0"),
     (["--hidden", "-4"], "hidden: .*above 0"),
@@ -164,7 +170,7 @@ def test_an_unknown_preset_of_a_sweep_is_refused(refused, text):
     (["--top-p", "nan"], "--top-p: .*nan"),
     (["--beam", "0"], "beam: expected a whole number from 1 to 1024, got 0"),
     (["--beam", "1" + "0" * 20], "beam: expected a whole number from 1 to 1024, got 10000"),
-    (["--beam", "2", "--count", "3"], "--beam finds one text"),
+    (["--beam", "2", "--count", "3"], "--beam searches for one text"),
     (["--count", "0"], "--count: expected 1 or more"),
     (["--seed", "-1"], "seed: .*0 or more"),
     (["--stop", ""], "stop: .*not empty"),
@@ -254,7 +260,7 @@ def test_a_path_without_a_run_is_refused(refused, files, words, place, message):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["path"], "elman data path: expected a name, got none. elman data list shows them"),
+    (["path"], "elman data path: expected a name, got none. elman data list shows all names"),
     (["fetch"], "elman data fetch: expected a name"),
     (["path", "prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),
     (["fetch", "prid-and-prejudice"], r"Did you mean pride-and-prejudice\?"),

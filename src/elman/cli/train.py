@@ -42,7 +42,7 @@ class Train:
     A language model (--task lm) learns a text: SOURCE is a file, - for standard input, or a name listed by elman data
     list; several files, the .txt files of a folder or a pattern in quotes ('books/*.txt') are read as one text. .gz
     files are decompressed, and so are .zst files after pip install 'elman[zstd]'. Without SOURCE the text is Pride and
-    Prejudice, or Python's documentation if it cannot be downloaded.
+    Prejudice or, if that cannot be downloaded, Python's documentation.
 
     The other tasks learn from examples in one file. Each line has a text, a tab and a label (--task classify), a text,
     a tab and a number (regress), a source, a tab and a target (translate), or a token, a tab and a tag, with a blank
@@ -50,11 +50,12 @@ class Train:
     is the output. All but tag also read a CSV or TSV file. classify and generate also read a folder with one file per
     label: each line is a text, and the name of the file, without its suffix, is the label.
 
-    Without --task the task is guessed. A file with a tab in each line is tag if it has blank lines between sequences of
-    tokens. Any other such file, or a CSV file, is regress if all labels are numbers, or classify if these are at most
-    20 different whole numbers; classify if there are one or two labels, or fewer than 1,000 with four or more examples
-    each on average; else translate. A folder is classify if its files have the same suffix and short lines (under 60
-    characters on average). Everything else is lm, or an error if it could be several things. generate is never guessed.
+    Without --task the task is guessed. A file with one tab in each line is tag if it has blank lines between sequences
+    of tokens. Any other such file, a CSV file, or a TSV file with more columns is regress if all labels are numbers, or
+    classify if these are at most 20 different whole numbers; classify if there are one or two labels, or fewer than
+    1,000 with four or more examples each on average; else translate. A folder is classify if its files have the same
+    suffix and short lines (under 60 characters on average). Everything else is lm, or an error if it could be several
+    things. generate is never guessed.
 
     --from RUN fine-tunes: the network and the kind of tokens are those of RUN. Tokens and labels of SOURCE that RUN
     lacks are added with random weights; those of RUN that SOURCE lacks are kept, or removed by --drop-unused.
@@ -78,8 +79,10 @@ class Train:
         "SOURCE", "files, folders, patterns, - for standard input, or a name listed by elman data list", ()
     )
     task: Task | None = flag(None, "the task (default: guessed from SOURCE; lm for a text)")
-    out: Path | None = flag(None, "the run folder (default: runs/NAME; if it exists, runs/NAME-2 …)")
-    force: bool = flag(False, "replace the run folder, unless a process is training in it")
+    out: Path | None = flag(
+        None, "the run folder (default: runs/NAME, with the name of SOURCE; if it exists, runs/NAME-2 …)"
+    )
+    force: bool = flag(False, "replace the folder of --out if it is a run, unless a process is training it")
     start: Path | None = flag(
         None,
         "start from the weights of this run, at a quarter of its learning rate unless --lr is given",
@@ -98,9 +101,11 @@ class Train:
     preset: Preset | None = flag(
         None,
         "the same as --seconds 30 (fast), 300 (default) or 3000 (best); options that are given override it; without "
-        "a preset the training time is that of --epochs [lm]",
+        "a preset, --epochs sets the training time [lm]",
     )
-    threads: int | None = flag(None, "number of threads (default: all cores)")
+    threads: int | None = flag(
+        None, "number of threads (default: $ELMAN_THREADS, else all cores, which the MPI ranks of a machine share)"
+    )
     tensorboard: bool = flag(False, "write TensorBoard files into the run folder (pip install 'elman[tensorboard]')")
     watch: bool = flag(False, "open a web page that shows the training progress live (pip install 'elman[serve]')")
     options: dict[str, Any] = field(default_factory=dict)
@@ -231,6 +236,7 @@ class Train:
         given += ["--out"] * (self.out is not None) + ["--force"] * self.force + list(self.source)
         given += ["--preset"] * (self.preset is not None) + ["--text-column"] * (self.text_column is not None)
         given += ["--label-column"] * (self.label_column is not None) + ["--from"] * (self.start is not None)
+        given += ["--drop-unused"] * self.drop_unused
         if given:
             raise ArgumentError(
                 "--resume takes everything from the run; only --epochs, --steps or --seconds may change",
@@ -259,7 +265,7 @@ class Train:
     def _train_and_report(
         self, out: Path, task: str, train: Callable[[list[Listener], Callable[[], bool]], Any]
     ) -> int:
-        """Train with progress, the page and signal handling, and print how it ended; returns the exit code."""
+        """Train, show the progress, and print how the training ended; returns the exit code."""
         from elman.cli.console import console, errors
         from elman.cli.progress import TrainingReport
         from elman.cli.summary import report_end
@@ -278,7 +284,9 @@ class Train:
             if before is not None and after is not None:
                 console.print(f"Loss on the {name} data: {before:.4f} before, {after:.4f} after.", markup=False)
             elif name == "old":
-                console.print("Loss on the old data is not known: they cannot be read, or contain removed tokens.")
+                console.print(
+                    "Loss on the old data is not known: they cannot be read, or contain removed tokens or labels."
+                )
         return report_end(out, trained.finished, task=task)
 
     def _listeners(self, out: Path) -> list[Listener]:
@@ -299,7 +307,7 @@ class Train:
 
 
 def check_options(options: dict[str, Any], preset: str | None) -> None:
-    """Check the options as far as this is possible before a file is opened."""
+    """Check the options as far as this is possible before a file is opened: each alone, and the training time."""
     for name, value in options.items():
         check_value(name, value)
     if preset is not None and preset not in PRESETS:
@@ -308,7 +316,7 @@ def check_options(options: dict[str, Any], preset: str | None) -> None:
 
 
 def checked_config(task: str, options: dict[str, Any], preset: str | None = None) -> Config:
-    """The configuration; ArgumentError for a flag that does not apply to the task."""
+    """The configuration for a task; ArgumentError for a flag or preset that does not apply to it."""
     for name in options:
         given = f"--{name.replace('_', '-')}"
         if task not in OPTIONS[name].tasks:
@@ -323,7 +331,7 @@ def checked_config(task: str, options: dict[str, Any], preset: str | None = None
 
 
 def guess(source: tuple[str, ...], *, text_column: str | None = None, label_column: str | None = None) -> str:
-    """The task that fits a source: that of its examples, or lm for a text."""
+    """The task that fits a source: lm for a text, else the task that its examples are for."""
     from elman.data.labeled_data import guess_task
     from elman.data.named import find_here
 
@@ -336,7 +344,7 @@ def guess(source: tuple[str, ...], *, text_column: str | None = None, label_colu
 
 
 def reading_options(config: Config) -> dict[str, Any]:
-    """The options about reading a text."""
+    """The options that say how a text is read."""
     names = ("tokens", "encoding", "keep_boilerplate", "vocabulary_size", "min_count")
     return {name: getattr(config, name) for name in names}
 
@@ -361,7 +369,10 @@ def _describe_text(prepared: TextSetup, out: Path) -> None:
     parts = _parts_of(split)
     console.print(f"{corpus.name}: {len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
     if prepared.validation_size < len(split.validation):
-        console.print(f"Validation reads the first {prepared.validation_size:,} of them; elman eval reads all.")
+        console.print(
+            f"Training validates on the first {prepared.validation_size:,} of these {len(split.validation):,} "
+            f"{tokens}; elman eval reads all."
+        )
     if prepared.batch < config.batch_size:
         console.print(f"The text is short: batch size {prepared.batch} instead of {config.batch_size}.")
     if config.seconds is not None:
@@ -384,7 +395,7 @@ def _describe_examples(name: str, rows: LabeledData, setup: ExampleSetup, out: P
         parts += f"; {len({tag for tags in rows.targets for tag in tags})} tags"
     console.print(f"{name}: {len(rows):,} examples to {task}, {parts}.", markup=False)
     if chosen := described(task, config):
-        console.print(f"{DataForm(**setup.source['form'])}: {chosen} (docs/options.md).", markup=False)
+        console.print(f"Options for {DataForm(**setup.source['form'])}: {chosen}; see docs/options.md.", markup=False)
     console.print(f"Network: {network_of(config)}. Run folder: {out}", markup=False)
 
 
