@@ -152,8 +152,8 @@ def _identity(function: Callable[..., Any]) -> Iterator[str]:
         yield from _identity(inner) if inner else (hashlib.sha256(dumps(value)).hexdigest(),)
 
 
-# A view of an array counts as a reference to it, and the count is atomic: a tenth of the time of a small step. No kernel
-# keeps a reference, so references are not counted (_nrt), except in a kernel that allocates memory.
+# Numba would count each view of an array as a reference to it, and the count is atomic: a tenth of the time of a small
+# step. No kernel keeps a reference, so references are not counted (_nrt), except in a kernel that allocates memory.
 SETTINGS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "_nrt": False}
 
 

@@ -49,11 +49,13 @@ def edge_size(rows: int, itemsize: int) -> int:
     return max(rows, 4) * panel_width(itemsize)
 
 
-@intrinsic
-def width_of(typing, packed):
+def _width_of(typing, packed):
     """panel_width for numbers like those of `packed`, a constant for LLVM (packed.itemsize would be none)."""
     width = panel_width(packed.dtype.bitwidth // 8)
     return types.intp(packed), lambda context, builder, signature, args: context.get_constant(types.intp, width)
+
+
+width_of: Any = intrinsic(_width_of)
 
 
 @inline

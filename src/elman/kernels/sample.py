@@ -19,7 +19,7 @@ _exponentials = pointwise(lambda x, top, sharpness: (exp((x - top) * sharpness),
 
 @allocating_kernel
 def sort(y_hat, order):
-    """order becomes the ids of the tokens, the most probable first, and of equally probable ones the smaller id first."""
+    """order becomes the ids of all tokens, the most probable first; of equally probable ones the smaller id first."""
     order[:] = np.argsort(-y_hat, kind="mergesort")
 
 
@@ -31,13 +31,12 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat, order):
         y_hat[j] = row[j]
     for j in range(banned.size):
         y_hat[banned[j]] = -np.inf
-    top = top_of(y_hat)
-    if temperature == 0:
+    top, sharpness = top_of(y_hat), 1 / temperature
+    if sharpness == np.inf:  # also for the smallest temperatures above 0
         for j in range(Y):
             if y_hat[j] == top:
                 return j
         return 0
-    sharpness = 1 / temperature
     cut = top_k < Y or top_p < 1
     # sorted by logit, not by probability: exp rounds different logits to equal values
     if cut:
@@ -76,7 +75,8 @@ def sample_tokens(
     in_place: whether the pre-activations are computed in the memory of the next state
     a (1, B, A): memory of the pre-activations otherwise
     N: G·H, the columns of W_xh and W_hh    A: N, in a GRU N + H (see `gated` in kernels/cells)
-    head: packed W_hy    b_y and the rows of o are filled up to whole vectors    x (B, E): memory for the embeddings of the tokens
+    head: packed W_hy    b_y and the rows of o have whole vectors of entries, of which the first Y count
+    x (B, E): memory for the embeddings of the tokens
     scratch, edge: memory of forward_layer and of the products    y_hat, order (Y,): memory of choose
     """
     L, P, B, H = s.shape[0], s.shape[1], s.shape[3], s.shape[4]
