@@ -99,7 +99,7 @@ def test_one_budget_is_set_and_a_chosen_one_replaces_the_default():
     ("poetry", {}, "task: expected one of lm, classify"),
     ("lm", {"pooling": "max"}, "pooling does not apply to task lm. It is for classify and regress"),
     ("lm", {"hiden": 3}, r"Did you mean hidden\?"),
-    ("lm", {"cell": "gru", "activation": "relu"}, "activation: .*cell gru does not use it"),
+    ("lm", {"cell": "gru", "activation": "relu"}, "activation does not apply to cell gru: got 'relu'. Leave it out"),
     ("lm", {"hidden": True}, "hidden: expected a whole number, got True"),
 ])  # fmt: skip
 def test_what_resolve_refuses(task, options, message):
@@ -175,8 +175,13 @@ def test_config_json_has_every_option_and_nothing_else():
     written = json.loads(json.dumps(to_json(config)))
     assert set(written) == set(OPTIONS)
     assert from_json(written) == config
-    for damaged in ({**written, "strange": 1}, {k: v for k, v in written.items() if k != "hidden"}, [], None):
-        with pytest.raises(CheckpointError, match="config"):
+    for damaged, got in (
+        ({**written, "strange": 1}, "got unknown: strange"),
+        ({k: v for k, v in written.items() if k != "hidden"}, "got missing: hidden"),
+        ([], "got list"),
+        (None, "got NoneType"),
+    ):
+        with pytest.raises(CheckpointError, match=f"config: expected .*, {got}"):
             from_json(damaged)
 
 

@@ -286,7 +286,7 @@ def lstm() -> str:
             "small backward",
         )
     ]
-    return svg(parts, 830, 400, "An LSTM cell: four gates, and the cell state along the upper line")
+    return svg(parts, 830, 400, "An LSTM cell: three gates, a candidate, and the cell state along the upper line")
 
 
 DIAGRAMS: dict[str, Callable[[], str]] = {

@@ -40,7 +40,7 @@ Dtype = Literal["float32", "float64"]
 
 ALL_TASKS: tuple[str, ...] = get_args(Task)
 SEQUENCE_TASKS = ALL_TASKS[1:]  # whose data are examples instead of one long text
-SEQUENCE_INPUT_TASKS = ("classify", "regress", "tag", "translate")  # the input of generate is a label
+SEQUENCE_INPUT_TASKS = ("classify", "regress", "tag", "translate")  # the input of generate is a label or a vector
 BUDGET = ("epochs", "steps", "seconds")  # one of them says how long to train
 MAX_EPOCHS, MAX_STEPS = 30, 5000  # of a language model with a time limit; the larger of the two numbers of steps counts
 SUBWORDS = 2048  # the default vocabulary_size for tokens bpe
@@ -77,9 +77,9 @@ class Option:
     tasks: tuple[str, ...] = ALL_TASKS  # to which it applies
     cells: tuple[str, ...] = get_args(CellName)  # to which it applies
     sweep: Range | None = None
-    first: bool = False  # one of the few that the help shows first
+    first: bool = False  # whether the help shows it among the main options
     flag_tasks: tuple[str, ...] | None = None  # tasks that have the flag, if not all of `tasks`
-    argument: bool = True  # whether the estimators take it as an argument; LanguageModel takes every option
+    argument: bool = True  # whether the estimators take it as an argument; LanguageModel takes all options of its task
     service_most: float | None = None  # the largest value in a training that the service starts
     service: bool = True  # whether such a training may set it
     alias: str | None = None  # a second name for the flag
@@ -96,7 +96,7 @@ def option(default: Any, help: str, **fields: Any) -> Any:
     Parameters
     ----------
     default : object
-        Its value unless the defaults of a task or the user set another.
+        Its value unless the defaults of a task, those for the data or the user set another.
     help : str
         What it is, in a few words, without its default.
     **fields
@@ -130,12 +130,12 @@ class Config:
     keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
         tasks=("lm",), service=False)
     vocabulary_size: int = _data(20_000, "maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto "
-        "means bpe); a language model of characters keeps all of them", above=0, service_most=20_000)
+        "chooses it); a language model of characters keeps all of them", above=0, service_most=20_000)
     min_count: int = _data(2, "tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a "
         "language model of characters keeps all of them", above=0)
     unk_dropout: float = _data(0.25, "α: in training, a token that occurs c times is replaced by unknown with "
-        "probability α / (α + c)", tasks=SEQUENCE_INPUT_TASKS, least=0, fixed=False)
-    standardize: bool = _data(True, "scale each feature to mean 0 and standard deviation 1", tasks=SEQUENCE_TASKS,
+        "probability α / (α + c); bytes and subwords never are", tasks=SEQUENCE_INPUT_TASKS, least=0, fixed=False)
+    standardize: bool = _data(True, "scale each input feature to mean 0 and standard deviation 1", tasks=SEQUENCE_TASKS,
         flag_tasks=())
     validation_fraction: float = _data(0.1, "fraction held out for validation during training: the end of a text "
         "(before the test part), or examples drawn at random", least=0, below=1, fixed=False)
@@ -154,13 +154,13 @@ class Config:
     embedding: int = _network(0, "size of token embeddings; 0: one-hot tokens", least=0, service_most=512)
     learned_state: bool = _network(False, "learn the initial state instead of starting from zeros",
         tasks=SEQUENCE_INPUT_TASKS)
-    attention: Attention = _network("none", "attention of the decoder, with state h, over the outputs k of the "
-        "encoder; dot: scaled dot product, q · k / √K with q = h @ W_q of size K; additive: tanh(q + k @ W_k) @ w_a "
-        "(Bahdanau)", tasks=("translate",))
+    attention: Attention = _network("none", "attention of the decoder over the outputs k of the encoder, with a query "
+        "q = h @ W_q of K entries from the decoder's state h; dot: scaled dot product, q · k / √K; additive: "
+        "tanh(q + k @ W_k) @ w_a (Bahdanau)", tasks=("translate",))
     dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
         sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
-    input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown", least=0,
-        below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
+    input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown (never in "
+        "a decoder)", least=0, below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_dropout: float = _network(0.0, "dropout on the state that enters W_hh, with one mask for all steps",
         least=0, below=1, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_init: RecurrentInit = _network("orthogonal", "initialization of W_hh")
@@ -175,7 +175,7 @@ class Config:
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
     steps: int | None = _budget(None, "number of parameter updates", above=0)
     seconds: float | None = _budget(None, "training time; a short measurement converts it to a number of steps; a "
-        f"language model takes at most {MAX_EPOCHS} epochs, or {MAX_STEPS:,} steps if these are more",
+        f"language model trains for at most {MAX_EPOCHS} epochs, or {MAX_STEPS:,} steps if these are more",
         above=0, first=True, service_most=600)
 
     batch_size: int = _training(64, "number of sequences, or of parallel streams of a text, in one batch", above=0,
@@ -188,7 +188,7 @@ class Config:
         "backpropagated over, at most to the start of the batch (k2; default: T)", above=0, tasks=("lm",),
         sweep=Range(1, 256, log=True))
     accumulate: int = _training(1, "batches per update (gradient accumulation); the loss is the mean over all of them",
-        above=0, sweep=Range(1, 4), service_most=16)  # the service stops only between steps: one must not take minutes
+        above=0, sweep=Range(1, 4), service_most=16)  # the service stops only between steps: none must take minutes
     clip_norm: float = _training(1.0, "maximum norm of the gradient of all parameters together; 0 disables clipping",
         least=0, sweep=Range(0.1, 10.0, log=True))
     clip_value: float = _training(0.0, "maximum absolute value of a gradient's entries; 0 disables clipping", least=0,
@@ -217,7 +217,7 @@ class Config:
         least=0, below=1, sweep=Range(0.5, 0.99))
     beta2: float = _optimizer(0.99, "decay of the second moment (adam, adamw, rmsprop)", least=0, below=1,
         sweep=Range(0.9, 0.9999))
-    epsilon: float = _optimizer(1e-8, "added to the square root of the second moment", above=0,
+    epsilon: float = _optimizer(1e-8, "added to the denominator of the update (adam, adamw, rmsprop, adagrad)", above=0,
         sweep=Range(1e-10, 1e-5, log=True))
     weight_decay: float = _optimizer(0.0, "L2 penalty: this number times the parameters is added to the gradient; "
         "adamw: decoupled weight decay", least=0, sweep=Range(1e-6, 1e-1, log=True))
@@ -305,7 +305,9 @@ class DataForm(NamedTuple):
 WORDS = ("word", "list", "bpe")  # kinds of tokens with a large vocabulary
 _CLASSIFY_BY_FORM = ("lowercase", "hidden", "cell", "bidirectional", "pooling", "embedding", "dropout", "input_dropout",
            "unk_dropout", "batch_size", "patience", "optimizer", "learning_rate", "weight_decay")  # fmt: skip
-BY_FORM = {  # the options whose default depends on the form of the data; in Python their default is None
+# The options whose default depends on the data; in Python their default is None. Some others of a translator depend on
+# the data too, but have another value that stands for this: "auto" for tokens, None in every task for epochs.
+BY_FORM = {
     "classify": _CLASSIFY_BY_FORM,
     "regress": _CLASSIFY_BY_FORM,
     "tag": ("cell", "patience"),
@@ -315,7 +317,7 @@ BY_FORM = {  # the options whose default depends on the form of the data; in Pyt
 }
 FEW_EXAMPLES = 1000  # fewer are read in smaller batches
 PATIENCE = 4  # validations
-MANY_WORDS = 1000  # of a translator's sources: most of them are rare, and subwords serve better
+MANY_WORDS = 1000  # different words of a translator's sources: with as many, most are rare, and subwords are better
 SHORT_TEXT = 200_000  # tokens; a shorter text is read in smaller batches
 SPEED = 2.5e10  # of training on two cores, in tokens per second times recurrent weights
 SIZES = {  # of a language model with a time limit: units: (dropout of a vanilla cell, of a gated cell, learning rate)
@@ -327,8 +329,8 @@ SIZES = {  # of a language model with a time limit: units: (dropout of a vanilla
     96: (0.0, 0.0, 8e-3),
 }
 LAYERS = 2  # of a language model with a time limit: better than one layer that takes the same time
-MIN_EPOCHS = 6  # that the time must allow
-MAX_WEIGHTS = 2  # recurrent weights for each token of the text
+MIN_EPOCHS = 6  # that the time limit must allow
+MAX_WEIGHTS = 2  # recurrent weights for each token of the text, of a language model with a time limit
 
 
 def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
@@ -358,8 +360,8 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
 def _by_seconds(cell: str, seconds: float, tokens: float, given: Mapping[str, Any]) -> dict[str, Any]:
     """Size, dropout and learning rate of the largest network that trains MIN_EPOCHS epochs in this time.
 
-    It has at most MAX_WEIGHTS recurrent weights for each token of the text, counting the weights between its layers.
-    If `hidden` is given, it determines dropout and learning rate.
+    It has at most MAX_WEIGHTS recurrent weights for each token of the text, counting the weights between its layers;
+    if no size is small enough, it is the smallest. If `hidden` is given, it determines dropout and learning rate.
 
     >>> _by_seconds("gru", 300.0, 640_000, {})
     {'hidden': 256, 'layers': 2, 'dropout': 0.2, 'learning_rate': 0.005}
@@ -378,10 +380,10 @@ def _by_seconds(cell: str, seconds: float, tokens: float, given: Mapping[str, An
 
 
 def described(task: str, config: Config) -> str:
-    """The options whose defaults depend on the form of the data, in one line.
+    """The most important options whose defaults depend on the data, in one line.
 
     >>> described("classify", resolve("classify"))
-    'rnn, 192 units, last pooling, dropout 0.3, rate 0.004'
+    'rnn, 192 units, last pooling, dropout 0.3, learning rate 0.004'
     """
     names, c = BY_FORM.get(task, ()), config
     texts = {
@@ -394,7 +396,7 @@ def described(task: str, config: Config) -> str:
         "embedding": f"embedding {c.embedding}" if c.embedding else "",
         "dropout": f"dropout {c.dropout:g}" if c.dropout else "",
         "input_dropout": f"input dropout {c.input_dropout:g}" if c.input_dropout else "",
-        "learning_rate": f"rate {c.learning_rate:g}",
+        "learning_rate": f"learning rate {c.learning_rate:g}",
         "weight_decay": f"weight decay {c.weight_decay:g}" if c.weight_decay else "",
         "patience": f"patience {c.patience}" if c.patience else "",
     }
@@ -514,7 +516,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def named_options(constructor: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """A constructor whose errors about unknown options name the class of the user and the option that was meant."""
+    """A constructor whose errors about unknown options name the public class and the option that was probably meant."""
 
     @wraps(constructor)
     def checked(*args: Arguments.args, **options: Arguments.kwargs) -> None:
@@ -547,10 +549,9 @@ def check(config: Config) -> Config:
         value, default = getattr(config, name), getattr(Config, name, None)
         if config.cell in get_args(CellName) and config.cell not in option.cells and value != default:
             raise ArgumentError(
-                written(name),
-                expected=f"{default}: cell {config.cell} does not use it",
+                f"{written(name)} does not apply to cell {config.cell}",
                 got=repr(value),
-                do=f"Leave {written(name)} out, or choose cell {' or '.join(option.cells)}",
+                do=f"Leave it out, or choose cell {' or '.join(option.cells)}.",
             )
     check_budget([name for name in BUDGET if getattr(config, name) is not None])
     return config
@@ -660,7 +661,7 @@ def _plain(value: Any) -> Any:
 
 
 def to_json(config: Config) -> dict[str, Any]:
-    """The content of config.json: every option with its value."""
+    """The entry "config" of config.json: every option with its value."""
     return config.options()
 
 
@@ -668,13 +669,13 @@ def from_json(value: object) -> Config:
     """The config that to_json wrote; CheckpointError for anything else."""
     if not isinstance(value, Mapping):
         raise CheckpointError("config", expected="an object", got=type(value).__name__)
-    if differing := sorted(set(value) ^ set(OPTIONS)):
-        missing = [name for name in OPTIONS if name not in value]
-        what = "missing options" if missing else "unknown options"
-        got = ", ".join(map(str, differing))[:200]
-        raise CheckpointError(f"config: {what}", expected="those of this version", got=got)
+    missing = [name for name in OPTIONS if name not in value]
+    unknown = [str(name) for name in value if name not in OPTIONS]
+    if missing or unknown:
+        parts = [f"{what}: {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
+        raise CheckpointError("config", expected="the options of this version", got="; ".join(parts)[:200])
     try:
-        with options_as("python"):  # the file has these names
+        with options_as("python"):  # names as they are in the file
             return check(Config(**value))
     except ArgumentError as error:
         raise CheckpointError(f"config: {error}") from None

@@ -1,4 +1,4 @@
-"""All errors and warnings of Elman, in one tree.
+"""The public errors and warnings of Elman, in one tree.
 
     ElmanError                          the base class of all errors
     ├── ArgumentError     (ValueError)  an invalid argument
@@ -11,9 +11,9 @@
     │   ├── EncodingError               bytes that are not valid text in the given encoding
     │   ├── VocabularyError             tokens that are not in the vocabulary
     │   └── DownloadError (OSError)     a download that failed or is incomplete
-    ├── RunError          (ValueError)  a run folder that cannot be used
-    │   ├── CheckpointError             one of its files is damaged, missing or not written by Elman
-    │   └── StorageError  (OSError)     it could not be written
+    ├── RunError          (ValueError)  a run folder or another file of a model that cannot be used
+    │   ├── CheckpointError             a file of a run or a model is damaged, missing or of another format
+    │   └── StorageError  (OSError)     a run or another file could not be written
     ├── NotFittedError    (ValueError, AttributeError)   a method was called before fit
     ├── DivergenceError   (ArithmeticError)  training diverged more often than allowed
     ├── GradientError     (AssertionError)   a gradient disagrees with finite differences
@@ -160,15 +160,15 @@ class DownloadError(DataError, OSError):
 
 
 class RunError(ElmanError, ValueError):
-    """A run folder that cannot be used."""
+    """A run folder or another file of a model that cannot be used."""
 
 
 class CheckpointError(RunError):
-    """A file of a run is damaged, missing or not written by Elman."""
+    """A file of a run or a model is damaged, missing or of another format."""
 
 
 class StorageError(RunError, OSError):
-    """A run could not be written."""
+    """A run or another file could not be written."""
 
 
 class NotFittedError(ElmanError, ValueError, AttributeError):

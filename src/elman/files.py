@@ -1,8 +1,8 @@
-"""Safe access to files that may come from somebody else: only regular files are opened, and no links are followed.
+"""Safe access to files that may come from somebody else: only regular files are opened.
 
-A run folder may come from anywhere. A link in it could lead to any file of the user, a pipe could block the reader
-forever, and a device could fill the memory. New files are created exclusively under random names, so that nobody can
-put a link in their place.
+A run folder may come from anywhere. A link in place of a file could lead to any file of the user, a pipe could block
+the reader forever, and a device could fill the memory. Such links are followed on Windows only. New files are created
+exclusively under random names, so that nobody can put a link in their place.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
-# no link is followed, a pipe does not block, no child process inherits the file; Windows lacks some of these
+# a link is not followed, a pipe does not block, no child process inherits the file, Windows translates no line ends;
+# no system has all of these flags
 _SAFE_FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-_REFUSED_ERRORS = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)  # a link (EMLINK: FreeBSD), a pipe, a folder
+_REFUSED_ERRORS = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)  # a link (EMLINK: FreeBSD), a socket, a folder
 
 Content: TypeAlias = bytes | Iterable[bytes | memoryview]  # the content of a file, whole or in pieces
 

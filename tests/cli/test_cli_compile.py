@@ -19,6 +19,16 @@ def call(*words, cache):
     return {path.name for path in (cache / "kernels").glob("*/*.kernel")}
 
 
+def test_the_reference_kernels_are_not_compiled(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "elman", "compile"],
+        env={**os.environ, "ELMAN_CACHE": str(tmp_path), "ELMAN_KERNELS": "reference"},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "elman: ELMAN_KERNELS: expected compiled or unset, got reference. Unset it to compile.\n"
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_training_and_sampling_compile_nothing_after_elman_compile(cell, text, tmp_path):

@@ -140,7 +140,11 @@ def test_a_csv_file_is_classified_and_evaluated(elman, reviews):
 
 
 def test_column_flags_need_a_table_of_examples(elman, text, run):
-    for words in (["train", text, "--text-column", "x"], ["eval", run, text, "--label-column", "x"]):
+    for words in (
+        ["train", text, "--text-column", "x"],
+        ["eval", run, text, "--label-column", "x"],
+        ["surprise", run, text, "--label-column", "x"],
+    ):
         status, _, err = elman(*words)
         assert status == 2
         assert "column" in err
@@ -234,6 +238,8 @@ def test_a_wrong_label_is_surprising(elman):
     assert (status, "--top: expected 1 or more" in err) == (2, True)
     status, _, err = elman("surprise", "r", "some.tsv", "--unknown", "skip")
     assert (status, "--unknown: expected a language model, got a run with --task classify" in err) == (2, True)
+    status, _, err = elman("surprise", "r", "some.tsv", "--by", "token")
+    assert (status, "--by token: expected a run with --task lm or tag, got --task classify" in err) == (2, True)
 
 
 # -- runs -------------------------------------------------------------------------------------------------------------

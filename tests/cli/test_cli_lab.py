@@ -9,6 +9,7 @@ def test_start_writes_files_and_check_says_what_is_missing(elman):
     status, out, err = elman("lab", "start", "here")
     assert (status, err) == (0, "")
     assert "here/rnn.py" in out
+    assert "Fill in the gaps" in out
     status, out, err = elman("lab", "check", "here/rnn.py")
     assert (status, err) == (1, "")
     assert "softmax                 not written yet" in out
@@ -16,7 +17,7 @@ def test_start_writes_files_and_check_says_what_is_missing(elman):
 
 
 def test_check_names_a_mistake(elman):
-    elman("lab", "start", "here", "--solutions")
+    assert "Fill in the gaps" not in elman("lab", "start", "here", "--solutions").out
     assert elman("lab", "check", "here/lstm.py").status == 0
     path = Path("here/rnn.py")
     text = path.read_text()

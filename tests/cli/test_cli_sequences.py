@@ -147,12 +147,12 @@ def test_predict_keeps_the_spaces_of_tokens_that_have_some(elman):
 @pytest.mark.parametrize(
     ("task", "text", "note"),
     [
-        ("classify", "漢字\nabab1\nb字\n", "2 of 3 inputs have tokens that are not in the training data: '漢', '字'."),
+        ("classify", "漢字\nabab1\nb字\n", "2 of 3 inputs have tokens that are not in the vocabulary: '漢', '字'."),
         ("classify", "abab1\n", ""),
-        ("translate", "word 漢\n", "1 of 1 inputs have tokens that are not in the training data: '漢'."),
+        ("translate", "word 漢\n", "1 of 1 inputs have tokens that are not in the vocabulary: '漢'."),
         ("generate", "A\n", ""),
-        ("tag", "the\nyak\n", "1 of 1 inputs have tokens that are not in the training data: 'yak'."),
-        ("tag", "the yak\n", "1 of 1 inputs have tokens that are not in the training data: 'yak'."),
+        ("tag", "the\nyak\n", "1 of 1 inputs have tokens that are not in the vocabulary: 'yak'."),
+        ("tag", "the yak\n", "1 of 1 inputs have tokens that are not in the vocabulary: 'yak'."),
     ],
 )
 def test_predict_reports_unknown_tokens(elman, runs, task, text, note):

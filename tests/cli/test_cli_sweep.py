@@ -176,7 +176,7 @@ def test_ctrl_c_stops_and_prints_how_to_continue(text):
     (["--search", "hiden"], r"--search: expected one of .*Did you mean hidden\?"),
     (["--search", "lr", "--lr", "0.1"], "none with a fixed value, got learning_rate"),
     (["--search", "tokens=char,byte"], "cannot be compared"),
-    (["--validation-fraction", "0"], "validation_fraction: a sweep compares validation losses"),
+    (["--validation-fraction", "0"], "--validation-fraction: expected a number above 0, because a sweep compares"),
     (["--resume", "run"], "elman sweep has no flag --resume"),
     (["--steps", "3", "--epochs", "3"], "one of --epochs, --steps and --seconds"),
     (["--out", "cat.txt"], "exists already"),
@@ -210,5 +210,5 @@ def test_a_sweep_without_a_finished_trial_says_so(elman, text):
     words = ["--optimizer", "sgd", "--clip-norm", 0, "--retries", 0, "--search", "lr=1e5..1e6"]
     status, out, _ = elman("sweep", text, *SMALL[:-2], *words, "--steps", 20, "--trials", 2)
     assert status == 1
-    assert "diverged: The loss diverged" in out
+    assert "diverged: Training diverged" in out
     assert "No trial was trained to its end" in out

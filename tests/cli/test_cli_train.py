@@ -217,7 +217,7 @@ def test_a_run_ended_by_patience_says_so_and_continues_with_a_larger_budget(elma
 
 @pytest.mark.parametrize("words", [
     ["--hidden", "9"], ["--lr", "1"], ["other.txt"], ["--out", "x"], ["--force"], ["--preset", "best"],
-    ["--tokens", "byte"],
+    ["--tokens", "byte"], ["--drop-unused"],
 ])  # fmt: skip
 def test_resume_changes_nothing_but_the_budget(elman, run, words):
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}

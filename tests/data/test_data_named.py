@@ -185,7 +185,8 @@ def test_a_corpus_of_several_files_is_a_folder_to_classify(
 def test_a_corpus_with_one_changed_file_is_refused(server, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"English.txt": hashlib.sha256(BODY).hexdigest(), "corrupted": hashlib.sha256(BODY).hexdigest()}
     monkeypatch.setitem(named.CORPORA, "names", dataclasses.replace(named.CORPORA["names"], url=server[0], files=files))
-    with pytest.raises(DownloadError, match=r"SHA-256 differs.*put http.*/corrupted as names/corrupted in a folder"):
+    says = r"SHA-256 differs.*put http.*/corrupted as names/corrupted, with the other files .* beside it, in a folder"
+    with pytest.raises(DownloadError, match=says):
         fetch("names")
     assert {row.name: row.where for row in list_corpora()}["names"] is None
 
@@ -264,7 +265,7 @@ def test_another_download_than_the_known_one_is_refused(
 ) -> None:
     monkeypatch.setitem(named.CORPORA, name, dataclasses.replace(named.CORPORA[name], sha256="0" * 64))
     Handler.bodies["/other"] = body
-    with pytest.raises(DownloadError, match=rf"another file than the known one.*made from http.*as {name}\.tsv in a"):
+    with pytest.raises(DownloadError, match=rf"did not send the expected file.*made from http.*as {name}\.tsv in a"):
         fetch(name, url=server[0] + "/other")
     assert files(cache) == []
 
@@ -403,10 +404,10 @@ def test_a_url_is_refused(url: str) -> None:
 
 
 def test_a_data_folder_that_does_not_exist_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = r"files are also searched for in \$ELMAN_DATA"
+    also = r"files are also searched for in \$ELMAN_DATA"
     for folder, but in ((str(tmp_path), ""), ("/nonexistent", ", but there is no folder '/nonexistent'")):
         monkeypatch.setenv("ELMAN_DATA", folder)
-        with pytest.raises(DataError, match=rf"{said}{but}\.$"):
+        with pytest.raises(DataError, match=rf"; {also}{but}\.$"):
             open_corpus("foo.txt")
-        with pytest.raises(DataError, match=rf"{said}{but}\.$"):
+        with pytest.raises(DataError, match=rf"On the command line, {also}{but}\.$"):
             read_examples("foo.tsv", "classify")

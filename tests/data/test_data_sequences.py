@@ -12,7 +12,7 @@ from elman.data.labeled_data import guess_task, read_examples
 from elman.data.ragged import Ragged
 from elman.data.symbols import EDGE_ID, UNKNOWN_ID, Symbols, kind_of
 from elman.data.targets import Labels
-from elman.errors import CheckpointError, DataError, EncodingError, VocabularyError
+from elman.errors import CheckpointError, DataError, EncodingError, UnknownNameError, VocabularyError
 
 TEXTS = st.lists(st.text(max_size=12), min_size=1, max_size=8)
 
@@ -144,12 +144,16 @@ def test_a_bad_row_is_reported_with_its_line(tmp_path, task, text, says):
 def test_files_that_cannot_be_read_are_named(tmp_path):
     with pytest.raises(DataError, match="there is no file"):
         read_examples(str(tmp_path / "missing"), "classify")
+    with pytest.raises(UnknownNameError, match=r"task: expected one of classify, .*got 'lm'"):
+        read_examples(written(tmp_path, "a\tx\n"), "lm")
+    with pytest.raises(DataError, match="there is no file"):
+        guess_task(str(tmp_path / "missing.csv"))
     says = r"data\.tsv, line 2: expected text in utf-8, got the byte 0xe9\. Name its encoding"
     with pytest.raises(EncodingError, match=says):
         read_examples(written(tmp_path, b"a\tx\nRen\xe9\tx\n"), "classify")
     (tmp_path / "one").mkdir()
     written(tmp_path / "one", "a\n", "only.txt")
-    with pytest.raises(DataError, match="1 files with lines"):
+    with pytest.raises(DataError, match="a file with lines for each of two or more labels, got 'only'"):
         read_examples(str(tmp_path / "one"), "classify")
 
 

@@ -108,6 +108,13 @@ def test_a_bad_row_is_reported_with_its_line(file, text, why):
         read_examples(file("a.csv", text), "classify")
 
 
+@pytest.mark.parametrize(("delimiter", "do"), [(",", "Quote cells that contain ','"), ("\t", "A cell cannot")])
+def test_a_row_with_too_many_cells_is_refused_with_advice_that_helps(file, delimiter, do):
+    text = "id,text,label\n1,a,b\n2,c,d,e\n".replace(",", delimiter)
+    with pytest.raises(DataError, match=f"line 3: expected 3 cells, as in line 1, got 4. {do}"):
+        read_table(file("a.csv", text))
+
+
 def test_targets_can_be_numbers(file):
     path = file("a.csv", "name,price\nbread,2.5\nwine,1e1\n")
     rows = read_examples(path, "regress")
@@ -138,7 +145,7 @@ def test_a_series_is_its_columns_of_numbers(file):
     assert read_series(path, ["rain"]).values.tolist() == [[0], [1.5]]
     assert read_series(path, [2]).names == ("degrees",)
     assert read_series(file("plain.txt", "1\n2.5\n-3e2\n")).values.tolist() == [[1], [2.5], [-300]]
-    with pytest.raises(DataError, match=r"line 3: expected a number in column 'degrees', got ''"):
+    with pytest.raises(DataError, match=r"line 3: expected a finite number in column 'degrees', got ''"):
         read_series(file("gap.csv", "day,degrees\nmon,1\ntue,\n"), ["degrees"])
     with pytest.raises(DataError, match="has no column of numbers"):
         read_series(file("words.csv", "a,b\nc,d\n"))

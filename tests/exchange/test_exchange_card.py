@@ -175,7 +175,7 @@ def test_other_tasks_get_the_sections_that_apply(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("facts", "files", "why"),
     [
-        ({"task": "fly"}, {}, "expected a run with task lm, classify, regress, tag, generate, translate, got 'fly'"),
+        ({"task": "fly"}, {}, "a run with one of the tasks lm, classify, regress, tag, generate, translate, got 'fly'"),
         ({}, {}, "got None"),
         ({"task": "tag"}, {}, "has no model yet"),
         ({"task": "tag"}, {"model.safetensors": b"nonsense"}, "is damaged"),

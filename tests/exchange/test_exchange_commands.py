@@ -85,7 +85,7 @@ def test_a_file_that_exists_is_replaced_only_by_force(elman, to):
     (("import", "some", "--out", "x"), "got no suffix"),
     (("import", "x.npz", "--out", "x"), "got .npz, which cannot be imported. Export the run with --to onnx or torch."),
     (("import", "some.txt", "--out", "x", "--from", "torch"), "is not a safetensors file"),
-    (("import", "some.txt", "--out", "x", "--from", "onnx"), "is not an ONNX file"),
+    (("import", "some.txt", "--out", "x", "--from", "onnx"), "is not a valid ONNX file"),
     (("import", "some.txt", "--out", "x", "--from", "onnx", "--activation", "relu"), "--activation"),
     (("import", "some.txt", "--from", "onnx", "--out", "runs/novel"), "runs/novel exists already"),
 ])  # fmt: skip
@@ -105,7 +105,7 @@ def test_an_empty_file_is_refused(elman, where):
     Path("empty").write_bytes(b"")
     status, _, err = elman("import", "empty", "--from", where, "--out", "x")
     assert status == 2
-    assert "empty is no" in err
+    assert "empty is not a" in err
     assert there() == ["empty", "runs"]
 
 
@@ -152,7 +152,7 @@ def test_a_foreign_state_dict_is_imported_with_its_vocabulary(elman):
     save_file({name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}, "x.safetensors")
     status, _, err = elman("import", "x.safetensors", "--out", "x")
     assert status == 2
-    assert "Give the file --vocabulary" in err
+    assert "Name a file with them by --vocabulary" in " ".join(err.split())
     Path("letters.txt").write_text("cab\n")
     words = ("--vocabulary", "letters.txt", "--activation", "relu", "--out", "x")
     assert elman("import", "x.safetensors", *words)[0] == 0

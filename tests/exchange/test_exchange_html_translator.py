@@ -98,7 +98,8 @@ def test_the_page_shows_the_loss_of_quantized_weights(precision, open_page, tmp_
 def test_the_page_counts_the_layers_once(tmp_path):
     model = Seq2Seq(**SMALL | {"epochs": 1}, layers=2).fit(SOURCES, TARGETS, listeners=[])
     page = export_html(model.save(tmp_path / "run"), tmp_path / "page.html").paths[0].read_text("utf-8")
-    assert "A recurrent encoder and decoder with attention: 2 × 20 GRU units in each direction, " in page
+    sizes = "2 × 20 GRU units in the decoder and in each direction of the encoder, "
+    assert f"A bidirectional encoder and a decoder with attention: {sizes}" in page
 
 
 def test_light_dark_and_a_phone(words, open_page, tmp_path):

@@ -283,7 +283,7 @@ REFUSED = {
     softmax: "got Softmax",
     elementwise: "got Mul",
     bidirectional: "got ReduceSum",
-    backwards: "reads forwards.*got reverse",
+    backwards: "read forwards only.*got reverse",
     own_start: "an initial state of zeros",
     filled_start: "an initial state of zeros",
     filled_in_float64: "an initial state of zeros",
@@ -293,11 +293,11 @@ REFUSED = {
     two_linear: "an operator RNN, GRU or LSTM before the linear output",
     residual: "one path from the tokens to the logits, got RNN outside it",
     no_rnn: "an operator RNN, GRU or LSTM before the linear output",
-    computed_weights: "input 1 of RNN as a constant",
-    scaled_gemm: "Gemm that is",
+    computed_weights: "input 1 of RNN as a constant with 3 axes, the first of size 1, got a computed value",
+    scaled_gemm: r"a Gemm that is h @ W_hy \+ b_y, got one with alpha = 2\.0",
     two_activations: "one activation in all layers, got relu, tanh",
     half_hot: "OneHot of 0 and 1",
-    lambda m: m.head(m.rnn(m.tokens(), E, direction=b"\xff")): "reads forwards",
+    lambda m: m.head(m.rnn(m.tokens(), E, direction=b"\xff")): "read forwards only",
     lambda m: m.head(m.rnn(m.tokens(), E, clip=1.0)): "RNN without clip",
     lambda m: m.head(m.rnn(m.tokens(), E, activations=["Softsign"])): (
         r"an activation of Tanh, Relu, Sigmoid, Affine \(alpha 1, beta 0\), got Softsign"
@@ -378,7 +378,7 @@ def test_a_transpose_without_axes_is_refused(tmp_path, letters):
 @pytest.mark.parametrize("data", [b"", b"<html><body>" * 20, b"\x00" * 100])
 def test_an_empty_or_foreign_file_is_refused(tmp_path, data):
     (tmp_path / "x.onnx").write_bytes(data)
-    with pytest.raises(CheckpointError, match="is not an ONNX file"):
+    with pytest.raises(CheckpointError, match="is not a valid ONNX file"):
         read_onnx(tmp_path / "x.onnx")
 
 

@@ -438,6 +438,8 @@ def test_the_number_of_results_is_checked():
     assert "expected 2 (L, d_o), got 1" in verdict.message
     verdict = judge(GAPS["cross_entropy"], lambda o, y: {"L": 1.0})
     assert "no d_o" in verdict.message
+    verdict = judge(GAPS["clip"], lambda gradients, limit: gradients[1:])
+    assert verdict.message == "gradients: expected a list of 5 arrays, got 4"
 
 
 def test_a_student_s_own_functions_are_back_after_a_check():
@@ -488,11 +490,13 @@ def test_files_as_they_are_written(tmp_path):
     paths = lab.start(tmp_path / "lab")
     for path in paths:
         assert {verdict.kind for verdict in lab.check_file(path)} == {"missing"}
+        assert path.read_text().startswith('"""')  # without the comment for maintainers
         assert "gap" not in path.read_text().split('"""', 2)[2]
     with pytest.raises(ValueError, match="your work is not replaced"):
         lab.start(tmp_path / "lab")
     for path in lab.start(tmp_path / "solutions", solutions=True):
         assert all(verdict.right for verdict in lab.check_file(path))
+        assert path.read_text().startswith('"""')
         assert "# gap" not in path.read_text()
 
 
@@ -505,7 +509,7 @@ def test_files_that_cannot_be_checked(tmp_path):
     for text, words in (
         ("\ndef softmax(o:", r"not valid Python: line 2: '\(' was never closed"),
         ("x = 1\n", "no function of the lab"),
-        ("\0", "not valid Python"),
+        ("\0", "not valid Python: source code string cannot contain null bytes"),
     ):
         path.write_text(text)
         with pytest.raises(DataError, match=words):

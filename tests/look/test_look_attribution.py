@@ -66,17 +66,17 @@ def test_gradient_times_input_is_a_derivative(pooling, embedding, bidirectional)
         ["abba", "cab", "bc"], ["x", "y", "z"], listeners=[]
     )
     found = look.attribution(model, "abcab")
-    from elman.look.attributions import _dense_network, _Reader, _scores
+    from elman.look.attributions import _dense_network, _Float64Network, _scores
 
     dense, p, steps = _dense_network(model.fitted_.network, model.fitted_.parameters, model._encoded(["abcab"]).values)
-    reader = _Reader(dense, p)
+    wide = _Float64Network(dense, p)
     picked = np.array([model.classes_.tolist().index(found.targets[0])])
     for t in range(5):
         scores = []
         for scale in (1 + 1e-6, 1 - 1e-6):
             x = steps[:, np.newaxis].copy()
             x[t] *= scale
-            scores.append(_scores(reader.outputs(x), picked)[0][0])
+            scores.append(_scores(wide.outputs(x), picked)[0][0])
         assert found.gradient[0, t] == pytest.approx((scores[0] - scores[1]) / 2e-6, abs=1e-7)
     o = model.predict_log_proba(["abcab"])
     np.testing.assert_allclose(np.log(np.exp(o).sum()), 0, atol=1e-6)
@@ -102,8 +102,22 @@ def test_a_regressor_of_numbers():
     assert found.targets == ("value",)
     assert found.words.startswith(f"predicted value {found.score[0]:+.2f}: “step ")
     assert found.gradient.shape == (1, 6)
+    shorter = [np.delete(X[0], t, axis=0) for t in range(6)]
+    values = model.predict([X[0], *shorter])  # on the scale of the targets, which are standardized in training
+    assert found.score[0] == pytest.approx(values[0], abs=1e-4)
+    np.testing.assert_allclose(found.left_out[0], values[0] - values[1:], atol=1e-4)
     with pytest.raises(ArgumentError, match="only classes can be chosen"):
         look.attribution(model, X[0], target=3)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+@pytest.mark.parametrize("learned_state", [False, True])
+def test_without_its_only_token_a_sequence_is_empty(pooling, learned_state):
+    options = {"pooling": pooling, "learned_state": learned_state, "hidden": 5, "epochs": 20, "tokens": "word"}
+    model = SequenceClassifier(**options).fit(["good", "bad"] * 20, ["+", "-"] * 20, listeners=[])
+    found = look.attribution(model, "good")
+    p = model.predict_proba([""])[0, model.classes_.tolist().index(found.targets[0])]
+    assert found.score[0] - found.left_out[0, 0] == pytest.approx(np.log(p / (1 - p)), abs=1e-4)
 
 
 def test_one_token_and_what_cannot_be_explained(classifier):

@@ -88,7 +88,7 @@ def other_task(run: Path) -> None:
     (["run", "--text", "the cat", "--out", "cats.txt", "--force"], "cats.txt exists and is not a report of elman look"),
     (["run", "--text", "the cat", "--out", "run"], "run exists and is not a report of elman look"),
     (["run", "--text", "the cat", "--out", "nowhere/a.html"], "nowhere is not a folder"),
-    (["other", "--text", "the cat"], "expected a run with task lm, .*, got 'poetry'"),
+    (["other", "--text", "the cat"], "expected a run with one of the tasks lm, .*, got 'poetry'"),
 ])  # fmt: skip
 def test_what_cannot_be_looked_at_is_said_and_nothing_is_written(look, words, message):
     Path("cats.txt").write_text(TEXT)

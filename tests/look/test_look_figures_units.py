@@ -10,10 +10,11 @@ import pytest
 from look_models import drawn_model
 
 from elman.data import CharVocabulary, WordVocabulary
+from elman.look.spectra import saturation
 from elman.look.units import rank_units, read_text
 
 pytest.importorskip("plotly", reason="no plotly: pip install 'elman[look]'")
-from elman.look.figures import best_units, surprise_along_text, unit_along_text, units_along_text
+from elman.look.figures import best_units, saturation_along, surprise_along_text, unit_along_text, units_along_text
 
 TEXT = 'He said "No." She <b>left</b>\n(at 9).\n' * 30
 
@@ -54,6 +55,26 @@ def test_the_best_units_of_each_feature(reading):
     best = ranking.best("inside a word")[0]
     assert bars["inside a word"][0] == best.score
     assert f"unit {best.unit}," in bars["inside a word"][1]
+
+
+@pytest.mark.parametrize(("options", "name"), [
+    ({}, "unit {0.unit}, "), ({"layers": 2}, "unit {0.unit}, layer {0.layer}, "),
+    ({"cell": "lstm"}, "unit {0.unit} ({0.state}), "),
+], ids=["rnn", "stack", "lstm"])  # fmt: skip
+def test_bars_name_the_layer_and_the_state_part_if_there_are_several(options, name):
+    ranking = rank_units(read_text(drawn_model(CharVocabulary(TEXT), **options), TEXT))
+    best = {feature: unit for feature, _, unit in ranking.by_feature()}
+    for bar in best_units(ranking).data:
+        for feature, text in zip(bar.y, bar.text, strict=True):
+            way = "higher" if best[feature].rises else "lower"
+            assert text == f"{name.format(best[feature])}{way}: {best[feature].score:.3f}"
+
+
+def test_steps_are_counted_from_0_along_a_text():
+    found = saturation(np.ones((4, 2)))
+    (curve,) = saturation_along({"h": found}, "abc").data
+    assert list(curve.x) == [0, 1, 2]
+    assert list(curve.text) == ["a", "b", "c"]  # step t reads token t
 
 
 def test_words_and_a_single_token():

@@ -88,7 +88,7 @@ def test_it_says_what_was_found(open_page, page, seen):
     for v in seen.verdicts:
         assert v.words in said
         assert str(v.horizon) in said
-    assert "Gradients and spectra: the first 60 steps of the text" in said
+    assert "Gradients, spectra, gates and saturation are those of the first 60 steps of the text" in said
     assert "∂L[t]/∂h[k-1]  =  ∂L[t]/∂h[k] @ diag(1 − h[k]²) @ W_hh.T" in said
     assert "3 of 3 logged steps were clipped" not in said
     assert "2 of 3 logged steps were clipped" in said  # norms 3, 1.5 and 1, of which 1 is allowed
@@ -141,7 +141,7 @@ def test_any_model_can_be_looked_at(vocabulary, activation):
     model = drawn_model(vocabulary, activation=activation)
     seen = examine(model, vocabulary.encode("Oh dear, so so dear", unknown="skip"))
     html = Report(seen).html()
-    assert f"How far back does the gradient of one {seen.token} reach?" in html
+    assert f"How far back does the gradient of one {seen.token}'s loss reach?" in html
     assert seen.token == {"byte": "byte", "word": "word"}[vocabulary.kind]
     assert seen.ranking is None  # the text is too short
     assert seen.history is None
@@ -272,6 +272,25 @@ def test_a_model_that_explodes_has_a_page_that_a_browser_can_read(open_page, tmp
     watched = open_page(path.as_uri(), offline=True)
     ready(watched).locator(".reach input").fill("9")
     assert "is ∞ nats" in watched.page.inner_text(".reach output")
+    watched.check()
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
+def test_without_a_gradient_the_page_says_so_and_shows_no_factors(cell):
+    model = drawn_model(CharVocabulary("helo"), cell=cell)
+    model.parameters_["head.W_hy"][:] = 0
+    html = report(model, "hello").html()
+    assert "there is no gradient" in html
+    assert "stays above 1 %" not in html
+    assert "×nan" not in html
+
+
+def test_a_token_without_a_gradient_says_so(open_page, tmp_path):
+    model = drawn_model(CharVocabulary("helo"))
+    model.parameters_["head.W_hy"][:] = 0
+    report(model, "hello").save(tmp_path / "report.html")
+    watched = open_page((tmp_path / "report.html").as_uri(), offline=True)
+    assert ready(watched).inner_text(".reach output").endswith(" nats. It has no gradient.")
     watched.check()
 
 

@@ -76,7 +76,7 @@ def test_a_line_without_its_marker_is_an_error():
 
 def test_a_line_that_does_not_run_is_an_error():
     line = Line(cell_forward, "carried", "s")  # nothing is carried where all rows are as long
-    with pytest.raises(ElmanError, match="lines that did not run: got 'cell_forward carried'"):
+    with pytest.raises(ElmanError, match="watched lines: expected all to run, got no run of 'cell_forward carried'"):
         watch(lambda: cell_forward(RNNCell(), np.zeros((2, 1, 3)), None, WEIGHTS), [line])
 
 

@@ -203,12 +203,12 @@ def test_a_training_step_subtracts_the_gradient_and_the_word_is_learned(open_pag
     page.locator("#train").click()
     data = steps_data("hell", "ello", model=model)
     np.testing.assert_allclose(flat(page.evaluate(ALL_VALUES)), all_values(data), rtol=0, atol=1e-10)
-    assert page.inner_text("#steps-taken") == "1 step"
+    assert page.inner_text("#steps-taken") == "1 training step"
     page.locator("#rate").fill("1")
     page.locator("#learn").click()
     page.locator("#learned", has_text="✓ learned").wait_for()
-    assert page.locator("#said .right").count() == 4
-    assert page.inner_text("#said").replace("\n", "").replace(" ", "") == "ello"
+    assert page.locator("#predicted .right").count() == 4
+    assert page.inner_text("#predicted").replace("\n", "").replace(" ", "") == "ello"
     page.get_by_role("button", name="Train until learned").wait_for()
     watched.check()
 
@@ -233,6 +233,11 @@ def test_the_gain_scales_the_recurrent_weights_and_the_product_of_jacobians_foll
         data = steps_data("hell", "ello", model=scaled)
         np.testing.assert_allclose(flat(page.evaluate(ALL_VALUES)), all_values(data), rtol=0, atol=1e-10)
     assert model.parameters_["layers.0.W_hh"].any()
+    page.locator("#gain").focus()
+    page.keyboard.press("Home")  # the smallest gain loses no weight
+    page.locator("#gain").fill("1")
+    plain = steps_data("hell", "ello", model=model)
+    np.testing.assert_allclose(flat(page.evaluate(ALL_VALUES)), all_values(plain), rtol=0, atol=1e-10)
     watched.check()
 
 

@@ -93,7 +93,7 @@ def test_what_is_not_wanted_further_back_is_no_vanishing():
     assert verdict(flow).kind == "vanishes"
     v = verdict(flow, reach=20)
     assert (v.kind, v.horizon, v.followed) == ("healthy", 44, 20)
-    assert "healthy: 20 steps back 12% of it is left; 44 steps back less than 1 %." in v.words
+    assert "healthy: 20 steps back 12% of it is left; 44 steps back less than 1 % is left." in v.words
     v = verdict(gradient_flow(*scaled_orthogonal(1), *random_text(60)), reach=20)
     assert "healthy: 20 steps back 100% of it is left." in v.words  # the text goes further than that
 

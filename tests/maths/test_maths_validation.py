@@ -117,7 +117,7 @@ def test_an_entry_too_many_is_named_with_where_the_size_came_from(function, argu
     ("rnn_forward", "W_hh", (H, H + 1), ["(H, H)", f"H = {H}", (H, H + 1)]),
     ("rnn_forward", "W_hh", (H + 1, H + 1), [f"H = {H} from W_xh", (H + 1, H + 1)]),
     ("rnn_forward", "x", (T, B, X + 1), [f"X = {X} from W_xh", (T, B, X + 1)]),
-    ("rnn_forward", "x", (T,), ["(T, B, X) or (T, B) ids", (T,)]),
+    ("rnn_forward", "x", (T,), ["(T, B, X) or (T, B) of integer ids", (T,)]),
     ("rnn_forward", "h0", (B + 1, H), [f"B = {B} from x", (B + 1, H)]),
     ("rnn_forward", "h_mask", (B, H - 1), [f"H = {H} from W_xh", (B, H - 1)]),
     ("rnn_forward", "b_h", (1, H), ["(H)", (1, H)]),
@@ -204,11 +204,11 @@ def test_two_precisions_in_one_call_are_refused(function, argument):
 
 
 def test_floats_are_no_ids_and_integers_no_floats():
-    says(refused(DtypeError, "rnn_forward", x=np.zeros((T, B))), "x", "(T, B) ids", "integers", "float64")
+    says(refused(DtypeError, "rnn_forward", x=np.zeros((T, B))), "x", "(T, B) of integer ids", "float64")
     says(refused(DtypeError, "rnn_forward", x=np.zeros((T, B, X), int)), "x", "floating-point", "int64")
-    says(refused(DtypeError, "rnn_forward", lengths=np.full(B, 2.0)), "lengths", "integers", "float64")
-    says(refused(DtypeError, "embedding_forward", ids=np.zeros((T, B))), "ids", "integers", "float64")
-    says(refused(DtypeError, "cross_entropy", y=np.zeros((T, B))), "y", "(…, Y) or (…) ids", "integers", "float64")
+    says(refused(DtypeError, "rnn_forward", lengths=np.full(B, 2.0)), "lengths", "(B) of integers,", "float64")
+    says(refused(DtypeError, "embedding_forward", ids=np.zeros((T, B))), "ids", "integer ids", "float64")
+    says(refused(DtypeError, "cross_entropy", y=np.zeros((T, B))), "y", "(…, Y) or (…) of integer ids", "float64")
     says(refused(DtypeError, "cross_entropy", y=np.zeros((T, B, Y), int)), "y", "floating-point", "int64")
     says(refused(DtypeError, "rnn_forward", W_hh=np.eye(H, dtype=int)), "W_hh", "floating-point", "int64")
 
@@ -243,9 +243,9 @@ def test_lengths_longer_than_the_window(function, wrong):
     (3, 2, "k2"), (1, 0, "k2"), (1, 2.0, "k2"), (1, None, "k2"),
 ])  # fmt: skip
 def test_k1_and_k2_out_of_range(k1, k2, name):
-    says(
-        refused(RangeError, "truncated_backward", k1=k1, k2=k2), name, "whole number", repr({"k1": k1, "k2": k2}[name])
-    )
+    least = "1 or more" if name == "k1" else f"at least k1, which is {k1}"
+    message = refused(RangeError, "truncated_backward", k1=k1, k2=k2)
+    says(message, name, f"a whole number, {least}", repr({"k1": k1, "k2": k2}[name]))
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, math.nan, math.inf, "many", [1, 2], {}])
@@ -257,8 +257,8 @@ def test_a_normalizer_that_cannot_divide(wrong):
 def test_targets_that_are_no_distributions():
     y = np.full((T, B, Y), 1 / Y)
     assert maths.cross_entropy(np.zeros((T, B, Y)), y)[0] == pytest.approx(T * B * math.log(Y))
-    for wrong in (2 * y, y - 1, np.zeros_like(y)):
-        says(refused(RangeError, "cross_entropy", y=wrong), "y", "add up to 1")
+    for wrong, got in ((2 * y, "other sums"), (y - 1, "negative numbers"), (np.zeros_like(y), "other sums")):
+        says(refused(RangeError, "cross_entropy", y=wrong), "y", "add up to 1", got)
 
 
 # ---- NaN, names, arguments
@@ -382,7 +382,10 @@ def test_the_layers_of_all_cells_are_public(name):
         (lambda call: call["p"].update(W_hh=np.zeros((H, H))), "W_hh"),
         (lambda call: call["p"].update(W_hh=np.zeros((H, 8)), W_xh=np.zeros((X, 8)), b_h=np.zeros(8)), "for cell lstm"),
         (lambda call: call.update(p=None), "p: expected a mapping of arrays"),
-        (lambda call: call.update(s0=np.zeros((1, B, H))), "s0: expected 2 state parts"),
+        (
+            lambda call: call.update(s0=np.zeros((1, B, H))),
+            r"s0: expected \(2, B, H\), which is h and c, for cell lstm, got shape \(1, 3, 5\)",
+        ),
         (lambda call: call.update(x=np.full((T, B, X), np.nan)), "x: expected numbers, got NaN"),
         (lambda call: call.update(lengths=np.array([1, 2, 9])), "lengths: expected integers from 0 to 4"),
     ],

@@ -215,7 +215,7 @@ def test_options_that_do_not_match_are_refused_by_name():
     start, (X, y) = start_of("classify")
     with pytest.raises(ArgumentError, match="hidden: expected 8, as in the model that training starts from, got 9"):
         SequenceClassifier(hidden=9).fit(X, y, start=start)
-    with pytest.raises(ArgumentError, match="expected a model to regress, got one to classify"):
+    with pytest.raises(ArgumentError, match="the model to start from: expected one of task regress, got task classify"):
         SequenceRegressor().fit(NUMBERS, [1.0] * 40, start=start)
     with pytest.raises(ArgumentError, match="expected tokens, as in the model that training starts from, got numbers"):
         SequenceClassifier().fit(NUMBERS, ["a", "b"] * 20, start=start)

@@ -374,4 +374,4 @@ def test_a_tiny_text_is_validated_at_least_every_ten_epochs(options, validated):
 def test_a_longer_text_is_validated_at_the_usual_interval():
     config = Config(batch_size=16)
     setup = runs.text_setup(runs.open_text("abcd" * 20_000, config), config)
-    assert setup.new_task(setup.new_model()).paced == config
+    assert setup.new_task(setup.new_model()).trainer_config == config

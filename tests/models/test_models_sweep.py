@@ -17,7 +17,7 @@ from elman.errors import ArgumentError, CheckpointError, MissingExtraError, Rang
 from elman.models import LanguageModel
 from elman.models.sweep import Sweep, TrialEnded, TrialStarted
 from elman.models.sweep_space import USUAL, Dimension, searchable, space
-from elman.models.sweep_study import FIRST, Lock
+from elman.models.sweep_study import STARTUP_TRIALS, Lock
 from elman.training.events import Saved, Stepped
 
 TEXT = "The cat sat on the mat, and the dog sat on the log.\n" * 40
@@ -66,7 +66,7 @@ def test_ways_to_name_a_range() -> None:
     ("dtype=float16", UnknownNameError, "one of float32, float64"),
     ("hidden=8.5..9", ArgumentError, "whole numbers: low..high"),
     ("hidden=many", ArgumentError, "got 'many'"),
-    ("hidden=64..8", RangeError, "low..high"),
+    ("hidden=64..8", RangeError, "low..high with low < high, got 64..8"),
     ("hidden=0..8", RangeError, "above 0, got 0"),
     ("dropout=0..1.5", RangeError, "below 1"),
     ("dropout=nan..1", RangeError, "low..high"),
@@ -174,7 +174,7 @@ def test_bad_trials_are_cut_short_and_leave_nothing(text: Path) -> None:
     ended = told(s)
     ways = [why for *_, why in ended]
     assert set(ways) == {"done", "pruned"}
-    assert "pruned" not in ways[:FIRST]
+    assert "pruned" not in ways[:STARTUP_TRIALS]
     rates = {why: [params["learning_rate"] for params, _, w in ended if w == why] for why in ("done", "pruned")}
     assert max(rates["pruned"]) < max(rates["done"])  # type: ignore[type-var]
     assert len(folders(s)) == 2
@@ -187,6 +187,12 @@ def test_a_trial_that_diverges_or_is_invalid_counts_as_a_trial(text: Path) -> No
     assert [event.why for event in seen if isinstance(event, TrialEnded)] == ["diverged", "diverged"]
     assert wild.best_run() is None
     assert folders(wild) == ["locks"]
+    last = sweep(text, "lr=1e3,1e4", out="last", steps=1, warmup_steps=0, activation="relu")
+    seen.clear()
+    assert last.run(2, seen.append)
+    ended = [(event.why, event.loss, event.note) for event in seen if isinstance(event, TrialEnded)]
+    assert ended == [("diverged", None, "no validation loss is a finite number")] * 2
+    assert last.best_run() is None
     blocks = sweep(text, "bptt_block=4,5000", out="blocks")
     assert blocks.run(4)
     assert {why for *_, why in told(blocks)} == {"done", "impossible"}

@@ -40,7 +40,7 @@ MUTANTS = [
     ("flow_verdict.py", "if carry > recurrent else", "if carry < recurrent else", "the weaker path"),
     ("flow_verdict.py", "start = 1 if followed > 1 else 0", "start = 0", "the step into the path counts"),
     ("flow_verdict.py", "before[-len(after) :]", "before[: len(after)]", "lag 1 of other losses"),
-    ("flow.py", "one.d_s[:] = 0", "pass", "the carried part stays on the path through W_hh"),
+    ("flow.py", "path_step.d_s[:] = 0", "pass", "the carried part stays on the path through W_hh"),
     ("flow.py", "from_next[layer][0] += through_W_hh", "pass", "the path through W_hh is lost"),
     (
         "flow_verdict.py",

@@ -103,7 +103,7 @@ MUTANTS = [
      "1 - h² missing"),
     ("cells/rnn.py", "rnn_backward add", "+= part", "= part", "d_W_hh, d_x and d_h0 overwrite what was there"),
     ("cells/rnn.py", "step_jacobian jacobian", "[..., np.newaxis, :]", "[..., np.newaxis]", "diag on the wrong side"),
-    ("cells/base.py", "Cell.jacobian unit", ".swapaxes(0, 1)", ".reshape(P, every, H)", "entries of other state parts"),
+    ("cells/base.py", "Cell.jacobian unit", ".swapaxes(0, 1)", ".reshape(P, N, H)", "entries of other state parts"),
     ("cells/base.py", "Cell.jacobian step", "before, after", "after, before", "h[t] for h[t+1] in the Jacobian"),
     ("cells/base.py", "Cell.jacobian step", "rows, p", "rows[::-1], p", "kept in another order"),
     ("cells/base.py", "Cell.whole_backward through_W_hh", "].T", "]", "W_hh not transposed"),

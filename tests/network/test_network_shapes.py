@@ -99,6 +99,22 @@ def test_gradients_of_a_network_with_an_output_layer(pooling, loss, bidirectiona
     )
 
 
+@pytest.mark.parametrize(
+    ("pooling", "loss", "count"),
+    [("none", "cross_entropy", LENGTHS.sum()), ("last", "cross_entropy", B), ("last", "squared", B * Y)],
+)
+def test_without_weights_every_loss_counts_once_and_padding_never(pooling, loss, count):
+    network, batch = head_network(np.random.default_rng(5), pooling, loss, True)
+    p, results = filled(network, np.random.default_rng(6)), []
+    for weights in (None, np.ones(B)):
+        weighted, gradients = batch._replace(weights=weights), p.zeros()
+        value = network.loss_and_gradients(p, weighted, gradients, normalizer=2.5)
+        evaluated = network.evaluate(network.pack(p), weighted)
+        results.append((network.loss_count(weighted), value, gradients.buffer.tobytes(), evaluated))
+    assert results[0] == results[1]
+    assert results[0][0] == count
+
+
 @pytest.mark.parametrize("dropout", DROPOUTS)
 def test_gradients_of_steps_with_different_weights(dropout):
     network, batch = tagger(np.random.default_rng(4), bidirectional=True)

@@ -169,7 +169,7 @@ def test_a_resumed_run_validates_on_the_same_part_of_the_data(
     assert len(losses) > count
     damaged = json.loads((run / "config.json").read_text()) | {"validation_size": "x"}
     (run / "config.json").write_text(json.dumps(damaged))
-    with pytest.raises(Exception, match="validation_size 'x'"):
+    with pytest.raises(Exception, match="validation_size: expected a whole number above 0, got 'x'"):
         runs.resume(run)
 
 

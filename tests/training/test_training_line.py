@@ -284,7 +284,8 @@ def test_a_rollback_is_a_line_that_stays_and_starts_the_clock_again(monkeypatch:
     *before, cleared, said = clock.stream.getvalue().split("\r")
     assert cleared == " " * len(before[-1])
     assert said == (
-        "step 111: the loss diverged (inf). Back to step 50 with the learning rate halved to 0.0005; retries left: 2.\n"
+        "step 111: training diverged (loss inf). "
+        "Back to step 50 with the learning rate halved to 0.0005; retries left: 2.\n"
     )
     assert clock.step(51, 50.0) == "step 51 of 200"
     assert clock.step(52, 1.0) == "step 52 of 200  2 min left"

@@ -317,15 +317,16 @@ def test_retries_are_bounded_and_the_error_reports_them() -> None:
     task = Descent(losses=lambda call, step: math.nan if step >= 6 else 1.0)
     events: list[Event] = []
     config = dataclasses.replace(SGD, snapshot_every=5, retries=3)
-    with pytest.raises(DivergenceError, match=r"step 6 .*after 3 retries.*learning_rate") as caught:
+    with pytest.raises(DivergenceError, match=r"step 6 .*after 3 retries.*learning_rate.*clip_norm above 0") as caught:
         Trainer(task, config, steps=50, listeners=[events.append]).train()
     assert isinstance(caught.value, ArithmeticError)
     assert events[-1] == Failed(6, caught.value)
     rolled = [e for e in events if isinstance(e, RolledBack)]
     assert [(e.learning_rate, e.retries_left) for e in rolled] == [(0.05, 2), (0.025, 1), (0.0125, 0)]
     assert [step for step, _ in task.seen] == [0, 1, 2, 3, 4, 5, 6, 5, 6, 5, 6, 5, 6]
-    with pytest.raises(DivergenceError):
-        Trainer(Descent(losses=lambda *_: math.nan), dataclasses.replace(SGD, retries=0), steps=5).train()
+    config = dataclasses.replace(SGD, retries=0, clip_norm=1.0)
+    with pytest.raises(DivergenceError, match="a lower clip_norm"):
+        Trainer(Descent(losses=lambda *_: math.nan), config, steps=5).train()
 
 
 @pytest.mark.parametrize("broken", [Failed, Finished])

@@ -11,9 +11,10 @@ from elman.cli.flags import argument, flag
 
 @dataclass(frozen=True)
 class Card:
-    """Write README.md into a run folder: what the model is, how good it is, a sample, and how to use it. The
-    layout is that of a Hugging Face model card; the folder is then ready to be uploaded. A README.md that you wrote
-    yourself is kept.
+    """Write a model card, README.md, into a run folder: what the model is, how good it is, how to use it and, for a
+    language model, a sample. A plot of the loss is written to curve.svg if the run has metrics. The card has Hugging
+    Face's format; the folder is then ready to be uploaded. A README.md or curve.svg that elman card did not write is
+    never replaced without --force.
 
     For instance:
         elman card runs/pride-and-prejudice
@@ -21,9 +22,9 @@ class Card:
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    seed: int = flag(0, "seed of the sample")
-    length: int = flag(500, "length of the sample, in tokens")
-    temperature: float = flag(0.8, "temperature of the sample")
+    seed: int = flag(0, "lm: seed of the sample")
+    length: int = flag(500, "lm: length of the sample, in tokens")
+    temperature: float = flag(0.8, "lm: temperature of the sample")
     force: bool = flag(False, "replace a README.md or curve.svg that elman card did not write")
 
     def run(self) -> int:

@@ -9,13 +9,17 @@ from typing import Any, get_args
 from elman.cli.console import console, track
 from elman.cli.flags import flag
 from elman.config import ALL_TASKS, CellName, Task
+from elman.errors import ArgumentError
 
 
 @dataclass(frozen=True)
 class Compile:
-    """Compile the kernels of the default options now, so that the first training, sample or prediction need not wait
-    for them. A tiny network of each kind is trained for a few steps; the kernels are cached on disk, where every other
-    command finds them.
+    """Compile kernels now, so that the first training, sample or prediction need not wait for them: those of every cell
+    and task with default options, and of language models also with dropout. A tiny network of each cell and task is
+    trained for a few steps. The kernels are cached on disk, where every other command finds them.
+
+    Other options, such as --dtype float64 or --optimizer sgd, may need kernels that are compiled when they are first
+    used. Exits with 1 if kernels cannot be cached.
 
     For instance:
         elman compile
@@ -26,6 +30,10 @@ class Compile:
     task: Task | None = flag(None, "compile for this task only")
 
     def run(self) -> int:
+        from elman.kernels import KERNELS
+
+        if KERNELS != "compiled":
+            raise ArgumentError("ELMAN_KERNELS", expected="compiled or unset", got=KERNELS, do="Unset it to compile.")
         from elman.kernels.compile import FOLDER, UNUSED
 
         began = time.perf_counter()
@@ -33,13 +41,15 @@ class Compile:
         tasks = [self.task] if self.task else ALL_TASKS
         for cell, task in track([(cell, task) for cell in cells for task in tasks], "compiling"):
             _run_tiny_model(task, cell)
-        where = f"cannot be cached: {FOLDER} {UNUSED}" if UNUSED else f"are in {FOLDER}"
-        console.print(f"Compiled in {time.perf_counter() - began:.0f} s; the kernels {where}.", markup=False)
+        where = f"are in {FOLDER}."
+        if UNUSED:
+            where = f"are not cached: {FOLDER} {UNUSED}. Set ELMAN_CACHE to a folder that only you can write to."
+        console.print(f"Compiled in {time.perf_counter() - began:.0f} s; the kernels {where}", markup=False)
         return 1 if UNUSED else 0
 
 
 def _run_tiny_model(task: str, cell: str) -> None:
-    """Train a tiny network with batches large enough for the thread pool, then sample or predict with it."""
+    """Train a tiny network with batches large enough to be split into slices, then sample or predict with it."""
     from elman.models import (
         LanguageModel,
         Seq2Seq,

@@ -51,7 +51,7 @@ class _LazyConsole:
 
         class OurConsole(Console):
             def on_broken_pipe(self) -> None:
-                raise  # noqa: PLE0704 - the BrokenPipeError in whose handler rich calls this: main deals with it
+                raise  # noqa: PLE0704 - the BrokenPipeError that rich handles when it calls this; main handles it
 
             def render(self, *args: Any, **options: Any) -> Iterable[Segment]:
                 """Make control characters visible: all text passes here before rich adds its own escape codes."""
@@ -80,7 +80,7 @@ errors = _LazyConsole(stderr=True)
 def reason(error: Exception) -> str:
     """The message for an error that is expected, not a bug."""
     if isinstance(error, OSError) and not isinstance(error, ElmanError):
-        if error.errno == errno.ENOSPC and not error.filename:  # no file that we opened: stdout
+        if error.errno == errno.ENOSPC and not error.filename:  # without a file name: of stdout
             return f"the output cannot be written: {error.strerror}"
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     if isinstance(error, MemoryError):

@@ -12,10 +12,11 @@ from elman.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Data:
-    """Texts and examples that Elman knows by name: list them, print the path of one, or download it.
+    """List and download the texts and examples that Elman knows by name.
 
-    elman train NAME downloads and trains at once. A file called NAME, NAME.txt or NAME.tsv in the folder $ELMAN_DATA
-    is used instead of a download.
+    path NAME prints the path of one, and downloads it first if necessary, as elman train NAME does. A file or folder
+    called NAME, NAME.txt or NAME.tsv in the folder $ELMAN_DATA is used instead of a download. fetch NAME ignores
+    $ELMAN_DATA: it downloads into the cache, unless it has done so before, and prints the path.
 
     For instance:
         elman data list
@@ -35,7 +36,7 @@ class Data:
             return 0
         if self.name is None:
             raise ArgumentError(
-                f"elman data {self.action}", expected="a name", got="none", do="elman data list shows them."
+                f"elman data {self.action}", expected="a name", got="none", do="elman data list shows all names."
             )
         print(find_source(self.name) if self.action == "path" else fetch(self.name))
         return 0

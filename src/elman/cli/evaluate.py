@@ -35,7 +35,9 @@ class Evaluate:
 
     run_folder: Path = argument("RUN", "a run made by elman train")
     source: str | None = argument(
-        "SOURCE", "a file, a folder of texts, a pattern, - for standard input, or a name (elman data list)", None
+        "SOURCE",
+        "a file or folder, - for standard input, or a name listed by elman data list; lm: also a pattern in quotes",
+        None,
     )
     encoding: str | None = flag(None, "encoding of SOURCE (default: as in training)")
     unknown: Literal["error", "skip"] | None = flag(
@@ -53,7 +55,7 @@ class Evaluate:
         task = run.config.get("task")
         columns = [f"--{name}" for name in ("text-column", "label-column") if getattr(self, name.replace("-", "_"))]
         if task != "lm" and self.unknown is not None:
-            do = "Its vocabulary has an unknown token; leave the flag out."
+            do = "Leave it out: the other tasks read unknown tokens as <unk>."
             raise ArgumentError("--unknown", expected="a language model", got=f"a run with --task {task}", do=do)
         if task != "lm" and self.dynamic:
             raise ArgumentError("--dynamic", expected="a language model", got=f"a run with --task {task}")
@@ -106,16 +108,15 @@ class Evaluate:
 
     def _examples(self, run: Run, source: str) -> int:
         from elman.data.inputs import NumberInputs
-        from elman.data.labeled_data import FORMS, read_examples
+        from elman.data.labeled_data import read_examples
         from elman.data.named import find_here
         from elman.data.targets import Numbers
         from elman.models.evaluation import evaluate_model
         from elman.models.loading import load_predictor
 
         model = load_predictor(self.run_folder)
-        numbers = isinstance(model.fitted_.spec.inputs, NumberInputs | Numbers)
-        if model.task not in FORMS or numbers:
-            what = f"{self.run_folder} is a run with --task {model.task}{', on numbers' * numbers}"
+        if isinstance(model.fitted_.spec.inputs, NumberInputs | Numbers):
+            what = f"{self.run_folder} reads numbers, and elman eval reads only texts and labels from SOURCE"
             raise DataError(what, do="Evaluate it in Python: load_model(RUN).score(X, y).")
         source = source if source == "-" else str(find_here(source) or source)
         columns = {"text_column": self.text_column, "label_column": self.label_column}
@@ -180,8 +181,8 @@ class Evaluate:
             console.print("This is the test part, which training never read.")
         elif "part" in facts:
             console.print(
-                "This is the validation part: training chose the best step by it. --test-fraction keeps a part that "
-                "training never reads."
+                "This is the validation part: the weights with the lowest loss on it were kept. --test-fraction holds "
+                "out a part that training never reads."
             )
 
 
@@ -192,7 +193,7 @@ def _recorded(run: Run, name: str) -> object:
 
 
 def refuse_unknown_labels(model: Any, rows: LabeledData) -> None:
-    """Raise DataError for a label that does not occur in the training data: the model cannot predict it."""
+    """Raise DataError for a label or tag that the model does not have, because it is not in the training data."""
     from elman.data.checks import did_you_mean
 
     if model.task in ("translate", "regress"):
@@ -212,7 +213,7 @@ def _print_confusion(figures: ClassScores) -> None:
     import numpy as np
 
     counts = np.array(figures.confusion)
-    present = np.flatnonzero(counts.sum(axis=0) + counts.sum(axis=1))  # classes that occur
+    present = np.flatnonzero(counts.sum(axis=0) + counts.sum(axis=1))  # true or predicted classes
     confusion, names = counts[np.ix_(present, present)].tolist(), [str(figures.classes[i]) for i in present]
     name_width = max(18, *map(len, names))
     widths = [max(4, *(len(str(row[j])) for row in confusion)) for j in range(len(names))]

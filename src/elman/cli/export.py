@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = {"onnx": ".onnx", "torch": ".safetensors", "html": ".html", "npz": ".npz"}
 
-# an export never replaces them
+# files of a run, which an export never replaces
 RUN_FILES = ("config.json", "vocabulary.json", "model.safetensors", "metrics.jsonl", "data.safetensors")
 
 
@@ -23,8 +23,8 @@ RUN_FILES = ("config.json", "vocabulary.json", "model.safetensors", "metrics.jso
 class Export:
     """Write a trained model as a file for other tools.
 
-    onnx is for ONNX runtimes, torch a state dict for PyTorch (nn.RNN, nn.GRU or nn.LSTM, and nn.Linear), html a page
-    that generates text or translates in a browser, npz plain arrays for NumPy.
+    The formats are onnx, for ONNX runtimes; torch, a state dict for PyTorch (nn.RNN, nn.GRU or nn.LSTM, and nn.Linear);
+    html, a page that runs a language model or a translator in a browser; and npz, plain arrays for NumPy.
 
     For instance:
         elman export runs/pride-and-prejudice --to onnx
@@ -32,8 +32,10 @@ class Export:
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    to: Literal["onnx", "torch", "html", "npz"] = flag(MISSING, "format of the file")
-    out: Path | None = flag(None, "output file (default: the run's name, in the current folder)")
+    to: Literal["onnx", "torch", "html", "npz"] = flag(MISSING, "format of the file (required)")
+    out: Path | None = flag(
+        None, "output file (default: the run's name and the suffix of the format, in the current folder)"
+    )
     force: bool = flag(False, "replace the file if it exists")
     precision: Literal["float32", "float16", "int8"] = flag("float32", "html: precision of the weights in the page")
 

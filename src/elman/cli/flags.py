@@ -26,7 +26,7 @@ ABOUT_DEFAULTS = (
     "The defaults below are those of a language model; elman train --task TASK --help shows those of another task. "
     "An option with tasks in brackets, such as [classify and regress], exists for these tasks only. "
     "With --seconds or --preset, there are 2 layers by default, and the defaults of --hidden, --dropout and --lr "
-    "depend on the time and the text. "
+    "depend on the time, the text and the cell. "
     "A text of fewer than 200,000 tokens is read in batches of 16 unless --batch-size is given."
 )
 KINDS = {int: ("INT", "a whole number"), float: ("NUMBER", "a number"), str: ("TEXT", "text"), Path: ("PATH", "a path")}
@@ -39,14 +39,14 @@ def flag(default: Any, help: str, **facts: Any) -> Any:
 
 
 def argument(name: str, help: str, default: Any = MISSING) -> Any:
-    """A field that is a positional argument; one of type tuple[…, ...] takes all that are left."""
+    """A field that is a positional argument; one of type tuple[…, ...] takes all remaining arguments."""
     facts = {"option": Option(help), "name": name, "argument": True}
     return dataclasses.field(default=default, metadata=facts)
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A flag or an argument, as the parser sees it."""
+    """A flag or a positional argument of a command."""
 
     field: str
     name: str
@@ -59,7 +59,7 @@ class Flag:
     table: bool = False  # from the table of options
 
     def names(self) -> list[str]:
-        """All names: --learning-rate and --lr."""
+        """All names of a flag, such as --learning-rate and --lr."""
         return [f"--{self.name}", *([f"--{self.option.alias}"] if self.option.alias else [])]
 
 
@@ -213,7 +213,7 @@ def _see_help(name: str) -> str:
 
 
 def help_of(command: Any, name: str, task: str | None = None, preset: str | None = None) -> str:
-    """The help of a command; with a task, the flags and defaults of that task."""
+    """The help of a command; with a task, its flags and defaults; with a preset, the values that it sets."""
     width = min(shutil.get_terminal_size().columns, 100)
     flags = flags_of(command)
     if task is not None:
@@ -248,7 +248,7 @@ def _usage(each: Flag) -> str:
 def _row(each: Flag, shown: dict[str, Any], task: str | None, width: int) -> str:
     default = shown.get(each.field) if each.table else each.default
     if each.table and task is None and "lm" not in each.option.tasks and each.kind is not bool:
-        default = None  # each task has its own: elman train --task TASK --help shows it
+        default = None  # each task has its own default, which elman train --task TASK --help shows
     if each.positional:
         head = _usage(each)
     elif each.kind is bool:
@@ -274,6 +274,6 @@ def _metavar(each: Flag) -> str:
 
 
 def _wrapped(text: str, width: int) -> str:
-    """A docstring wrapped to the width of the terminal; indented paragraphs, which are examples, are not wrapped."""
+    """A docstring wrapped to this width; paragraphs with indented lines, which are examples, are not wrapped."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(p if "\n    " in p else textwrap.fill(p, width) for p in paragraphs)

@@ -1,4 +1,4 @@
-"""elman gradcheck: every gradient against central differences, in a table."""
+"""elman gradcheck: compare every gradient with central differences, in tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from elman.cli.flags import flag
 class Gradcheck:
     """Check every gradient against central differences.
 
-    Checks each cell and activation, with one and with several time steps, equal and ragged lengths, both directions,
-    truncated and full BPTT, token ids and numbers, with and without recurrent dropout, and whole translators with
-    attention, in float64. Exits with 1 if any gradient disagrees.
+    Checks, in float64, each cell and activation, with one and with several time steps, equal and ragged lengths, both
+    directions, truncated and full BPTT, token ids and numbers as inputs, with and without recurrent dropout; whole
+    translators with attention; and the losses, softmax and the embedding. Exits with 1 if any gradient disagrees.
 
     For instance:
         elman gradcheck --tolerance 1e-7
@@ -64,7 +64,8 @@ class Gradcheck:
             sizes = ((1, False), (2, False), (1, True), (2, True))
             table.add_row(kind, name, *(self._shown(worst_of[TranslatorCase(kind, name, *size)]) for size in sizes))
         console.print(table)
-        for name, report in check_losses(tolerance=self.tolerance).items():
+        functions = check_losses(tolerance=self.tolerance)
+        for name, report in functions.items():
             count += 1
             console.print(f"{name}: {self._shown(report.error)}")
             if not report.passed:
@@ -74,7 +75,8 @@ class Gradcheck:
             console.print(text, markup=False)
         seconds = time.perf_counter() - started
         verdict = f"[red]{len(wrong)} checks failed[/red]" if wrong else "all agree"
-        console.print(f"{count} gradients in {len(cases) + len(translators)} networks: {verdict} ({seconds:.1f} s)")
+        checked = f"{len(cases) + len(translators)} networks and {len(functions)} functions"
+        console.print(f"{count} gradients of {checked}: {verdict} ({seconds:.1f} s)")
         return 1 if wrong else 0
 
     def _shown(self, error: float) -> str:

@@ -19,21 +19,21 @@ class Import:
     """Make a run from a PyTorch state dict or an ONNX file: a language model with an RNN, GRU or LSTM and a linear
     output, or any model that elman export wrote in one of these two formats.
 
-    A file that elman export wrote gives the same model, bit for bit (ONNX: in float32). Any other needs --vocabulary: a
-    vocabulary.json, a JSON list of the characters or a text file with each character once, both in the order of their
-    ids, or the training text if the ids follow the sorted order of its characters.
+    A file that elman export wrote gives the same model, bit for bit (an export to ONNX rounds float64 to float32). Any
+    other file needs --vocabulary: a vocabulary.json, a JSON list of the characters or a text file with each character
+    once, both in the order of their ids, or the training text if the ids follow the sorted order of its characters.
 
     For instance:
         elman import novel.safetensors --out runs/again
         elman import theirs.pt --from torch --vocabulary letters.json --activation relu --out runs/theirs
     """
 
-    file: Path = argument("FILE", "a state dict (.safetensors, .pt) or an ONNX file")
-    out: Path = flag(MISSING, "the run folder")
+    file: Path = argument("FILE", "a state dict (.safetensors, .pt, .pth) or an ONNX file (.onnx)")
+    out: Path = flag(MISSING, "the run folder to write (required)")
     from_: Literal["torch", "onnx"] | None = flag(None, "format of FILE (default: from its suffix)", name="from")
-    vocabulary: Path | None = flag(None, "file with its tokens, if FILE does not list them")
+    vocabulary: Path | None = flag(None, "file with the tokens of the model, if FILE does not contain them")
     activation: Literal["tanh", "relu"] | None = flag(
-        None, "activation of nn.RNN, if FILE does not name it (default: tanh)"
+        None, "activation of nn.RNN, for a state dict that does not name it (default: tanh)"
     )
     force: bool = flag(False, "replace the run folder, unless it is being trained")
 
@@ -50,7 +50,7 @@ class Import:
             do = "Export the run with --to onnx or torch." if suffix in (".npz", ".html") else None
             raise ArgumentError(
                 f"{self.file}",
-                expected="a name that ends in .safetensors, .pt or .onnx, or --from",
+                expected="a name that ends in .safetensors, .pt, .pth or .onnx, or --from",
                 got=f"{suffix}, which cannot be imported" if do else suffix or "no suffix",
                 do=do or "See elman import --help.",
             )

@@ -1,4 +1,4 @@
-"""elman lab: files with gaps to fill in, and a checker that names mistakes."""
+"""elman lab: write files with gaps to fill in, and check them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from elman.errors import ArgumentError
 class Lab:
     """Write backpropagation through time yourself; a checker names the mistakes in your code.
 
-    start FOLDER writes rnn.py and lstm.py with gaps. check FILE tests each gap by itself and, where the result equals
-    that of a known mistake, names it. Exits with 1 unless all gaps are right.
+    start FOLDER writes rnn.py and lstm.py with gaps. check FILE tests each gap by itself; if a result equals that of a
+    known mistake, it names the mistake. check exits with 1 unless all gaps are right.
 
     For instance:
         elman lab start lab
@@ -26,8 +26,8 @@ class Lab:
     action: Literal["start", "check"] = argument("ACTION", "start or check")
     path: Path = argument("PATH", "a folder to write into, or a file to check")
     solutions: bool = flag(False, "start: write the files with all gaps filled")
-    seed: int = flag(0, "check: seed of the test problems")
-    seconds: float = flag(10.0, "check: time limit for one gap")
+    seed: int = flag(0, "check: seed of the random problems")
+    seconds: float = flag(10.0, "check: time limit for each gap")
 
     def run(self) -> int:
         from elman.lab import check_file, start
@@ -35,7 +35,8 @@ class Lab:
         if self.action == "start":
             for path in start(self.path, solutions=self.solutions):
                 console.print(f"{path}", markup=False)
-            console.print(f"Fill in the gaps from the top, then: elman lab check {self.path / 'rnn.py'}", markup=False)
+            first = "To check a file: " if self.solutions else "Fill in the gaps from the top, then: "
+            console.print(f"{first}elman lab check {self.path / 'rnn.py'}", markup=False)
             return 0
         if self.seconds <= 0:
             raise ArgumentError("--seconds", expected="more than 0", got=self.seconds)

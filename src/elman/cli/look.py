@@ -19,8 +19,9 @@ class Look:
     prediction depends on.
 
     Prints a verdict and writes a report, one HTML file that opens offline. For a language model: the gradient of every
-    loss with respect to every state, gates, spectra, Lyapunov exponents, saturation, surprise, and what
-    single units track. For a classifier, regressor or tagger: what each token contributes to the prediction.
+    loss with respect to every state, gates, eigenvalues and singular values of W_hh and of the Jacobians, Lyapunov
+    exponents, saturation, surprise, and what single units track. For a classifier, regressor or tagger: what each token
+    contributes to the prediction.
 
     For instance:
         elman look runs/pride-and-prejudice --text "It is a truth universally acknowledged"
@@ -30,10 +31,12 @@ class Look:
 
     run_folder: Path = argument("RUN", "a run made by elman train")
     text: str | None = flag(None, "text to read")
-    file: str | None = flag(None, "file to read instead: a path, - or a name (elman data list)")
-    out: Path | None = flag(None, "file of the report (default: look.html in the run folder, which is replaced)")
-    force: bool = flag(False, "replace the file of --out if it exists")
-    encoding: str | None = flag(None, "encoding of the file (default: as in training)")
+    file: str | None = flag(
+        None, "lm: text to read instead of --text: a file, - for standard input, or a name listed by elman data list"
+    )
+    out: Path | None = flag(None, "file of the report (default: look.html in the run folder, replaced if it exists)")
+    force: bool = flag(False, "replace the file of --out, if it is a page that Elman wrote")
+    encoding: str | None = flag(None, "encoding of --file (default: as in training)")
     unknown: Literal["error", "skip"] = flag(
         "error", "lm: stop with an error at a character outside the vocabulary, or skip it"
     )
@@ -87,10 +90,17 @@ class Look:
         from elman.look.html_report import report
 
         if self.text is None:
-            raise ArgumentError("This model reads one sequence", do="Give --text TEXT instead of --file.")
+            raise ArgumentError(
+                "--file",
+                expected="a language model",
+                got=f"a run with --task {model.task}",
+                do="Give --text TEXT instead.",
+            )
         inputs = model.fitted_.spec.inputs
         if not isinstance(inputs, TokenInputs):
-            raise ArgumentError("This model reads numbers, not text", do="Use elman.look.attribution in Python.")
+            raise ArgumentError(
+                f"{self.run_folder} reads numbers, not text", do="Use elman.look.attribution in Python."
+            )
         found = report(model, self.text.split() if inputs.symbols.kind == "list" else self.text)
         found.save(out)
         console.print(f"{getattr(found.analysis, 'words', '')}.", markup=False)

@@ -13,33 +13,38 @@ from typing import Any, NoReturn
 from elman.cli.console import errors, reason
 from elman.errors import ElmanError, ElmanWarning, options_as
 
-#            command: where it is, what it does
+# command: its class, and what it does
 COMMANDS = {
     "train": ("elman.cli.train:Train", "train a model on a text or on examples, or continue a run"),
-    "sweep": ("elman.cli.sweep:Sweep", "search for the best options for a text with many short training runs"),
+    "sweep": ("elman.cli.sweep:Sweep", "search for the best options for a text, by many short training runs"),
     "sample": ("elman.cli.sample:Sample", "generate text with a trained model"),
-    "predict": ("elman.cli.predict:Predict", "classify, tag, translate or generate with a trained model"),
+    "predict": (
+        "elman.cli.predict:Predict",
+        "classify, tag, translate, generate or predict numbers with a trained model",
+    ),
     "eval": ("elman.cli.evaluate:Evaluate", "evaluate a model on its held-out data, on a text or on examples"),
     "surprise": ("elman.cli.surprise:Surprise", "show how unexpected each line or token of a file is"),
     "runs": ("elman.cli.runs:Runs", "list and compare run folders"),
     "show": ("elman.cli.show:Show", "show a run: its data, network, progress and loss curve"),
-    "look": ("elman.cli.look:Look", "analyze a model on a text: gradient flow, spectra, units, attributions"),
+    "look": ("elman.cli.look:Look", "analyze how a model reads a text: gradients, eigenvalues, units, attributions"),
     "serve": ("elman.cli.serve:Serve", "serve models over HTTP, with a web page"),
     "data": ("elman.cli.data:Data", "list and download the texts and examples that are known by name"),
     "export": ("elman.cli.export:Export", "export a trained model as a file for other tools"),
     "import": ("elman.cli.import_:Import", "import a model from PyTorch or ONNX as a run"),
-    "steps": ("elman.cli.steps:Steps", "show every equation with its numbers and the code that computes it"),
+    "steps": ("elman.cli.steps:Steps", "show every equation with its values and the code that computes it"),
     "lab": ("elman.cli.lab:Lab", "write backpropagation yourself, with a checker that names mistakes"),
-    "card": ("elman.cli.card:Card", "write a model card into a run folder, ready to be uploaded"),
-    "compile": ("elman.cli.compile_:Compile", "compile the kernels of the default options before their first use"),
-    "gradcheck": ("elman.cli.gradcheck:Gradcheck", "check every gradient against finite differences"),
+    "card": ("elman.cli.card:Card", "write a model card (README.md) into a run folder"),
+    "compile": ("elman.cli.compile_:Compile", "compile the kernels of every cell and task before their first use"),
+    "gradcheck": ("elman.cli.gradcheck:Gradcheck", "check every gradient against central differences"),
 }
 
 
 def main(words: Sequence[str] | None = None) -> NoReturn:
     """Run one command.
 
-    Exit code 0: success; 1: a check failed, or no result; 2: bad input; 130 or 143: interrupted by a signal.
+    Exit codes: 0 success; 1 a check failed (gradcheck, lab), no trial of a sweep was trained to its end, compiled
+    kernels cannot be cached (compile), or a bug; 2 an error with a message: bad input, too little memory, a full disk;
+    130 or 143 interrupted by SIGINT or SIGTERM (always 130 if a training has stopped after a step).
     """
     for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, stream) is None:  # the stream was closed: read nothing, discard what is written
@@ -52,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> NoReturn:
     except BrokenPipeError:  # the reader of the pipe has closed it; discard the rest
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    exec("")  # clears CPython's record of a KeyboardInterrupt, or python -m would end by SIGINT, not by this exit code
+    exec("")  # clears CPython's record of a KeyboardInterrupt: python -m would end by SIGINT, not with this status
     raise SystemExit(status)
 
 

@@ -1,4 +1,4 @@
-"""elman train under mpirun or srun: one of several processes, of which only rank 0 prints."""
+"""elman train as one of several processes that mpirun or srun started; rank 0 prints, the others only errors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from elman.training.mpi_launch import launch
 if TYPE_CHECKING:
     from elman.training.distributed import Ranks
 
-STEP_SECONDS = 0.1  # a training loop that is not stuck ends a step in this time; mpirun kills 0.25 s after SIGTERM
+STEP_SECONDS = 0.1  # a training loop that ends no step in this time counts as stuck; mpirun kills 0.25 s after SIGTERM
 FORWARD_SECONDS = 1.0  # time for the launcher to forward stderr, which it drops when it kills the rank
 RANK_0_SECONDS = 5.0  # time for rank 0 to print its error before the other ranks exit
 
 
 def run_as_rank(command: Callable[[], int]) -> int:
-    """Run the command as one rank of the MPI world, or alone if no launcher started this process."""
+    """Run the command as one rank of the MPI world, or alone if no launcher started several processes."""
     if launch().size == 1:
         return command()
     from elman.training.distributed import Ranks, SharedError, join
@@ -63,7 +63,7 @@ def run_as_rank(command: Callable[[], int]) -> int:
 
 
 def _silence() -> None:
-    """Discard all output of this rank but that of _print_from_this_rank."""
+    """Discard all output of this rank, except that of _print_from_this_rank."""
     sys.stdout = sys.stderr = io.StringIO()  # never read
     console.change(quiet=True)
     errors.change(quiet=True)
@@ -81,8 +81,8 @@ def _print_from_this_rank(text: str) -> None:
 class LostRankNotice:
     """A listener that prints how to resume when the launcher stops all ranks because one was lost.
 
-    The training loop cannot print it: it hangs in an all-reduce that never ends. A thread that a signal wakes can,
-    because mpirun waits a moment between its SIGTERM and its SIGKILL.
+    The training loop cannot print it: it hangs in an all-reduce that never ends. So a thread, which the signal wakes,
+    prints it: mpirun waits a moment between SIGTERM and SIGKILL.
     """
 
     def __init__(self, world: Ranks) -> None:
@@ -94,7 +94,7 @@ class LostRankNotice:
 
         if isinstance(event, Started) and event.run is not None:
             self.saved = event.step
-            console.print(f"{self.world.size} ranks, {thread_count()} threads in this one.", markup=False)
+            console.print(f"{self.world.size} ranks; threads of rank 0: {thread_count()}.", markup=False)
             self._watch(event.run)
         elif isinstance(event, Saved):
             self.saved = event.step

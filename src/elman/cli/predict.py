@@ -19,10 +19,11 @@ from elman.errors import ArgumentError, DataError, RunError
 class Predict:
     """Predict with a trained model: a class, a number, a tag for each token, a translation, or a sequence for a label.
 
-    SOURCE has a text in each line, or is a CSV or TSV file with a column of texts (classify, regress, translate); it
-    has a label in each line (generate); a token in each line and a blank line after each sequence, or a sequence in
-    each line with spaces between its tokens (tag); or numbers as JSON, [1, 2, 3] or [[1, 2], [3, 4]], in each line.
-    Without SOURCE, or with -, standard input is read. Labels in other columns are ignored.
+    classify, regress and translate read a text from each line of SOURCE, or the texts in a column of a CSV or TSV file;
+    generate reads a label from each line. tag reads a token from each line, with a blank line after each sequence, or a
+    sequence from each line, with spaces between its tokens. A model of numbers reads JSON from each line: [1, 2, 3] or
+    [[1, 2], [3, 4]]. What follows a tab in a line, or is in other columns, such as labels, is ignored. Without SOURCE,
+    or with -, standard input is read.
 
     For instance:
         elman predict runs/names surnames.txt --json
@@ -32,18 +33,20 @@ class Predict:
 
     run_folder: Path = argument("RUN", "a run made by elman train --task …")
     source: str = argument("SOURCE", "a file, or - for standard input", "-")
-    json: bool = flag(False, "print a JSON object per line")
+    json: bool = flag(False, "print a JSON object for each input")
     proba: bool = flag(
-        False, "classify: print the five highest probabilities (--json: all); tag: that of each tag (--json: of all)"
+        False,
+        "classify: print the five most probable classes with their probabilities (--json: all classes); tag: print the "
+        "probability of each predicted tag (--json: of all tags)",
     )
-    beam: int = flag(1, "translate and generate: width of the beam search")
+    beam: int = flag(1, "translate and generate: width of the beam search; 1: greedy decoding")
     temperature: float | None = flag(
         None, "generate: 0 takes the most probable token, above 0 samples (default: 0, or 0.8 if --count is above 1)"
     )
     count: int = flag(1, "generate: number of samples for each label")
     seed: int = flag(0, "generate: seed of the random numbers")
     text_column: str | None = flag(None, "name or number (from 1) of the column with the texts, in a CSV or TSV file")
-    encoding: str = flag("utf-8", "text encoding of SOURCE")
+    encoding: str = flag("utf-8", "encoding of SOURCE")
 
     def run(self) -> int:
         from elman.models.loading import load_predictor
@@ -74,7 +77,7 @@ class Predict:
             raise ArgumentError("--beam", expected="a run with --task translate or generate", got=f"--task {task}")
         if self.beam > 1 and (self.temperature or self.count > 1):
             raise ArgumentError(
-                "--beam finds the most probable sequence, --temperature and --count sample", do="Choose one."
+                "--beam searches for the most probable sequence, --temperature and --count sample", do="Choose one."
             )
         items = [item for item in self._items(model) for _ in range(self.count)]
         if not items:
@@ -129,7 +132,7 @@ def _numbers(place: str, line: str) -> Any:
 
 
 def _note_on_unknown(model: Any, items: list[Any]) -> str:
-    """A note on the tokens that do not occur in the training data, or nothing."""
+    """A note on the tokens that are not in the vocabulary; empty if there are none."""
     from elman.data.checks import few
     from elman.data.inputs import TokenInputs
     from elman.data.symbols import UNKNOWN_ID
@@ -147,12 +150,12 @@ def _note_on_unknown(model: Any, items: list[Any]) -> str:
         count += bool(new)
     if not count:
         return ""
-    note = f"Note: {count:,} of {len(items):,} inputs have tokens that are not in the training data: "
+    note = f"Note: {count:,} of {len(items):,} inputs have tokens that are not in the vocabulary: "
     return f"{note}{few(unknown)}."
 
 
 def _predicted(model: Any, items: list[Any], command: Predict) -> list[str]:
-    """A line for each item."""
+    """A line of output for each input."""
     if command.proba:
         y_hat = model.predict_proba(items)
         names = model.classes_.tolist()
@@ -180,7 +183,7 @@ def _predicted(model: Any, items: list[Any], command: Predict) -> list[str]:
 
 
 def _tagged(model: Any, items: list[Any], command: Predict) -> list[str]:
-    """For each sequence its tokens with their tags, and a blank line."""
+    """For each sequence a line for each token with its tag, and a blank line; with --json one line."""
     lines: list[str] = []
     for item, y_hat in zip(items, model.predict_proba(items), strict=True):
         best = y_hat.argmax(axis=1)

@@ -16,7 +16,7 @@ from elman.cli.console import console
 from elman.training.events import Event, Finished, RolledBack, Started, Stepped
 from elman.training.progress_line import rolled_back
 
-LINE_SECONDS = 0.2  # least time between two lines: small data sets are validated every few steps
+LINE_SECONDS = 0.2  # least time between two lines about validations: small data sets are validated every few steps
 LINE_STEPS = 100  # steps from one line to the next if there is no terminal
 
 
@@ -38,7 +38,7 @@ class TrainingReport:
         )
         self.job = self.bar.add_task("getting ready", total=None, at="", figures="")
         self.validation = ""  # the figures of the last validation
-        self.held = ""  # the line of the best step, if it is not printed yet
+        self.held = ""  # the line of the best step, if it was held back
         self.steps, self.printed = -1, -math.inf  # steps of the run; time of the last line
 
     def __enter__(self) -> TrainingReport:
@@ -104,7 +104,7 @@ class TrainingReport:
             console.print()
 
     def _print_held(self) -> None:
-        """Print the line of the best step, if it came too soon after another one."""
+        """Print the line of the best step if it was held back, because it came too soon after another line."""
         if self.held:
             console.print(self.held)
         self.held = ""
@@ -133,7 +133,7 @@ def _number(value: float) -> str:
 
 @contextmanager
 def reading() -> Iterator[Callable[[str, int, int], None]]:
-    """A progress bar for reading files; it disappears at the end."""
+    """A progress bar for reading files, which disappears at the end; yields progress(what, done, total)."""
     with Progress(console=console.rich, transient=True, disable=not console.is_terminal) as bar:
         jobs: dict[str, int] = {}
 

@@ -15,22 +15,22 @@ from elman.errors import DataError
 if TYPE_CHECKING:
     from elman.training.run import Run
 
-MOST_COMPARED = 5  # runs whose options fit in one line
+MOST_COMPARED = 5  # runs whose values of an option fit in one line
 
 
 @dataclass(frozen=True)
 class Runs:
-    """List run folders, the best of each task first, and compare the options of up to five runs.
+    """List runs, sorted by task and loss. If they are at most five, also compare the options of those of the same task.
 
-    FOLDER is a folder of runs, or a run. The loss is the best on the validation part; it can be compared between runs
-    on the same data.
+    FOLDER is a folder that contains run folders, or a run folder. The loss is the lowest on the validation part; it can
+    be compared between runs on the same data with the same tokens.
 
     For instance:
         elman runs
         elman runs sweeps/novel runs/novel
     """
 
-    folders: tuple[Path, ...] = argument("FOLDER", "folders of runs, or runs (default: runs)", ())
+    folders: tuple[Path, ...] = argument("FOLDER", "folders of runs, or run folders (default: the folder runs)", ())
     json: bool = flag(False, "print the runs as JSON")
 
     def run(self) -> int:

@@ -28,7 +28,7 @@ class Sample:
     temperature: float = flag(0.8, "below 1 more predictable, above 1 more random, 0 takes the most probable token")
     top_k: int | None = flag(None, "sample from the k most probable tokens only")
     top_p: float | None = flag(None, "sample from the most probable tokens that together have this probability")
-    beam: int | None = flag(None, "find the most probable text by beam search of this width instead of sampling")
+    beam: int | None = flag(None, "search for the most probable text with a beam of this width, instead of sampling")
     stop: str | None = flag(None, "stop before this text; \\n is a newline, \\t a tab")
     seed: int = flag(0, "seed of the random numbers")
     count: int = flag(1, "number of samples")
@@ -46,7 +46,9 @@ class Sample:
         if self.count < 1:
             raise RangeError("--count", expected="1 or more", got=self.count)
         if self.beam is not None and self.count > 1:
-            raise ArgumentError("--beam finds one text, the most probable one", do="Leave --count out, or --beam.")
+            raise ArgumentError(
+                "--beam searches for one text, the most probable one", do="Leave out --count or --beam."
+            )
         sampling: dict[str, Any] = {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
         Sampling(**sampling).check()
         stop = None if self.stop is None else unescaped(self.stop)
@@ -69,7 +71,8 @@ class Sample:
                 text = model.sample(self.length, prompt=prompt, beam=self.beam, **options)
                 write(text)
             else:
-                pieces = model.stream(self.length, prompt=prompt, **sampling, **options)  # checks the prompt now
+                # stream itself checks the prompt, before anything is printed
+                pieces = model.stream(self.length, prompt=prompt, **sampling, **options)
                 text = prompt
                 write(text)
                 for piece in pieces:

@@ -25,7 +25,9 @@ class Serve:
         elman serve runs/novel runs/letters --port 8000
     """
 
-    run_folders: tuple[Path, ...] = argument("RUN", "runs made by elman train; only these are served", ())
+    run_folders: tuple[Path, ...] = argument(
+        "RUN", "runs made by elman train; these, and those that are trained from the page, are served", ()
+    )
     host: str = flag("127.0.0.1", "address to listen on; 0.0.0.0 accepts connections from other machines")
     port: int = flag(8765, "port; 0 takes a free one")
     allow_host: tuple[str, ...] = flag((), "host names in the Host header that are accepted too")

@@ -1,4 +1,4 @@
-"""elman steps: every equation with its numbers, one screen each."""
+"""elman steps: every equation with its values, one on each screen."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from elman.cli.flags import argument, flag
 if TYPE_CHECKING:
     from rich.text import Text
 
-SHOWN = {"page": 8, "screen": 5}  # number of units and tokens shown
+SHOWN = {"page": 8, "screen": 5}  # at most this many units and tokens are shown
 COLORS = {"forward": "blue", "loss": "magenta", "backward": "red", "gradients": "red"}
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Every equation, forward and backward, with its numbers and the code that computes it.
+    """Show every equation, forward and backward, with its values and the code that computes it.
 
-    The network reads the first text and should predict the second. Without --run it has three units and weights drawn
-    from a seed. In a terminal Enter shows the next step, b the one before, and q quits; elsewhere all steps are
-    printed at once.
+    The network reads INPUT and should predict TARGET, which has as many tokens. Without --run it has three units and
+    random weights, the same every time. In a terminal Enter shows the next equation, b the one before, and q quits; if
+    the input or output is no terminal, all are printed at once.
 
     For instance:
         elman steps hell ello
@@ -33,10 +33,10 @@ class Steps:
 
     input: str = argument("INPUT", "text that the network reads")
     target: str = argument("TARGET", "text that it should predict, token by token")
-    trained: Path | None = flag(None, "use the network of this run, made by elman train", name="run")
+    trained: Path | None = flag(None, "use the network of this run, a language model", name="run")
     cell: Literal["rnn", "gru", "lstm"] = flag("rnn", "cell of the network without --run")
-    out: Path | None = flag(None, "write an HTML page instead")
-    force: bool = flag(False, "replace the file of --out if it exists")
+    out: Path | None = flag(None, "write an HTML page instead of printing")
+    force: bool = flag(False, "replace the file of --out, if it is a page that Elman wrote")
 
     def run(self) -> int:
         from elman.look.page_marker import check_replaceable
@@ -72,7 +72,7 @@ def _one_by_one(data: dict[str, Any]) -> None:
         console.rich.clear()
         console.print(_screen(data, number))
         try:
-            answer = input("Enter: next step, b: back, q: quit > ").strip().lower()
+            answer = input("Enter: next, b: back, q: quit > ").strip().lower()
         except EOFError:
             return
         if answer.startswith("q"):
@@ -81,7 +81,7 @@ def _one_by_one(data: dict[str, Any]) -> None:
 
 
 def _screen(data: dict[str, Any], number: int) -> Text:
-    """One equation with its numbers and its lines of code."""
+    """One equation with its values and its lines of code."""
     from rich.text import Text
 
     step = data["steps"][number]

@@ -1,4 +1,4 @@
-"""The last lines that `elman train` prints, and the folder of a new run."""
+"""The last lines that `elman train` prints, and a free name for the folder of a new run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from elman.training.metrics import UNITS
 
 
 def free_folder(parent: Path, name: str) -> Path:
-    """runs/NAME, or the first of runs/NAME-2, runs/NAME-3 … that is not there yet."""
+    """PARENT/NAME, or the first of PARENT/NAME-2, PARENT/NAME-3 … that does not exist."""
     path, number = parent / name, 1
     while path.exists():
         number += 1

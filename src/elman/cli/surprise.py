@@ -16,15 +16,17 @@ from elman.errors import ArgumentError, DataError, RangeError
 
 @dataclass(frozen=True)
 class Surprise:
-    """How unexpected each line or token of a file is: minus the log of its probability, in nats.
+    """Show how unexpected each line or token of a file is: its surprise, minus the log of its probability, in nats.
 
     A language model reads the file as one text: lines with a high surprise do not look like its training text. For a
-    classifier or tagger FILE has labels, as in training: examples with a high surprise are hard, or labeled wrongly.
-    Each row has the nats per token, the line number and the line; the most surprising come first.
+    classifier or tagger FILE has labels or tags, as in training, and the surprise is theirs: examples with a high
+    surprise are hard, or labeled wrongly. Each row has the mean surprise of the characters of a line (or of the labels
+    of an example), the line number and the line; the most surprising come first. With --by token each row has the
+    surprise of one token: a word if the model reads words, else a character; for a tagger, that of one tag.
 
     A model of characters gives a character outside its vocabulary probability 0: its surprise is infinite (inf), and
     the lines with such characters come first. In JSON their nats are null, and "unknown" has the characters. A model of
-    words reads an unknown word as <unk>.
+    words reads an unknown word as <unk>. The first token of a text has no surprise (nan, in JSON null).
 
     For instance:
         elman surprise runs/log app.log --top 20
@@ -34,16 +36,16 @@ class Surprise:
 
     run_folder: Path = argument("RUN", "a run made by elman train")
     source: str = argument("FILE", "a file, or - for standard input")
-    by: Literal["line", "token"] = flag("line", "a row for each line (or example), or for each token")
-    top: int | None = flag(None, "only this many rows, the most surprising")
-    in_order: bool = flag(False, "rows in the order of the file; tokens always are, unless --top is given")
+    by: Literal["line", "token"] = flag("line", "a row for each line (or example), or for each token (lm and tag)")
+    top: int | None = flag(None, "show only this many rows, the most surprising")
+    in_order: bool = flag(False, "keep the order of the file; without --top, tokens are always in this order")
     encoding: str = flag("utf-8", "encoding of the file")
     unknown: Literal["count", "skip"] | None = flag(
-        None, "lm: tokens outside the vocabulary: count their surprise, or leave them out (default: count)"
+        None, "lm: count the surprise of tokens outside the vocabulary, or leave these tokens out (default: count)"
     )
     text_column: str | None = flag(None, "name or number (from 1) of the column with the text, in a CSV or TSV file")
     label_column: str | None = flag(None, "name or number (from 1) of the column with the label, in a CSV or TSV file")
-    json: bool = flag(False, "print a JSON object per line")
+    json: bool = flag(False, "print a JSON object for each row")
 
     def run(self) -> int:
         from elman.cli.compile_notice import print_compile_notice
@@ -54,8 +56,13 @@ class Surprise:
             raise RangeError("--top", expected="1 or more", got=self.top)
         task = Run(self.run_folder).config.get("task")
         if task != "lm" and self.unknown is not None:
-            do = "Its vocabulary has an unknown token; leave the flag out."
+            do = "Leave it out: the other tasks read unknown tokens as <unk>."
             raise ArgumentError("--unknown", expected="a language model", got=f"a run with --task {task}", do=do)
+        if task == "classify" and self.by == "token":
+            raise ArgumentError("--by token", expected="a run with --task lm or tag", got=f"--task {task}")
+        columns = {"--text-column": self.text_column, "--label-column": self.label_column}
+        if task == "lm" and (given := [name for name, column in columns.items() if column is not None]):
+            raise ArgumentError(given[0], expected="a run with --task classify", got=f"--task {task}")
         source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
         print_compile_notice("forward")
         if task == "lm":
@@ -90,7 +97,7 @@ class Surprise:
             raise DataError(f"{source} has no text", do="It is empty.")
         text = "".join(lines)
         nats = model.surprise(text, unknown="skip" if kind == "char" or self.unknown == "skip" else "replace")
-        new: set[str] = set()  # characters with infinite surprise
+        new: set[str] = set()  # characters outside the vocabulary, which have infinite surprise
         if kind == "char" and self.unknown != "skip":
             new = set(text).difference(model.vocabulary_.tokens, "\n")  # a newline may only separate the lines
         if new:
@@ -108,7 +115,7 @@ class Surprise:
         for number, line_text in enumerate(lines, 1):
             part = nats[at : at + len(line_text)]
             at += len(line_text)
-            known = part[np.isfinite(part)]  # nothing predicts the first token of a text
+            known = part[np.isfinite(part)]  # that of the first token of a text is NaN: nothing predicts it
             mean = math.inf if np.isinf(part).any() else float(known.mean()) if len(known) else math.nan
             row = {"nats": mean, "line": number, "text": line_text[:-1], "total_nats": float(known.sum())}
             yield row | _unknown(line_text, new)
@@ -148,7 +155,7 @@ def _rank(row: dict[str, Any]) -> tuple[float, int]:
 
 
 def _unknown(text: str, new: set[str]) -> dict[str, str]:
-    """The characters of a text that are new, each once, if there are any."""
+    """A dict with the characters of a text that are in `new`, each once; empty if there are none."""
     found = "".join(dict.fromkeys(character for character in text if character in new))
     return {"unknown": found} if found else {}
 

@@ -1,4 +1,4 @@
-"""elman sweep: search for the best options for a text with many short training runs."""
+"""elman sweep: search for the best options for a text, by many short training runs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 class Sweep:
     """Search for the best options for a text: many short training runs, compared by validation loss.
 
-    The budget (--seconds, --epochs or --steps) is that of each trial; trials that do worse than most are stopped early.
-    The first trial has the default options. Options that are given as flags are the same for all trials. --search names
-    the options to search: a name for its default range, name=low..high or name=a,b,c. Run the same command again to
-    continue after Ctrl-C or a crash; run it several times at once to share the work. The best run is kept; the other
-    runs are deleted.
+    A trial is one training run. The budget (--seconds, --epochs or --steps) is that of each trial; trials that do worse
+    than most are stopped early. The first trial has the default options, except for options whose default is outside
+    the range that is searched. Options that are given as flags are the same for all trials. --search names the options
+    to search: a name alone for its default range or all its values, name=low..high or name=a,b,c. Run the same command
+    again to continue after Ctrl-C or a crash; run it several times at once to share the work. The run of the best trial
+    is kept; those of the others are deleted.
 
     For instance:
         elman sweep novel.txt --trials 20 --seconds 60
@@ -41,14 +42,16 @@ class Sweep:
     only_task: ClassVar[str] = "lm"
 
     source: tuple[str, ...] = argument("SOURCE", "files, folders, patterns or a name, as for elman train", ())
-    trials: int = flag(20, "number of trials, summed over all processes")
+    trials: int = flag(20, "number of trials of all processes together")
     search: tuple[str, ...] = flag(
-        (), "options to search (default: hidden, layers, dropout, batch_size, window, learning_rate)"
+        (),
+        "options to search (default: those of hidden, layers, dropout, batch_size, window and learning_rate that no "
+        "flag sets)",
     )
     out: Path | None = flag(None, "folder of the sweep (default: sweeps/NAME)")
-    storage: Path | None = flag(None, "file that records all trials (default: journal.log in the folder)")
+    storage: Path | None = flag(None, "file that records all trials (default: journal.log in the folder of the sweep)")
     preset: str | None = flag(None, "the same as --seconds 30 (fast), 300 (default) or 3000 (best)")
-    threads: int | None = flag(None, "number of threads (default: all cores)")
+    threads: int | None = flag(None, "number of threads (default: $ELMAN_THREADS, else all cores)")
     options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:
@@ -118,7 +121,7 @@ class Sweep:
 
 
 class TrialReport:
-    """A listener: a line when a trial begins, a bar while it runs, a line when it ends."""
+    """A listener that prints a line when a trial begins and when it ends, with a progress bar in between."""
 
     def __init__(self, source: tuple[str, ...], trials: int) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -195,7 +198,7 @@ def report_end(sweep: Trials, out: Path, done: bool) -> int:
 
 
 def table(finished: list[Any], most: int = 20) -> Any:
-    """A table of the best trials."""
+    """A table of finished trials, which come with the best first; at most `most` of them."""
     from rich.box import SIMPLE
     from rich.table import Table
 

@@ -26,7 +26,7 @@ def check_extra() -> None:
 
 @contextmanager
 def watched(wanted: bool) -> Iterator[Listener]:
-    """A listener that serves the run on a web page from its start, and opens the page in a browser."""
+    """A listener that, if wanted, serves the run on a web page from the start of the training and opens the page."""
     with ExitStack() as open_:
 
         def listen(event: Event) -> None:
@@ -50,7 +50,7 @@ def _serving(run: Path) -> Iterator[str]:
 
 
 def _show(address: str) -> None:
-    """Open the page, but not in a text browser: it would write over the progress bar in the terminal."""
+    """Open the page, but not in a text browser (unless $BROWSER names one): it would write over the progress bar."""
     try:
         browser = webbrowser.get()
         if os.environ.get("BROWSER") or type(browser) is not webbrowser.GenericBrowser:

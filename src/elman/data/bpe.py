@@ -87,7 +87,7 @@ class BPEVocabulary(Vocabulary):
         words = [list(_bytes_of(word)) for word in counts]
         weights = list(counts.values())
         pairs: Counter[Pair] = Counter()
-        words_with: defaultdict[Pair, set[int]] = defaultdict(set)  # the words in which a pair occurs, or once did
+        words_with: defaultdict[Pair, set[int]] = defaultdict(set)  # indices of words with the pair, now or earlier
         for i, ids in enumerate(words):
             for pair in pairwise(ids):
                 pairs[pair] += weights[i]
@@ -183,7 +183,7 @@ def _merged(ids: Sequence[int], pair: Pair, new: int) -> list[int]:
 
 
 def _name(piece: bytes) -> str:
-    """The text of a token, or its bytes in hexadecimal if they are not whole characters."""
+    """The text of a token, or its bytes in hexadecimal if they are not whole, printable characters."""
     try:
         text = piece.decode()
     except UnicodeDecodeError:

@@ -77,7 +77,7 @@ def load(key: str) -> tuple[Array, Facts] | None:
 def load_or_store(
     key: str, write: Callable[[BinaryIO], Facts], waiting: Callable[[], None] = lambda: None
 ) -> tuple[Array, Facts]:
-    """Load the entry, or make it. Only one process makes it; `waiting` is called in those that wait for it."""
+    """Load the entry, or make it. If files can be locked, one process makes it; the others call `waiting` and wait."""
     if found := load(key):
         return found
     with _lock(cache_root() / "locks" / key, waiting):
@@ -85,7 +85,7 @@ def load_or_store(
 
 
 def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
-    """Make a new entry; if the cache cannot be written to, in a temporary file that is deleted with the process."""
+    """Make a new entry; if the cache cannot be written to, use a temporary file, deleted when it is not needed."""
     folder = cache_root() / "encoded"
     try:
         facts = write_atomically(folder / f"{key}.ids", write)
@@ -111,7 +111,7 @@ def store(key: str, write: Callable[[BinaryIO], Facts]) -> tuple[Array, Facts]:
 
 
 def prune(folder: Path, age: float = MONTH) -> None:
-    """Delete entries and incomplete files that were not used for `age` seconds."""
+    """Delete the files of a folder that were last written, or loaded by `load`, more than `age` seconds ago."""
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < time.time() - age:
@@ -130,7 +130,7 @@ def _read_ids(file: BinaryIO, facts: Facts) -> Array:
 
 
 def _is_valid(facts: Facts) -> bool:
-    """Whether the metadata are complete and valid."""
+    """Whether the metadata are valid; damaged ones may also raise an error, which `load` catches."""
     counts, notes = (facts["characters"], facts["unknown"]), facts["notes"]
     if not all(isinstance(count, int) and count >= 0 for count in counts):
         return False

@@ -1,7 +1,8 @@
 """A text as token ids: encoded once, as a stream, into a file in the cache.
 
-Byte tokens are the bytes of the file, unchanged: not decoded, line ends as they are, nothing removed. For all other
-tokens the text is decoded, line ends become `\\n`, and Project Gutenberg's header and footer are removed.
+Byte tokens are the bytes of the unpacked file, unchanged: not decoded, line ends as they are, nothing removed. For all
+other tokens the text is decoded, line ends become `\\n`, and Project Gutenberg's header and footer are removed unless
+`keep_boilerplate` is set.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from elman.maths.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three contiguous parts of a text, in its order; parts may be empty.
+    """Three contiguous parts of a text, in its order; validation and test may be empty.
 
     Attributes
     ----------
@@ -118,8 +119,8 @@ def open_corpus(
     Parameters
     ----------
     source : str, Path or sequence of these
-        A file, a folder of .txt files or a pattern such as "books/*.txt"; a str may also be the name of a corpus, or
-        "-" for standard input. Files that end in .gz or .zst are unpacked.
+        A file, a folder of .txt files (or .txt.gz, .txt.zst) or a pattern such as "books/*.txt"; a str may also be the
+        name of a corpus, or "-" for standard input. Files that end in .gz or .zst are unpacked.
     tokens : {"char", "byte", "word", "bpe"}
         The kind of tokens; ignored if a vocabulary is given.
     encoding : str
@@ -129,7 +130,8 @@ def open_corpus(
     vocabulary : Vocabulary, optional
         Encode with this vocabulary instead of one made from the text.
     vocabulary_size, min_count : int
-        Words and subwords: the maximum number of tokens, and how often a word or pair must occur to become one.
+        Words and subwords: the maximum number of tokens (<unk> not counted), and how often a word or pair must occur to
+        become a token.
     unknown : {"error", "skip", "replace"}
         What to do with tokens that are not in the vocabulary. Unknown words are replaced by <unk> unless skipped.
     progress : callable, optional
@@ -178,7 +180,7 @@ def corpus_from_text(
     Parameters
     ----------
     text : str
-        The text; its bytes are UTF-8.
+        The text; byte tokens and the hash are those of its UTF-8 bytes.
     tokens : {"char", "byte", "word", "bpe"}
         The kind of tokens; ignored if a vocabulary is given.
     keep_boilerplate : bool
@@ -186,7 +188,8 @@ def corpus_from_text(
     vocabulary : Vocabulary, optional
         Encode with this vocabulary instead of one made from the text.
     vocabulary_size, min_count : int
-        Words and subwords: the maximum number of tokens, and how often a word or pair must occur to become one.
+        Words and subwords: the maximum number of tokens (<unk> not counted), and how often a word or pair must occur to
+        become a token.
     unknown : {"error", "skip", "replace"}
         What to do with tokens that are not in the vocabulary. Unknown words are replaced by <unk> unless skipped.
 

@@ -1,7 +1,8 @@
-"""Bytes to text, chunk by chunk, independent of where the chunks are cut.
+"""Bytes to text: a stream, chunk by chunk (`decoded`), or a whole file (`read_text`).
 
-Text is decoded strictly, a byte order mark is dropped, and every line end becomes `\\n`. A byte that does not decode
-or a NUL is an error that gives its position in the file.
+Text is decoded strictly, and a byte order mark is dropped. In a stream, which gives the same text wherever its chunks
+are cut, every line end becomes `\\n`; a NUL or a byte that does not decode is an error that gives its position in the
+file, unless the codec does not report positions.
 """
 
 from __future__ import annotations
@@ -82,15 +83,24 @@ def _advice() -> str:
     return f"Name its encoding (for example {latin}), or use {byte} to train on its bytes."
 
 
-def read_text(source: str, encoding: str) -> str:
-    """A whole file as text, or standard input for "-", line ends as they are; a byte order mark is dropped."""
+def read_bytes(source: str) -> bytes:
+    """The bytes of a whole file, or of standard input for "-"; DataError if it cannot be read."""
     try:
-        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
     except FileNotFoundError:
-        raise DataError(f"there is no file {source!r}", do=f"Check the path; {also_searched()}.") from None
+        do = f"Check the path. On the command line, {also_searched()}."
+        raise DataError(f"there is no file {source!r}", do=do) from None
     except OSError as error:
         raise DataError(f"{source} cannot be read: {error.strerror}") from None
-    codec_name(encoding)
+
+
+def read_text(source: str, encoding: str) -> str:
+    """A whole file as text, or standard input for "-", line ends and NULs as they are.
+
+    A byte that does not decode is an error that gives its line, unless the codec does not report positions.
+    """
+    raw = read_bytes(source)
+    codec_name(encoding)  # an error for an unknown encoding
     try:
         return raw.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:

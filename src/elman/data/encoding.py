@@ -1,7 +1,9 @@
-"""From files to token ids. A text is read three times: for its hash, for the vocabulary, and to encode it.
+"""From files to token ids. A text is read up to three times: for its hash, for a new vocabulary, and to encode it.
 
-Several files are concatenated to one text. A file that does not end with a newline gets one, so that no word begins in
-one file and ends in the next; byte tokens are left as they are.
+If its ids are cached, it is read only for its hash.
+
+Several files are concatenated into one text. A file before the last that does not end with a newline gets one, so that
+no word begins in one file and ends in the next; byte tokens are left as they are.
 """
 
 from __future__ import annotations
@@ -89,7 +91,7 @@ class TextEncoder:
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
     def write(self, out: BinaryIO) -> Facts:
-        """Write the ids of the whole text; return everything else about it."""
+        """Write the ids of the whole text; return its metadata, without the hash of the ids."""
         vocabulary, counts = self._vocabulary()
         numbers = range(len(self.sources))
         if counts is not None and len(self.sources) > 1 and hasattr(os, "pwrite"):
@@ -134,9 +136,8 @@ class TextEncoder:
             return BPEVocabulary.learn(words, options.vocabulary_size, options.min_count), None
         vocabulary = WordVocabulary.most_frequent(words, options.vocabulary_size, options.min_count)
         if len(vocabulary) == 1:
-            raise DataError(
-                f"no word of the text occurs {options.min_count} times", do=f"Use a lower {option('min_count')}."
-            )
+            rare = f"no word of the text occurs {options.min_count} times or more"
+            raise DataError(rare, do=f"Use a lower {option('min_count')}.")
         return vocabulary, None
 
     def _write(self, number: int, vocabulary: Vocabulary, write: Callable[[memoryview], object]) -> _Part:
@@ -155,7 +156,7 @@ class TextEncoder:
         return _Part(count, unknown, characters, boilerplate)
 
     def _text(self, number: int, what: str, boilerplate: Boilerplate | None = None) -> Iterator[str]:
-        """The chunks of one file that are not empty."""
+        """The text of one file in chunks, none empty; with a newline at its end if another file follows."""
         chunks, last = self.sources[number].text(what, self.options.encoding), "\n"
         if not self.options.keep_boilerplate:
             chunks = (boilerplate or Boilerplate()).remove(chunks)

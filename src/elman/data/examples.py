@@ -19,7 +19,7 @@ class Examples:
     y: Ragged | Array  # sequences of ids, (n,) class ids or (n, Y) numbers
     weights: Array  # (n,)
     class_weights: Array | None = None  # (Y,), only for taggers: a weight per tag, multiplied with that of the example
-    groups: Array | None = None  # (n,), from 0 on; only for translators: equal sources are one group
+    groups: Array | None = None  # (n,) numbers from 0; only for translators: equal sources are one group
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -58,7 +58,10 @@ class Examples:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Array], *, classes: int | None = None) -> Examples:
-        """The examples that arrays() has returned; CheckpointError if they are damaged."""
+        """The examples of which arrays() gave these arrays; CheckpointError if they are damaged.
+
+        `classes` is the number of class weights, if it is known.
+        """
         parts: dict[str, Ragged | Array] = {}
         try:
             for name in ("x", "y"):
@@ -87,7 +90,7 @@ class Examples:
             groups = arrays.get("groups")
             if groups is not None and (groups.shape != weights.shape or groups.dtype != np.int64):
                 raise ValueError("groups")
-            # a split allocates memory for all numbers up to the highest
+            # a random split (RowSplit.draw) allocates memory for all numbers of groups up to the highest
             if groups is not None and ((groups < 0) | (groups >= len(groups))).any():
                 raise ValueError("groups")
         except (KeyError, TypeError, ValueError) as error:
@@ -96,7 +99,7 @@ class Examples:
 
 
 def held_out(n: int, fraction: float, rng: np.random.Generator) -> Array:
-    """A mask (n,) of the examples that are held out: a fraction of them, drawn at random."""
+    """A mask (n,) of the examples that are held out: this fraction of all, drawn at random."""
     held = np.zeros(n, bool)
     held[rng.permutation(n)[: round(fraction * n)]] = True
     return held

@@ -35,7 +35,7 @@ class TokenInputs:
 
 
 class NumberInputs:
-    """Steps of numbers, standardized to mean 0 and standard deviation 1."""
+    """Steps of numbers x, encoded as (x - mean) / deviation."""
 
     def __init__(self, mean: Array, deviation: Array) -> None:
         self.mean, self.deviation = mean, deviation  # (X,)
@@ -102,7 +102,10 @@ def scale_from_json(value: Mapping[str, Any], what: str) -> tuple[Array, Array]:
 
 
 def form_of(sequences: Any) -> str:
-    """strings, tokens, numbers or nothing, judged by the first sequence that is not empty."""
+    """strings, tokens, numbers or nothing (no sequences), judged by the first sequence that is not an empty list.
+
+    Empty lists alone are tokens.
+    """
     if isinstance(sequences, str | bytes):
         raise DtypeError("sequences", expected="a list of them", got=f"one {type(sequences).__name__}")
     if isinstance(sequences, np.ndarray) and sequences.dtype.kind in "biufc":
@@ -163,11 +166,10 @@ def number_sequences(sequences: Any) -> list[Array]:
 def check_tokens(sequences: Any, form: str, what: str = "sequence") -> None:
     """Raise DtypeError for a sequence that is not a string (form strings) or a list of strings (form tokens)."""
     for i, sequence in enumerate(sequences):
+        before = f", as in the {what}s before it" * (i > 0)
         is_string = isinstance(sequence, str)
         if form == "strings" and not is_string:
-            raise DtypeError(f"{what} {i}", expected="strings, as in the first", got=shortened(sequence))
+            raise DtypeError(f"{what} {i}", expected=f"a string{before}", got=shortened(sequence))
         is_list = isinstance(sequence, Sequence | np.ndarray) and not is_string
         if form == "tokens" and not (is_list and all(isinstance(token, str) for token in sequence)):
-            raise DtypeError(
-                f"{what} {i}", expected="tokens that are strings, as in the first", got=shortened(sequence)
-            )
+            raise DtypeError(f"{what} {i}", expected=f"tokens that are strings{before}", got=shortened(sequence))

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elman.data.checks import shortened
-from elman.data.decoding import read_text, split_lines
+from elman.data.checks import few, one_of, shortened
+from elman.data.decoding import read_bytes, read_text, split_lines
 from elman.data.sources import PACKED
 from elman.data.tables import (
     LABEL_NAMES,
@@ -31,10 +31,10 @@ from elman.errors import ArgumentError, DataError, option
 
 TASKS = ("classify", "regress", "tag", "generate", "translate")
 GUESS_LINES = 2000  # lines that are read to guess what a file contains
-GUESS_BYTES = 1 << 18  # bytes of a file that are read for it
+GUESS_BYTES = 1 << 18  # bytes that are read to guess it; only a table is read as a whole
 NEARLY_ALL = 0.9  # if this fraction of the lines has the same format, the others are mistakes
-SHORT = 60  # characters: lines that are longer on average are text rather than examples
-ABOUT = ("readme", "license", "licence")  # files that describe a folder, unless they look like examples
+SHORT = 60  # characters: the lines of examples are shorter on average, and each is shorter than four times this
+ABOUT = ("readme", "license", "licence")  # files about a folder, left out unless they look like examples
 MAX_BLANK = 0.05  # fraction of blank lines in a file of examples; a text with paragraphs has more
 MAX_CLASSES = 20  # integers as labels are classes if they have at most this many different values
 
@@ -99,6 +99,7 @@ def read_examples(
     >>> rows.inputs, rows.targets
     (['Good.', 'Bad.'], ['positive', 'negative'])
     """
+    one_of("task", task, TASKS)
     path = Path(source)
     columns = {"text_column": text_column, "label_column": label_column}
     given = [name for name, column in columns.items() if column is not None]
@@ -153,7 +154,7 @@ def lines_of(source: str, encoding: str) -> Iterator[tuple[int, str]]:
 
 
 def is_blank(line: str) -> bool:
-    """Whether a line is blank; a line with a tab is a row of two empty cells instead."""
+    """Whether a line is empty or has only spaces; a line of tabs is a row of empty cells instead."""
     return not line.strip() and "\t" not in line
 
 
@@ -212,7 +213,8 @@ def _pairs(source: str, text: str, task: str) -> LabeledData:
         cells.append([left, right])
         places.append(place)
     if has_header(cells):
-        named = Table(source, tuple(cell.strip() for cell in cells[0]), cells[1:], [0] * (len(cells) - 1))
+        lines = [0] * (len(cells) - 1)  # not used: they are in places
+        named = Table(source, tuple(cell.strip() for cell in cells[0]), cells[1:], lines)
         left_column, right_column = choose_columns(named, None, None)
         note = f"{places[0]} is read as a header: {', '.join(named.header or ())}."
         cells, places, notes = cells[1:], places[1:], [note]
@@ -261,7 +263,8 @@ def _read_folder(folder: Path, task: str, encoding: str) -> LabeledData:
                 rows.targets.append(path.stem)
                 rows.places.append(f"{path}, line {number}")
     if len(set(rows.targets)) < 2:
-        raise DataError(f"{folder}", expected=FORMS[task], got=f"{len(set(rows.targets))} files with lines in them")
+        expected, got = "a file with lines for each of two or more labels", few(dict.fromkeys(rows.targets)) or "none"
+        raise DataError(f"{folder}", expected=expected, got=got)
     return rows
 
 
@@ -280,18 +283,19 @@ def guess_task(source: str, *, text_column: Column | None = None, label_column: 
     source : str
         The path.
     text_column, label_column : str or int, optional
-        As in read_examples; they make the file a table.
+        As in read_examples. A file whose columns are chosen is read as a table.
 
     Returns
     -------
     str
-        classify, regress, tag, generate, translate, or lm for a text.
+        classify, regress, tag, translate, or lm for a text; never generate.
 
     Notes
     -----
     A file is a table if its name ends in .csv, if columns are chosen, or if nearly all lines have the same number of
-    tabs, two or more. A table is never taken for a text (lm): if it has only one column or only numbers, DataError says
-    what to do. DataError is also raised if nearly all lines have one tab, but a few have none or more.
+    tabs, two or more. A table is never taken for a text (lm): if it has only one column, or only numbers in its first
+    row, DataError says what to do. DataError is also raised if nearly all lines have one tab, but a few have none or
+    more.
     """
     path = Path(source)
     if path.is_dir():
@@ -302,7 +306,7 @@ def guess_task(source: str, *, text_column: Column | None = None, label_column: 
     most, agreeing = tabs.most_common(1)[0] if tabs else (0, 0)
     wide = most > 1 and agreeing >= NEARLY_ALL * len(filled) and len(filled) > 1
     if path.suffix.lower() == ".csv" or wide or text_column is not None or label_column is not None:
-        return _task_of_table(source, path, text_column, label_column)
+        return _task_of_table(source, text_column, label_column)
     pairs = [line.split("\t") for _, line in filled if line.count("\t") == 1]
     others = [(number, line) for number, line in filled if line.count("\t") != 1]
     if not pairs or (others and (len(pairs) < 2 or len(pairs) < NEARLY_ALL * len(filled))):
@@ -319,14 +323,14 @@ def guess_task(source: str, *, text_column: Column | None = None, label_column: 
     return task
 
 
-def _task_of_table(source: str, path: Path, text_column: Column | None, label_column: Column | None) -> str:
-    text = path.read_bytes().decode("utf-8", "replace").removeprefix("\ufeff")
-    as_text = f"{option('task', 'lm')} reads the file as a text"
+def _task_of_table(source: str, text_column: Column | None, label_column: Column | None) -> str:
+    text = read_bytes(source).decode("utf-8", "replace").removeprefix("\ufeff")
+    as_text = f"{option('task', 'lm')} reads the file as a text."
     table = parse_table(source, text, chosen=(text_column, label_column))
     if not table.rows:
         raise DataError(f"{source} is a table without rows")
     if all(number_in(cell) is not None for cell in table.rows[0]):
-        do = f"In Python elman.data.read_series reads it. {as_text}."
+        do = f"In Python elman.data.read_series reads it. {as_text}"
         raise DataError(f"{source} is a table of numbers", expected="a text column and a label column", do=do)
     if table.width < 2:
         raise DataError(f"{source} is a table of one column", expected="a text column and a label column", do=as_text)
@@ -344,7 +348,7 @@ def _task_of_pairs(pairs: list[list[str]], blanks: int) -> str:
         finite = [number for number in numbers if number is not None and abs(number) < 1e300]  # int(inf) is an error
         whole = all(number == int(number) for number in finite)
         return "classify" if whole and len(targets) <= MAX_CLASSES else "regress"
-    # labels repeat, each at least four times on average; translations hardly do
+    # labels repeat, each at least four times on average; translations rarely repeat
     return "classify" if len(targets) <= max(2, len(pairs) // 4) and len(targets) < 1000 else "translate"
 
 
@@ -353,16 +357,16 @@ def _first_lines(path: Path) -> list[str]:
         with path.open("rb") as file:
             start = file.read(GUESS_BYTES)
     except OSError:
-        return []
+        return []  # taken for empty; the error is reported when the file is read for training
     lines = split_lines(start.decode("utf-8", "replace"))
-    is_cut = len(start) == GUESS_BYTES  # in the last line
+    is_cut = len(start) == GUESS_BYTES  # the last line may be incomplete
     return lines[: min(GUESS_LINES, max(len(lines) - is_cut, 1))]
 
 
 def _task_of_folder(folder: Path) -> str:
-    """One file per label, or one text in several files, by what most files look like; DataError if that is unclear."""
+    """classify (one file per label) or lm (one text in several files), by most of the files; DataError if unclear."""
     paths = _label_files(folder)
-    if any(path.suffix.lower() in PACKED for path in paths):  # examples are not unpacked
+    if any(path.suffix.lower() in PACKED for path in paths):  # only texts are unpacked
         return "lm"
     formats = [(path, found) for path in paths if (found := _format_of(path)) is not None]
     kinds = [kind for _, (kind, _) in formats]
@@ -388,8 +392,8 @@ def _task_of_folder(folder: Path) -> str:
 def _format_of(path: Path) -> tuple[str, str] | None:
     """What a file looks like, and why it may be no file of examples; None if it is empty.
 
-    The first is "examples" or "text"; or, if the file may be either, "parts" (short lines, some blank) or "long"
-    (longer lines).
+    The first of the two is "examples" or "text"; or, if the file may be either, "parts" (short lines with many blank
+    ones between them) or "long" (longer lines).
     """
     lines = "\n".join(map(str.strip, _first_lines(path))).rstrip().split("\n")
     filled = [line for line in lines if line]

@@ -30,7 +30,7 @@ class NamedCorpus:
     name: str
     description: str
     file_name: str
-    url: str = ""  # of the file, or of the folder of several files; empty: made from the installed Python
+    url: str = ""  # of the download, or of the folder of several files; empty: made from the installed Python
     sha256: str = ""  # of the file in the cache; empty: not checked
     size: int = 0  # bytes
     files: Mapping[str, str] = field(default_factory=dict)  # the hash of each file of a folder
@@ -291,7 +291,10 @@ def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
 
 
 def _in_data_folder(name: str) -> Path | None:
-    """The file or folder of this name in $ELMAN_DATA."""
+    """The file or folder in $ELMAN_DATA that is called name, name.txt or name.tsv; None if there is none.
+
+    A folder that has the name of a one-file corpus is ignored.
+    """
     folder = os.environ.get("ELMAN_DATA")
     paths = [Path(folder, file) for file in (name, f"{name}.txt", f"{name}.tsv")] if folder and name else []
     is_there = os.path.isfile if name in CORPORA and not CORPORA[name].files else os.path.exists
@@ -314,14 +317,15 @@ def _python_docs() -> bytes:
 
 _CODE = re.compile(r"[][{}<>=|\\_@#%&^~/+`\"]|::|\*\*|\.\.\.")
 _WORD = re.compile(r"[(]?[A-Za-z][a-z]*(?:['’-][a-z]+)*[,.;:!?)]*")
-MIN_WORDS = 12  # words in a paragraph that is kept
+MIN_WORDS = 12  # paragraphs with fewer words are left out
 
 
 def prose(texts: Iterable[str]) -> Iterator[str]:
     """The paragraphs of technical texts, each once and on one line, without tables, grammar, signatures and listings.
 
-    A sentence is kept if it begins and ends as one, has five words or more, of which nine in ten are plain words, and
-    has no characters of code.
+    A sentence is kept if it begins with a capital letter, ends with a lower-case letter and a period, an exclamation or
+    a question mark, closes every parenthesis, has five words or more, of which nine in ten are plain words, and has no
+    characters of code.
     """
     seen: set[str] = set()
     for block in (block for text in texts for block in re.split(r"\n[ \t]*\n", text)):
@@ -342,7 +346,7 @@ def _is_sentence(text: str) -> bool:
 
 
 def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: str, timeout: float) -> Path:
-    """The file that a recipe makes from a download, unless it is there already."""
+    """The file that a recipe makes from a download, or that in the cache if its hash is right or not known."""
     path = _cache_path(corpus)
     if path.is_file() and corpus.sha256 in ("", sha256_of(path)):
         return path
@@ -353,7 +357,7 @@ def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: st
         if corpus.sha256 not in ("", hashlib.sha256(content).hexdigest()):
             raise ValueError
     except (ValueError, LookupError, zipfile.BadZipFile) as error:
-        cause = "the server sent another file than the known one"
+        cause = "the server did not send the expected file"
         raise DownloadError(f"{corpus.name} could not be fetched: {cause}", do=_advice(corpus, url)) from error
     try:
         write_atomically(path, lambda file: file.write(content))
@@ -363,9 +367,10 @@ def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: st
 
 
 def _advice(corpus: NamedCorpus, url: str, file: str = "") -> str:
-    """What the user can do if the download fails."""
+    """What the user can do if the download fails; `file` is the path of one of several files, below $ELMAN_DATA."""
     what = f"lines of {corpus.form}, made from {url}," if corpus.form else url
-    return f"Try again, or put {what} as {file or corpus.file_name} in a folder and set ELMAN_DATA to that folder."
+    where = f"{file}, with the other files of the corpus beside it," if file else corpus.file_name
+    return f"Try again, or put {what} as {where} in a folder and set ELMAN_DATA to that folder."
 
 
 def _not_writable(name: str, path: Path, error: OSError) -> DataError:

@@ -1,4 +1,4 @@
-"""Sources of text, read as streams: never more than a chunk is in memory."""
+"""Sources of text, read in chunks, so that memory does not grow with the size of a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Source(ABC):
 
     @abstractmethod
     def text(self, what: str, encoding: str) -> Iterator[str]:
-        """Its text."""
+        """Its text, with \\n as the only line end."""
 
     def sha256(self) -> str:
         """The hash of its unpacked bytes."""
@@ -92,7 +92,10 @@ class Meter:
 
 
 class FileSource(Source):
-    """A file, or standard input for None; a pipe is copied to a temporary file, to be read several times."""
+    """A file, or standard input for None.
+
+    Standard input or a pipe is copied to a temporary file, so that it can be read several times.
+    """
 
     def __init__(self, path: Path | None, meter: Meter | None = None) -> None:
         self.path, self._meter = path, meter or Meter()

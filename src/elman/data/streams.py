@@ -23,7 +23,7 @@ class Window(NamedTuple):
 
     x: Array  # (T, B) int64
     y: Array  # (T, B) int64, each the token after x
-    first: bool  # of an epoch: it starts from a state of zeros
+    first: bool  # whether it is the first window of an epoch, which starts from a state of zeros
 
 
 def fitting_batch(n_ids: int, batch: int, window: int) -> int:

@@ -1,6 +1,6 @@
 """The vocabulary of examples: characters, bytes, subwords or words of strings, or the tokens of lists.
 
-Unlike the vocabulary of a language model it has an id for unknown tokens, 0, because later inputs may have new tokens.
+Every kind has an id for unknown tokens, 0, because later inputs may have new tokens.
 Target sequences have an edge token, id 1, which is both start and end token (<bos> and <eos>).
 """
 
@@ -34,7 +34,7 @@ def kind_of(strings: Sequence[str], wanted: str) -> str:
 
 
 def tokenize(sequence: Any, kind: str) -> list[str]:
-    """Split one sequence into tokens. A word includes the space before it: joined tokens give the string again."""
+    """Split one sequence into tokens. Words, joined, are the stripped string with a space before it."""
     if kind == "char":
         return list(sequence)
     if kind == "byte":
@@ -57,7 +57,7 @@ class Symbols:
         lowercase: bool = False,  # whether words are read in lower case
     ) -> None:
         self.kind, self.tokens = kind, (*SPECIAL, *tokens)
-        self.longest = longest  # length of the longest sequence
+        self.longest = longest  # number of tokens of the longest sequence of the training data
         self.lowercase = lowercase
         self.bpe = bpe
         self.counts = np.array([0, 0, *counts])
@@ -67,7 +67,10 @@ class Symbols:
     def of(
         cls, sequences: Iterable[Any], kind: str, *, vocabulary_size: int, min_count: int, lowercase: bool = False
     ) -> Symbols:
-        """The vocabulary of these sequences: frequent tokens first, equally frequent ones by code point."""
+        """The vocabulary of these sequences: frequent tokens first, equally frequent ones by code point.
+
+        Bytes are in the order of their values, subwords in the order in which they were learned.
+        """
         lowercase = lowercase and kind == "word"
         if kind == "bpe":
             return cls._subwords(list(sequences), vocabulary_size, min_count)
@@ -98,7 +101,7 @@ class Symbols:
         return [self.tokens[i] for i in self.encode(sequence)] if self.bpe else tokenize(sequence, self.kind)
 
     def encode(self, sequence: Any) -> Array:
-        """The ids of a sequence. An unknown word is tried in lower case; any other unknown token has id 0."""
+        """The ids of a sequence. An unknown word is also looked up in lower case; tokens that are not found have 0."""
         if self.bpe:  # the space makes the first word equal to the same word elsewhere
             return self.bpe.encode(f" {sequence}").astype(np.int32) + len(SPECIAL)
         ids, tokens = self._ids, tokenize(sequence, self.kind)

@@ -62,7 +62,7 @@ class Labels:
 
 
 class Numbers:
-    """(n,) or (n, Y) numbers, standardized to mean 0 and standard deviation 1."""
+    """(n,) or (n, Y) numbers y, encoded as (y - mean) / deviation."""
 
     def __init__(self, mean: Array, deviation: Array, flat: bool) -> None:
         self.mean, self.deviation, self.flat = mean, deviation, flat  # (Y,), (Y,), whether values are (n,)

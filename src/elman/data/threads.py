@@ -18,11 +18,14 @@ Result = TypeVar("Result")
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 THREADS = min(CORES, 8)  # more threads do not read faster
-START_SECONDS = 1.0  # a thread that has not started after this time never will
+START_SECONDS = 1.0  # a thread that has not started after this time is not waited for
 
 
 def in_order(function: Callable[[Item], Result], items: Sequence[Item], threads: int, meter: Meter) -> Iterator[Result]:
-    """The result of the function for each item, in their order; the first error stops all threads."""
+    """The result of the function for each item, in the order of the items.
+
+    All threads stop when the result that is next in this order is an error, or when the generator is closed.
+    """
     if min(threads, len(items)) < 2:
         yield from map(function, items)
         return
@@ -47,7 +50,7 @@ def in_order(function: Callable[[Item], Result], items: Sequence[Item], threads:
 
 
 def _join(thread: threading.Thread) -> None:
-    """Wait for a thread; if it has not started yet, for its start, which an interrupt may have prevented."""
+    """Wait for the end of a thread, but at most START_SECONDS for its start, which an interrupt may have prevented."""
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
         with contextlib.suppress(RuntimeError):  # it has not started

@@ -1,7 +1,7 @@
 """Vocabularies: text to token ids and back, by character or byte (by word: words.py, by subword: bpe.py).
 
-Ids are arrays of the smallest of uint8, uint16 and uint32 that fits. An unknown character is an error that names it,
-unless the caller wants it skipped or, for words, replaced by `<unk>`.
+Ids are arrays of the smallest of uint8, uint16 and uint32 that fits. An unknown character or word is an error that
+names it, unless the caller wants it skipped or, if it is a word, replaced by `<unk>`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ class CharVocabulary(Vocabulary):
             raise VocabularyError(
                 "a character vocabulary", expected="one or more single characters", got=few(self.tokens) or "none"
             )
-        # Sorted, the ASCII characters come first, so their ids fit a byte and bytes.translate is their lookup.
+        # ASCII characters have the lowest code points and so the lowest ids: each fits in a byte, and bytes.translate
+        # can look it up.
         self._ascii = "".join(token for token in self.tokens if token.isascii()).encode()
         self._ascii_ids = bytes.maketrans(self._ascii, bytes(range(len(self._ascii))))
 

@@ -11,7 +11,7 @@ _DO = "The file is damaged or was not written by Elman."
 
 
 def vocabulary_from_json(obj: object) -> Vocabulary:
-    """The vocabulary that `to_json` has returned; CheckpointError if the value is damaged."""
+    """The vocabulary whose `to_json` gave this value; CheckpointError if the value is damaged."""
     if not isinstance(obj, dict):
         raise CheckpointError("vocabulary", expected="a JSON object", got=type(obj).__name__, do=_DO)
     if obj == {"kind": "byte"}:

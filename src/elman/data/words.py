@@ -39,7 +39,7 @@ def count_words(chunks: Iterable[str]) -> Counter[str]:
 
 
 def add_counts(counts: dict[str, int], words: Iterable[str]) -> Counter[str]:
-    """The counts with these words, or these counts of words, added; the rarest are dropped if there are too many."""
+    """Add words, or a Counter of words, to the counts; the rarest are dropped if there are more than MAX_COUNTED."""
     counts = counts if isinstance(counts, Counter) else Counter(counts)
     counts.update(words)
     while len(counts) > MAX_COUNTED:

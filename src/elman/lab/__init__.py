@@ -26,7 +26,7 @@ def start(folder: str | PathLike[str], *, solutions: bool = False) -> list[Path]
     Parameters
     ----------
     folder : path
-        Where to write rnn.py and lstm.py; created if it is missing. Existing files are not replaced.
+        Where to write rnn.py and lstm.py; created if it is missing. If one of them exists, nothing is written.
     solutions : bool
         Write them with all gaps filled.
 
@@ -54,16 +54,16 @@ def start(folder: str | PathLike[str], *, solutions: bool = False) -> list[Path]
 
 
 def check_file(path: str | PathLike[str], *, seed: int = 0, seconds: float = 10.0) -> Iterator[Verdict]:
-    """Check each gap of a student's file, in the order of the equations.
+    """Check each gap of a student's file, in the order in which `start` writes them.
 
     Parameters
     ----------
     path : path
-        The file, as `start` wrote it and the student changed it.
+        A file that `start` wrote and the student changed.
     seed : int
         Seed of the random problems.
     seconds : float
-        The time limit for one gap.
+        The time limit for one gap; Windows has none.
 
     Yields
     ------
@@ -85,8 +85,9 @@ def check_file(path: str | PathLike[str], *, seed: int = 0, seconds: float = 10.
         do = f"Give the file, for instance {Path(path) / 'rnn.py'}."
         raise DataError(f"{path} is a folder", expected="a file to check", do=do) from None
     except SyntaxError as error:
-        raise DataError(f"{path} is not valid Python: line {error.lineno}: {error.msg}") from None
-    except ValueError as error:  # bytes that are not text
+        line = f"line {error.lineno}: " if error.lineno else ""
+        raise DataError(f"{path} is not valid Python: {line}{error.msg}") from None
+    except ValueError as error:  # null bytes, in some versions of Python
         raise DataError(f"{path} is not valid Python: {error}") from None
     names = set(code.co_names)
     gaps = [gap for gap in GAPS.values() if gap.name in names]
@@ -108,7 +109,7 @@ def check(function: Callable[..., Any], *, gap: str | None = None, seed: int = 0
     seed : int
         Seed of the random problems.
     seconds : float
-        The time limit.
+        The time limit; Windows has none.
 
     Returns
     -------

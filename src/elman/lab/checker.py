@@ -13,7 +13,7 @@ from elman.lab.gaps import GAPS, Function, Gap, Values, load_solutions, problems
 from elman.lab.mistakes import Mistake
 from elman.maths import Array
 
-TOLERANCE = 1e-6  # relative to the largest entry
+TOLERANCE = 1e-6  # times |entry| + |largest entry|
 
 
 class Verdict(NamedTuple):
@@ -24,13 +24,14 @@ class Verdict(NamedTuple):
     gap : str
         The name of the function.
     kind : str
-        "right", "wrong", "shape", "error" or "missing".
+        "right"; "wrong"; "shape": a result of another shape or type, or another number of results; "error": the
+        function raised an exception, ended the process or exceeded a limit; "missing": the function is not written yet.
     message : str
-        One or several sentences for the student.
+        The message for the student.
     mistakes : tuple of str
-        The known mistakes that give the same results.
+        `Mistake.says` of each known mistake that gives the same results.
     printed : str
-        What the function printed.
+        The beginning of what the function printed.
     """
 
     gap: str
@@ -136,7 +137,8 @@ def _array(name: str, value: Any) -> Array:
 def _flat(result: Any, gradients: list[Array]) -> Array:
     """All arrays of a list as one vector: clipping uses their common norm."""
     if not isinstance(result, list | tuple) or len(result) != len(gradients):
-        raise _WrongShape("gradients", expected=f"a list of {len(gradients)} arrays", got=type(result).__name__)
+        got = f"{len(result)}" if isinstance(result, list | tuple) else type(result).__name__
+        raise _WrongShape("gradients", expected=f"a list of {len(gradients)} arrays", got=got)
     arrays = [_array("gradients", value) for value in result]
     for array, gradient in zip(arrays, gradients, strict=True):
         if array.shape != gradient.shape:
@@ -158,29 +160,29 @@ def _equal(a: Array, b: Array) -> bool:
 
 
 def _verdict(gap: Gap, tried: Sequence[Values], found: Sequence[list[Array]], right: Sequence[list[Array]]) -> Verdict:
-    count = range(len(gap.results))
+    numbers = range(len(gap.results))
 
-    def same(number: int, results: Sequence[list[Array]], other: int | None = None, ours: Any = found) -> bool:
-        """Whether result `number` of `ours` equals result `other` (or `number`) of `results` in all problems."""
-        where = number if other is None else other
-        return all(_equal(some[number], wanted[where]) for some, wanted in zip(ours, results, strict=True))
+    def same(a: Sequence[list[Array]], b: Sequence[list[Array]], number: int, other: int | None = None) -> bool:
+        """Whether result `number` of `a` equals result `other` (by default `number`) of `b` in all problems."""
+        other = number if other is None else other
+        return all(_equal(some[number], wanted[other]) for some, wanted in zip(a, b, strict=True))
 
-    wrong = [number for number in count if not same(number, right)]
+    wrong = [number for number in numbers if not same(found, right, number)]
     if not wrong:
         return Verdict(gap.name, "right", "right")
     sentences = []
     explained: dict[Mistake, set[int]] = {}
     for mistake in gap.mistakes:
         results = [_results(gap, gap.wrong(mistake), values) for values in tried]
-        changed = [number for number in count if not same(number, right, ours=results)]
-        if set(changed) <= set(wrong):  # a mistake that changes a result which is right is not the cause
-            equal = [number for number in changed if same(number, results)]
-            # a result of zeros does not tell mistakes apart
+        changed = [number for number in numbers if not same(results, right, number)]
+        if set(changed) <= set(wrong):  # else the student would have another result wrong too: it is not this mistake
+            equal = [number for number in changed if same(found, results, number)]
+            # many mistakes give zeros, so zeros count only if this mistake explains all that is wrong
             zeros = {number for number in equal if not any(some[number].any() for some in results)}
             explained[mistake] = set(equal) if changed == wrong == equal else set(equal) - zeros
     named, left = [], set(wrong)
-    while any(left & numbers for numbers in explained.values()):  # next: the one that explains most of what is left
-        counts = {mistake: len(left & numbers) for mistake, numbers in explained.items()}
+    while any(left & some for some in explained.values()):  # next: the mistake that explains most of what is left
+        counts = {mistake: len(left & some) for mistake, some in explained.items()}
         mistake = max(counts, key=counts.__getitem__)
         names = [gap.results[number] for number in sorted(left & explained[mistake])]
         place = f"docs/maths.md, section {mistake.section}"
@@ -191,7 +193,7 @@ def _verdict(gap: Gap, tried: Sequence[Values], found: Sequence[list[Array]], ri
         named.append(mistake.says)
         left -= explained[mistake]
     for one, other in combinations(sorted(left), 2):
-        if same(one, right, other) and same(other, right, one):
+        if same(found, right, one, other) and same(found, right, other, one):
             sentences.append(f"your {gap.results[one]} and {gap.results[other]} are exchanged")
             left -= {one, other}
     cases, shape = [_case(gap, values) for values in tried], False

@@ -40,6 +40,7 @@ RESULTS = {  # of each gap, in the order in which they are checked
 }
 SIZES = ((5, 2, 3, 4, 6), (7, 3, 5, 2, 4), (6, 4, 2, 5, 3))  # T, B, X, H, Y: all different in each problem
 GAP = re.compile(r"^    # gap\n(.*?)^    # end\n", re.DOTALL | re.MULTILINE)
+HEAD = re.compile(r"\A(?:#.*\n)+")  # the comment above the docstring of a solution, for maintainers
 
 
 class Gap(NamedTuple):
@@ -90,8 +91,8 @@ GAPS = {name: Gap(file, name, results) for file in FILES for name, results in RE
 
 
 def solution_text(file: str) -> str:
-    """The text of a file with all gaps filled."""
-    return (Path(__file__).parent / "solutions" / f"{file}.py").read_text(encoding="utf-8")
+    """The text of a file with all gaps filled, and comments that mark them."""
+    return HEAD.sub("", (Path(__file__).parent / "solutions" / f"{file}.py").read_text(encoding="utf-8"))
 
 
 def student_text(file: str) -> str:
@@ -122,7 +123,7 @@ def edit(file: str, mistake: Mistake) -> str:
 
 def _load(text: str) -> Values:
     namespace: Values = {"__name__": "solution"}
-    exec(compile(text, "<solution>", "exec"), namespace)  # our own text, with our own edits
+    exec(compile(text, "<solution>", "exec"), namespace)  # text of this package only, never a student's
     return namespace
 
 
@@ -168,7 +169,7 @@ def _rnn_problem(rng: np.random.Generator, number: int) -> Values:
     weights = {"W_xh": W_xh, "W_hh": W_hh, "b_h": b_h, "W_hy": W_hy}
     gradients = [np.asarray(g) for g in solutions["weight_gradients"](x, states, d_a[:T], d_o)]
     norm = np.sqrt(sum(np.sum(g**2) for g in gradients))
-    limit = float(norm) * (0.3, 0.6, 2.0)[number]  # the last one is not reached
+    limit = float(norm) * (0.3, 0.6, 2.0)[number]  # above the norm in the last problem: nothing is clipped
     whole = {"x": x, "h": states, "o": o, "y": y, "d_o": d_o, "d_a": d_a[:T], "d_h": d_h[t]}
     case = f"in problem {number + 1}"
     return {**weights, **step, **whole, "k": (3, 2, 4)[number], "gradients": gradients, "limit": limit, "case": case}
@@ -214,6 +215,6 @@ _SPECIAL: dict[str, Callable[[Values], dict[str, Values]]] = {
 
 
 def special_cases(gap: Gap, values: Values) -> Sequence[Values]:
-    """Variants of a problem for cases that the three problems do not have: overflow, a single step, k = 1, zeros."""
+    """Variants of a problem for cases that the three problems do not have, such as overflow, a single step or zeros."""
     cases = _SPECIAL[gap.name](values) if gap.name in _SPECIAL else {}
     return [values | changed | {"case": case} for case, changed in cases.items()]

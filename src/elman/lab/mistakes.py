@@ -37,7 +37,8 @@ _FACTOR = "limit / norm if norm > limit else 1.0"
 _STEPS = "reversed(range(len(x)))"
 
 _SOFTMAX = "np.exp(o - o.max(axis=-1, keepdims=True))\n    return e / e.sum(axis=-1, keepdims=True)"
-_ONE_SHIFT = "np.exp(o - o.max())\n    return e / e.sum"  # one shift for all rows: it matters if the sum mixes rows
+# the largest of all logits is subtracted in every row: this changes the result if the sum mixes rows
+_ONE_SHIFT = "np.exp(o - o.max())\n    return e / e.sum"
 
 MISTAKES = tuple(Mistake(*row) for row in [
     ("softmax", "e.sum(axis=-1, keepdims=True)", "e.sum()", "the sum runs over all rows instead of one", 4),
@@ -210,7 +211,7 @@ MISTAKES = tuple(Mistake(*row) for row in [
     ("backward", "d_h_next = d_a @ W_hh.T", "d_h_next += d_a @ W_hh.T",
      "d_h_next is added up over the steps instead of replaced", 6),
     ("backward", "d_h_next = d_a @ W_hh.T", "d_h_next = (d_a - d_direct * (1 - h[t + 1] ** 2)) @ W_hh.T",
-     "the recursion carries the gradient of the last loss only", 6),
+     "the step's own gradient is left out of d_h_next, which is therefore always 0", 6),
     ("backward", "d_h_next = d_a @ W_hh.T", "d_h_next = d_direct * (1 - h[t + 1] ** 2) @ W_hh.T",
      "the recursion goes back one step only: d_h_next is made from the direct part", 6),
     ("backward", "d_a = d_h * (1 - h[t + 1] ** 2)", "d_a = d_h", "1 − h² is missing", 6),
@@ -235,7 +236,7 @@ MISTAKES = tuple(Mistake(*row) for row in [
     ("backward", "d_b_h += d_a.sum(axis=0)", "d_b_h += d_h.sum(axis=0)", "d_b_h is made from d_h instead of d_a", 6),
     ("backward", "d_b_h += d_a.sum(axis=0)", "d_b_h = d_a.sum(axis=0)", "each step overwrites d_b_h (= for +=)", 6),
     ("backward", "d_b_h, d_h_next\n", "d_b_h, d_h\n",
-     "d_h0 is the gradient on h[1]: the product with W_hh is missing", 6),
+     "d_h0 is the gradient on h[1]: the last step back, to h[0], is missing", 6),
     ("backward", "d_b_h, d_h_next\n", "d_b_h, d_a @ W_hh\n", "W_hh is not transposed in d_h0", 6),
     ("backward", "d_b_h, d_h_next\n", "d_b_h, d_h_next + d_o[0] @ W_hy.T\n",
      "an output is added to d_h0, but no output reads h[0]", 6),
@@ -315,7 +316,7 @@ MISTAKES = tuple(Mistake(*row) for row in [
     ("lstm_gates", "np.tanh(a_g)", "sigmoid(a_g)", "g is a sigmoid instead of a tanh", 14),
     ("lstm_gates", "sigmoid(a_o)", "np.tanh(a_o)", "o is a tanh instead of a sigmoid", 14),
     ("lstm_gates", "sigmoid(a_f)", "sigmoid(a_f + 1)",
-     "1 is added to the forget gate: it belongs in b_h, at the start of training", 14),
+     "1 is added to a_f: it belongs in b_h, at the start of training", 14),
     ("lstm_gates", " + b_h", "", "b_h is missing", 14),
     ("lstm_gates", " + h_t @ W_hh", "", "the state before the step, h_t @ W_hh, is missing", 14),
     ("lstm_gates", "x_t @ W_xh + ", "", "the input, x_t @ W_xh, is missing", 14),

@@ -42,7 +42,7 @@ def verdicts(
     while left:
         reading, writing = os.pipe()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # about threads, which the child does not use
+            warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads: the child uses none
             child = os.fork()
         if child == 0:
             _child(reading, writing, left, load, seed, memory)
@@ -128,7 +128,7 @@ def _run(gaps: Sequence[Gap], load: Callable[[], Find], seed: int) -> Iterator[V
 def _reason(error: BaseException) -> str:
     """The message of an error, with the line of the student's code if it is known."""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    message = " ".join([message, *getattr(error, "__notes__", ())])  # the note of judge, such as "in problem 2"
+    message = " ".join([message, *getattr(error, "__notes__", ())])  # a note of checker.py, such as "in problem 2"
     others = str(PACKAGE), "<solution>"  # Elman's own files, and the code that lab/gaps.py compiles
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
     own = [frame for frame in frames if "site-packages" not in frame.filename]
@@ -136,7 +136,7 @@ def _reason(error: BaseException) -> str:
 
 
 def load_file(code: CodeType, path: str) -> Callable[[], Find]:
-    """A function that runs a student's file, in the child process, and returns a lookup of its functions by name."""
+    """A function that runs a student's file and returns a lookup of its functions by name."""
 
     def load() -> Find:
         namespace: dict[str, object] = {"__name__": "student", "__file__": path}

@@ -1,7 +1,7 @@
 """Analyze networks: gradient flow, spectra, gates, units, attribution, step-by-step equations; as data and as figures.
 
-``look.report(model, text)`` shows everything at once. Figures need plotly (the extra `look`). Importing is cheap: a
-public name loads its module when it is first used.
+``look.report(model, text)`` makes a page with most analyses of a model. Figures and reports need plotly (the extra
+`look`). Importing is cheap: a public name loads its module when it is first used.
 """
 
 from importlib import import_module
@@ -130,7 +130,7 @@ _MODULES = {
         "read_text",
     ),
 }
-_HOME = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Analysis",
@@ -193,9 +193,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'elman.look' has no attribute {name!r}")
-    value = getattr(import_module(f"elman.look.{_HOME[name]}"), name)
+    value = getattr(import_module(f"elman.look.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 

@@ -27,9 +27,9 @@ from elman.look.units import Ranking, Reading, rank_units, read_text
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
 
-EXPONENTS = 64  # number of Lyapunov exponents of each layer
-READ_TOKENS = 100_000  # maximum number of tokens on which units are ranked
-READ_STATES = 25_600_000  # maximum number of entries of the states after these tokens
+EXPONENTS = 64  # maximum number of Lyapunov exponents of each layer
+READ_TOKENS = 100_000  # maximum number of tokens for the surprise and the ranking of units
+READ_STATES = 25_600_000  # maximum number of entries of all states after these tokens
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +43,7 @@ class LayerAnalysis:
     jacobians : JacobianSpectra
         Spectra of some step Jacobians.
     lyapunov : ndarray, shape (n,)
-        The n largest Lyapunov exponents, at most 64, in nats per step.
+        The n = min(64, H) largest Lyapunov exponents, in nats per step.
     saturation : dict of str to Saturation
         The saturation of h, or of each gate.
     gates : dict of str to ndarray, shape (T, H)
@@ -75,19 +75,20 @@ class Analysis:
     token : str
         The kind of token: letter, byte, word or subword.
     unread : int
-        The number of tokens of the text after these.
+        The number of tokens of the text after the analyzed ones.
     flow : GradientFlow
         How far back gradients reach.
     verdicts : list of Verdict
-        One for each layer, from the lowest.
+        One for each layer, from the lowest, judged over the BPTT steps of the training.
     layers : list of LayerAnalysis
         Spectra, exponents, saturation and gates of each layer.
     clipping : Clipping
-        The effect of gradient clipping on this text.
+        The effect of gradient clipping on the first window of this text.
     history, clipped : GradientHistory and ClippedSteps, or None
         Gradient norms and clipping in the training run, if there is one.
     reading : Reading
-        The whole text, or its beginning, with surprise and states.
+        The whole text, or its first 100,000 tokens, with surprise and states; fewer tokens
+        if the states of all layers have more than 256 entries.
     ranking : Ranking or None
         How well units track features; None if the text is too short.
     """
@@ -132,7 +133,8 @@ def examine(
     words : str, optional
         If `text` is ids: the text that they encode, with the words that are <unk> in the ids.
     steps : int
-        The maximum number of steps that are analyzed; units and surprise are those of the whole text.
+        The maximum number of steps that are analyzed. Units and surprise have their own maximum: 100,000 tokens, fewer
+        if the states of all layers have more than 256 entries.
     progress : callable, optional
         Called with the name of the task, the number of parts that are done, and the number of all parts.
 
@@ -203,7 +205,7 @@ def examine(
 
 
 def _to_read(vocabulary: Vocabulary, ids: Array, text: str | None, most: int) -> str | Array:
-    """The first `most` ids; or, if the text is known, their words, because all unknown words have the same id."""
+    """The first `most` tokens: words if `text` has these ids, because <unk> does not say which word it is; else ids."""
     if text is not None and vocabulary.kind == "word":
         words = [word for chunk in words_of([text]) for word in chunk]
         if np.array_equal(vocabulary.encode(text, unknown="replace"), ids):

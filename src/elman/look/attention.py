@@ -18,14 +18,14 @@ END = "(end)"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttentionMap:
-    """The weights of attention for one sequence: T source tokens, S target tokens with the end.
+    """The attention weights for one sequence: T source tokens, S target tokens with the end token.
 
     Attributes
     ----------
     source : tuple of str, length T
         The source tokens in the order of the text; the numbers of the steps if the source is numbers.
     target : tuple of str, length S
-        The target tokens and the end.
+        The target tokens, and "(end)" as the last one.
     alpha : ndarray, shape (S, T)
         The attention weights of the decoder step that predicts each target token; each row sums to 1.
     """
@@ -96,7 +96,7 @@ def attention_map(model: TranslatingPredictor, sequence: Any, target: Any = None
     network = fitted.network
     if not isinstance(network, EncoderDecoder) or network.attention is None:
         raise ArgumentError(
-            "model", expected="a translator with attention", got=f"{type(model).__name__} without it",
+            "model", expected="a translator with attention", got=f"{type(model).__name__} without attention",
             do='Train one with attention="dot".',
         )  # fmt: skip
     x = model._encoded([sequence])
@@ -106,7 +106,7 @@ def attention_map(model: TranslatingPredictor, sequence: Any, target: Any = None
     rows = np.array([0])
     padded = x.padded(rows)
     read = padded.astype(fitted.parameters.buffer.dtype if padded.dtype.kind == "f" else np.int64)
-    y = np.asarray(ids, np.int64)[:, np.newaxis]  # (S, 1)
+    y = np.asarray(ids, np.int64)[:, np.newaxis]  # (S-1, 1), without the end
     alpha = network.attention_weights(network.pack(fitted.parameters), read, x.lengths, y)[:, :, 0]
     inputs = fitted.spec.inputs
     if isinstance(inputs, TokenInputs):

@@ -1,10 +1,12 @@
 """The attribution of a prediction of a classifier, regressor or tagger to the tokens of a sequence, by two methods.
 
 Gradient times input is the first-order estimate of how much the score of the prediction would fall if the input of a
-token were 0: one backward pass for all tokens. Leaving a token out measures it: one forward pass for each token. If the
-two disagree, the network is far from linear around this sequence, and the second is more reliable.
+token were 0 (for standardized numbers that is their mean): one backward pass for all tokens. Leaving a token out
+measures how much the score falls without it: one forward pass for each token. If the two disagree, the network is far
+from linear around this sequence, and leaving out is more reliable.
 
-The score is the log-odds of the prediction, log p / (1 - p), in nats; for a regressor it is the predicted value.
+The score is the log-odds of the prediction, log(p / (1 - p)), in nats; for a regressor it is the predicted value, the
+first one if there are several.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from elman.data.inputs import NumberInputs, TokenInputs
+from elman.data.targets import Numbers
 from elman.errors import ArgumentError, DataError, RangeError, UnknownNameError
 from elman.look.traces import in_float64
 from elman.maths.arrays import Array
@@ -23,7 +26,7 @@ from elman.maths.loss import softmax
 from elman.models.predictors import LabelPredictor, Predictor
 from elman.network import HeadNetwork, Parameters, Stack
 
-LONGEST = {"one": 4096, "steps": 256}  # maximum length of a sequence with one output, or with one at every step
+LONGEST = {"one": 4096, "steps": 256}  # maximum length of a sequence with one output, and with an output at every step
 ROWS = 128  # sequences in a batch
 SHOWN = 3  # tokens in the summary
 
@@ -35,18 +38,19 @@ class Attribution:
     Attributes
     ----------
     tokens : tuple of str, length T
-        The tokens, or the numbers of the steps.
+        The tokens; "step 0", "step 1", … for a sequence of numbers.
     targets : tuple, length S
         The predicted (or given) class: one for the sequence, or a tag for each step; "value" for a regressor.
     score : ndarray, shape (S,)
-        Log-odds of the target in nats; the predicted value of a regressor.
+        Log-odds of the target in nats; for a regressor the predicted value, the first one if there are several.
     gradient : ndarray, shape (S, T)
         Gradient times input.
     left_out : ndarray, shape (S, T)
-        How much lower the score is without the token. A classifier reads the sequence without it; a tagger, which needs
-        all steps, reads zeros instead.
+        How much lower the score is without the token. A classifier or regressor reads the sequence without it; a
+        tagger, which needs all steps, reads zeros in its place.
     agreement : float
-        Spearman's rank correlation of the two, the mean over all predictions; NaN for a single token.
+        Spearman's rank correlation of `gradient` and `left_out`, the mean over all predictions; NaN for a single token,
+        or if the contributions to a prediction are all equal.
     score_name : str
         "log-odds", or "predicted value" for a regressor.
     """
@@ -82,7 +86,7 @@ def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attri
     sequence : str, list of str, or array of numbers
         One sequence, as in training.
     target : label, optional
-        The class, or the tag at every step, whose log-odds are explained; unless given, the predicted ones.
+        The class, or the tag at every step, whose log-odds are explained; unless given, the predicted class or tags.
 
     Returns
     -------
@@ -100,7 +104,7 @@ def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attri
     fitted = model._fitted_model()
     network = fitted.network
     if not isinstance(network, HeadNetwork):
-        raise ArgumentError("attribution", expected="a classifier, regressor or tagger", got=type(model).__name__)
+        raise ArgumentError("model", expected="a classifier, regressor or tagger", got=type(model).__name__)
     x = model._encoded([sequence]).values  # (T,) ids, or (T, X)
     every_step = network.pooling == "none"
     longest = LONGEST["steps" if every_step else "one"]
@@ -109,16 +113,19 @@ def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attri
         raise (RangeError(what, expected=f"at most {longest} steps", got=len(x)) if len(x) else
                DataError(what, expected="at least one token", got="none"))  # fmt: skip
     dense, p, steps = _dense_network(network, fitted.parameters, x)
-    reader = _Reader(dense, p)
-    o = reader.outputs(steps[:, np.newaxis])[..., 0, :]  # (Y,) or (T, Y)
+    wide = _Float64Network(dense, p)
+    o = wide.outputs(steps[:, np.newaxis])[..., 0, :]  # (Y,) or (T, Y)
     o = o if every_step else o[np.newaxis]  # (S, Y)
     picked = _picked(model, o, target, classes=network.loss_name == "cross_entropy")
     score, d_o = _scores(o, picked)
-    gradient = reader.gradient_times_input(steps, d_o, every_step=every_step)
+    gradient = wide.gradient_times_input(steps, d_o, every_step=every_step)
     if every_step:
-        left_out = score[:, np.newaxis] - _replaced(reader, steps, picked)
+        left_out = score[:, np.newaxis] - _replaced(wide, steps, picked)
     else:
         left_out = score[:, np.newaxis] - _deleted(network, fitted.parameters, x, picked)
+    if isinstance(targets := fitted.spec.targets, Numbers):  # outputs are standardized; predicted values are not
+        score = score * targets.deviation[0] + targets.mean[0]
+        gradient, left_out = gradient * targets.deviation[0], left_out * targets.deviation[0]
     agreement = float(np.mean([_rank_correlation(*rows) for rows in zip(gradient, left_out, strict=True)]))
     return Attribution(
         _tokens(model, sequence, len(x)), _labels(model, o, picked), score, gradient, left_out, agreement,
@@ -126,17 +133,17 @@ def attribution(model: Predictor, sequence: Any, *, target: Any = None) -> Attri
     )  # fmt: skip
 
 
-class _Reader:
-    """Runs a network in float64."""
+class _Float64Network:
+    """A network that runs in float64."""
 
     def __init__(self, network: HeadNetwork, p: Parameters) -> None:
         self.network = network
         self.packed, self.p = in_float64(network.stack, p)
 
-    def outputs(self, x: Array) -> Array:
+    def outputs(self, x: Array, lengths: Array | None = None) -> Array:
         """The outputs (B, Y), or (T, B, Y) if there is one for every step, of inputs (T, B, …)."""
-        trace = self.network.stack.forward(self.packed, self.p, x)
-        return self._head(self.network._pool(trace, None).vector)
+        trace = self.network.stack.forward(self.packed, self.p, x, lengths=lengths)
+        return output_forward(self.network._pool(trace, lengths).vector, self.p["head.W_hy"], self.p["head.b_y"])
 
     def gradient_times_input(self, x: Array, d_o: Array, *, every_step: bool) -> Array:
         """Gradient times input (S, T); the batch has one row for each prediction, because their gradients differ."""
@@ -154,12 +161,12 @@ class _Reader:
         assert d_x is not None
         return np.asarray((d_x * rows).sum(axis=-1).T)
 
-    def _head(self, vector: Array) -> Array:
-        return output_forward(vector, self.p["head.W_hy"], self.p["head.b_y"])
-
 
 def _dense_network(network: HeadNetwork, p: Parameters, x: Array) -> tuple[HeadNetwork, Parameters, Array]:
-    """The same network with x (T, X) as dense inputs: token ids become embeddings, or one-hot rows of the ids in x."""
+    """A network with dense inputs and the same outputs, its parameters, and its inputs (T, X) in place of x.
+
+    Token ids become their embeddings, or one-hot rows over the ids that occur in x.
+    """
     old, used = network.stack, np.unique(x)
     if x.ndim == 2:
         steps, width = np.asarray(x, np.float64), x.shape[1]
@@ -175,42 +182,42 @@ def _dense_network(network: HeadNetwork, p: Parameters, x: Array) -> tuple[HeadN
     copy = Parameters(dense.shapes, np.dtype(np.float64))
     for name, view in copy.items():
         value = p[name]
-        view[...] = value[used] if value.shape != view.shape else value
+        view[...] = value[used] if value.shape != view.shape else value  # of W_xh the rows of the ids in x
     return dense, copy, steps
 
 
 def _deleted(network: HeadNetwork, p: Parameters, x: Array, picked: Array | None) -> Array:
     """(1, T): the score without each token."""
     T = len(x)
-    reader = _Reader(network, p)
-    if T == 1:  # for an empty sequence the input of the output layer is zeros
-        empty = np.zeros((1, network.stack.width))
-        return _scores(output_forward(empty, reader.p["head.W_hy"], reader.p["head.b_y"]), picked)[0][np.newaxis]
+    wide = _Float64Network(network, p)
+    if T == 1:  # what is left is empty: a sequence of length 0
+        inputs = x[:, np.newaxis] if x.ndim == 2 else x[:, np.newaxis].astype(np.int64)
+        return _scores(wide.outputs(inputs, lengths=np.zeros(1, np.int64)), picked)[0][np.newaxis]
     found = []
     for start in range(0, T, ROWS):
         left = np.arange(start, min(start + ROWS, T))
         kept = np.stack([np.delete(np.arange(T), t) for t in left], axis=1)  # (T-1, rows)
         inputs = x[kept]
-        found.append(_scores(reader.outputs(inputs if x.ndim == 2 else inputs.astype(np.int64)), picked)[0])
+        found.append(_scores(wide.outputs(inputs if x.ndim == 2 else inputs.astype(np.int64)), picked)[0])
     return np.concatenate(found)[np.newaxis]
 
 
-def _replaced(reader: _Reader, steps: Array, picked: Array | None) -> Array:
-    """(S, T): the score of every step if zeros replace the token of step t."""
+def _replaced(wide: _Float64Network, steps: Array, picked: Array | None) -> Array:
+    """(S, T): the score of every step if zeros replace the input of step t."""
     T = len(steps)
     found = np.empty((T, T))
     for start in range(0, T, ROWS):
         left = np.arange(start, min(start + ROWS, T))
         rows = np.repeat(steps[:, np.newaxis], len(left), axis=1)  # (T, rows, X)
         rows[left, np.arange(len(left))] = 0
-        o = reader.outputs(rows)  # (T, rows, Y)
+        o = wide.outputs(rows)  # (T, rows, Y)
         for i, t in enumerate(left):
             found[:, t] = _scores(o[:, i], picked)[0]
     return found
 
 
 def _scores(o: Array, picked: Array | None) -> tuple[Array, Array]:
-    """The log-odds of the picked outputs, or the first output of a regressor, and their gradient on o (S, Y)."""
+    """The score (S,), log-odds of the picked outputs or a regressor's first output, and its gradient on o (S, Y)."""
     d_o = np.zeros(o.shape)
     if picked is None:
         d_o[:, 0] = 1
@@ -227,7 +234,7 @@ def _scores(o: Array, picked: Array | None) -> tuple[Array, Array]:
 
 
 def _picked(model: Predictor, o: Array, target: Any, *, classes: bool) -> Array | None:
-    """The index of the output that is explained, for each prediction; None for a regressor."""
+    """The index of the output that is explained, for each prediction; None if there are no classes to choose from."""
     if not classes or o.shape[1] < 2:
         if target is not None:
             raise ArgumentError("target", expected="none: only classes can be chosen", got=repr(target))

@@ -1,7 +1,8 @@
 """The equations of a network for every cell, in the order in which they run, each with the code that computes it.
 
 The left side of a formula is the name of its result, and operands are named as in the formula: both are keys of the
-recorded quantities (recording.py). [t] is the step, [t+1] the state after it, [t+2] the state after the next one.
+recorded quantities (recording.py); f[0], z[0], d_a[0], d_h[1] … are f[t], z[t], d_a[t], d_h[t+1] … at step 0.
+At step t, x[t] is the input, h[t] the state before the step, h[t+1] the state after it, h[t+2] that after the next one.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ A_X = Line(cell_forward, "a_x", "a_x")  # of all steps at once
 A_H = Line(cell_forward, "a_h", "a_h")
 BIAS = Line(cell_forward, "bias")
 Y_HAT = Line(cross_entropy, "y_hat", "y_hat")
-D_H_DIRECT = Line(cell_backward, "last", "d_h_direct")
+D_H_DIRECT = Line(cell_backward, "last", "d_h_direct")  # an argument; this line runs once per pass
 D_H = Line(cell_backward, "d_h", "d_s")
 D_H_NEXT = Line(cell_backward, "d_h_next", "d_h_next")
 D_H_SENT = Line(cell_backward, "d_h_sent")
 D_S0 = Line(cell_backward, "d_h0")
 TOKEN = Line(embedding_forward, "x")
 
-# lines for a layer whose input is the state of the layer below
+# lines for a layer whose input is dense: the state of the layer below, or an embedding
 STACKED = {
     "x": Line(input_forward, "dense"),
     "d_h": Line(input_backward, "d_x"),
@@ -64,11 +65,11 @@ class Equation:
     formula : str
         The equation in the notation of the code.
     says : str
-        A sentence about it.
+        What it means, in words.
     lines : tuple of Line
         The code that computes it.
     operands : tuple of str
-        Its operands, named as in the formula.
+        The operands and intermediate results that are shown with it.
     number : str
         Its number in docs/maths.md, section 18, such as "(7)"; empty if it has none.
     """
@@ -128,7 +129,7 @@ _X = Equation(
     "x",
     "forward",
     "x[t] = one-hot row of the token",
-    "1 at the token's id, 0 elsewhere. The row is never built: x[t] @ W_xh is row number id of W_xh.",
+    "1 at the token's id, 0 elsewhere. The row is never built: x[t] @ W_xh is the row of W_xh with this id.",
     (TOKEN,),
 )
 _OUTPUT = (
@@ -136,7 +137,7 @@ _OUTPUT = (
         "o",
         "forward",
         "o[t] = h[t+1] @ W_hy + b_y",
-        "The logits: one number for each possible next token. The higher, the likelier.",
+        "The logits: one number for each possible next token; the higher it is, the more probable the token.",
         (Line(output_forward, "o"), Line(output_forward, "b_y")),
         ("h[t+1]", "W_hy", "b_y"),
     ),
@@ -160,8 +161,8 @@ _OUTPUT = (
         "d_o",
         "backward",
         "d_o[t] = (y_hat[t] - y[t]) / T",
-        "Prediction minus target; in the code scale is 1 / T, as this loss is a mean (a sum in the lab). d_o is the "
-        "derivative of L with respect to o; every other d_ is such a derivative too.",
+        "Prediction minus target. In the code, scale is 1 / T, because this loss is a mean (in elman lab it is a sum). "
+        "d_o is the derivative of L with respect to o; every other d_… is the derivative of L with respect to …",
         (Line(cross_entropy, "d_o"), Line(cross_entropy, "minus_one"), Line(cross_entropy, "scale")),
         ("y_hat[t]", "y[t]"),
     ),
@@ -184,7 +185,10 @@ _OUTPUT_GRADIENTS = (
         ("d_o[t]",),
     ),
 )
-_TWO_USES = "The state is used twice, so it has two gradients, which are added: from its own output and the next step"
+_TWO_USES = (
+    "The state is used twice, so two gradients are added: that from the output of this step (or from the layer above, "
+    "if there is one), and that from the next step"
+)
 
 
 def _rnn(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
@@ -230,7 +234,7 @@ def _rnn(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
 
 
 def _gate(cell: type[Cell], gate: str, function: str, says: str) -> Equation:
-    """A gate of the form sigmoid(x[t] @ W_xi + h[t] @ W_hi + b_i)."""
+    """A gate such as i[t] = sigmoid(x[t] @ W_xi + h[t] @ W_hi + b_i); `function` is sigmoid or tanh."""
     sums = (Line(cell.forward, "a"),) if cell is LSTMCell else (Line(cell.forward, "a_x"), Line(cell.forward, "a_h"))
     return Equation(
         GATES[gate],
@@ -270,7 +274,7 @@ def _lstm(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
             "d_h",
             "backward",
             "d_h[t+1] = d_o[t] @ W_hy.T + d_a[t+1] @ W_hh.T",
-            f"{_TWO_USES}, through W_hh of all four gates.",
+            f"{_TWO_USES}, which comes through W_hh of all four gates.",
             (Line(output_backward, "d_h"), D_H_NEXT, D_H_SENT, D_H),
             ("d_o[t] @ W_hy.T", "d_a[t+1] @ W_hh.T"),
         ),
@@ -278,7 +282,7 @@ def _lstm(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
             "d_c",
             "backward",
             "d_c[t+1] = f[t+1] ⊙ d_c[t+2] + o_gate[t] ⊙ (1 - tanh(c[t+1])²) ⊙ d_h[t+1]",
-            "Two paths again: from the next cell state through the forget gate alone, and from h.",
+            "Again two gradients are added: that from the next cell state, through the forget gate alone; that from h.",
             (Line(LSTMCell.backward, "d_c_before"), Line(LSTMCell.backward, "d_c")),
             ("f[t+1] ⊙ d_c[t+2]", "o_gate[t]", "(1 - tanh(c[t+1])²)", "d_h[t+1]"),
         ),
@@ -339,7 +343,7 @@ def _gru(cell: Cell) -> tuple[tuple[Equation, ...], ...]:
             "d_h",
             "backward",
             "d_h[t+1] = d_o[t] @ W_hy.T + d_a_h[t+1] @ W_hh.T + z[t+1] ⊙ d_h[t+2]",
-            f"{_TWO_USES}, through W_hh and, where the update gate z is near 1, directly.",
+            f"{_TWO_USES}, which comes through W_hh and, multiplied by the update gate z, directly.",
             (Line(output_backward, "d_h"), D_H_NEXT, Line(GRUCell.backward, "d_h_before"), D_H_SENT, D_H),
             ("d_o[t] @ W_hy.T", "d_a_h[t+1] @ W_hh.T", "z[t+1] ⊙ d_h[t+2]"),
         ),
@@ -387,7 +391,7 @@ def _d_gate(cell: type[Cell], gate: str, right: str, *operands: str) -> Equation
 
 
 def _weight_gradients(d_a_x: str, d_a_h: str) -> tuple[Equation, ...]:
-    """The gradients of W_hh, W_xh and b_h, from those on the recurrent and on the input product of all gates."""
+    """The gradients of W_hh, W_xh and b_h; the arguments name the gradients on the input and the recurrent product."""
     blocks = {
         "d_a": "",
         "d_a_h": " d_a_h holds d_a_r, d_a_z and d_q side by side.",

@@ -15,16 +15,16 @@ from elman.look.theme import QUIET, figure, go, level, visible
 from elman.look.units import Ranking, Reading, UnitScore
 from elman.maths.arrays import Array
 
-LABELLED = 48  # tokens; a longer axis shows numbers instead
-DECADES = 8  # powers of ten that the color scale covers
+LABELED = 48  # maximum number of tokens that label an axis; a longer axis shows numbers
+DECADES = 8  # maximum number of powers of ten that the color scale covers
 DASHES = ("solid", "dash", "dot", "dashdot")  # so that curves and dots differ not only in color
 SYMBOLS = ("circle", "square", "diamond", "cross", "x")
-MOST_ROWS = 48  # units of a gate in a figure
-MOST_DOTS = 1000  # eigenvalues of Jacobians in a figure
-ROW_CHARACTERS = 80  # characters in a row of text
-MOST_TOKENS = 1600  # tokens in a figure of a text
-FEW_ROWS = 8  # rows of text; a color bar fits beside more only
-MOST_COLUMNS = 240  # tokens in a figure with a row for each unit
+MOST_ROWS = 48  # maximum number of units in a figure of one gate
+MOST_DOTS = 1000  # maximum number of eigenvalues of Jacobians in a figure
+ROW_CHARACTERS = 80  # maximum number of characters in a row of text
+MOST_TOKENS = 1600  # maximum number of tokens in a figure of a text
+FEW_ROWS = 8  # up to so many rows of text the color bar is below them: there is no room for it at their side
+MOST_COLUMNS = 240  # maximum number of tokens in a figure with a row for each unit or gate
 GATE_NAMES = {
     "i": "input",
     "f": "forget",
@@ -34,7 +34,7 @@ GATE_NAMES = {
     "z": "update",
     "n": "candidate",
 }
-CIRCLE = "#8a6d00"  # the unit circle: visible above the dots, on light and on dark
+CIRCLE = "#8a6d00"  # color of the unit circle: visible above the dots, on light and on dark
 LOW_HIGH = [[0, "#d9583b"], [0.5, "rgba(128, 134, 150, 0.06)"], [1, "#3563d9"]]  # transparent in the middle
 
 
@@ -66,16 +66,16 @@ def flow_heatmap(norms: Array, tokens: Sequence[str]) -> Any:
     known = z[np.isfinite(z)]
     top = float(known.max()) if known.size else 0.0
     bottom = max(top - DECADES, float(known.min())) if known.size else -1.0
-    z = np.where(np.isnan(norms), np.nan, np.clip(z, bottom, top))  # 0 and infinity get the last colors
+    z = np.where(np.isnan(norms), np.nan, np.clip(z, bottom, top))  # 0 and infinity get the colors at the ends
     with np.errstate(over="ignore"):  # what is too large for float32 is shown as infinite
         shown = norms.astype(np.float32)
-    read = ["the start", *(f"“{visible(token)}”" for token in tokens[:T])]
+    states = ["the initial state", *(f"the state after “{visible(token)}”" for token in tokens[:T])]
     heatmap = go.Heatmap(
         z=z.astype(np.float32),
-        text=[[*read[: t + 2], *[""] * (T - t - 1)] for t in range(T)],
+        text=[[*states[: t + 2], *[""] * (T - t - 1)] for t in range(T)],
         customdata=shown,
         coloraxis="coloraxis",
-        hovertemplate="‖∂L[%{y}]/∂s[%{x}]‖ = %{customdata:.2e}<br>s[%{x}] is the state after %{text}<extra></extra>",
+        hovertemplate="‖∂L[%{y}]/∂s[%{x}]‖ = %{customdata:.2e}<br>s[%{x}] is %{text}<extra></extra>",
         hoverongaps=False,
     )
     bar = {
@@ -106,7 +106,7 @@ def flow_by_lag(left: Mapping[str, Array], *, horizons: Mapping[str, int | None]
     left : mapping of str to ndarray, shape (T+1,)
         Curves by name, from `GradientFlow.by_lag`.
     horizons : mapping of str to int or None, optional
-        The lag of each curve at which less than 1 % is left; it is marked.
+        The first lag of each curve at which less than 1 % is left; it is marked.
 
     Returns
     -------
@@ -166,7 +166,7 @@ def flow_by_lag(left: Mapping[str, Array], *, horizons: Mapping[str, int | None]
 def flow_factors(factors: Mapping[str, Array]) -> Any:
     """The factors by which each step back multiplies the gradient, and their product.
 
-    The larger lags of a long text are left out: too few losses have them for a mean.
+    The larger lags of a long text are left out: too few losses have a state so far back for a mean.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def flow_factors(factors: Mapping[str, Array]) -> Any:
     ['1 − h²', 'W_hh', 'both']
     """
     T = len(next(iter(factors.values())))
-    shown = max(T // 2, min(T, LABELLED))
+    shown = max(T // 2, min(T, LABELED))
     curves = {name: values[:shown] for name, values in factors.items()}
     curves["both"] = np.prod(list(curves.values()), axis=0)
     lags = np.arange(1, shown + 1)
@@ -230,14 +230,14 @@ def _power(exponent: int) -> str:
 
 
 def _labels(axis: str, tokens: Sequence[str]) -> dict[str, Any]:
-    """The tokens themselves along an axis, if they fit."""
-    if len(tokens) > LABELLED:
+    """The options that label an axis with tokens; none if there are too many."""
+    if len(tokens) > LABELED:
         return {}
     return {f"{axis}_tickvals": list(range(len(tokens))), f"{axis}_ticktext": list(tokens), f"{axis}_tickangle": 0}
 
 
 def eigenvalue_plane(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: JacobianSpectra | None = None) -> Any:
-    """Eigenvalues in the complex plane with the unit circle: outside of it directions grow, inside they shrink.
+    """Eigenvalues in the complex plane with the unit circle: above modulus 1 a direction grows, below it shrinks.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def singular_values(W_hh: Spectrum | Mapping[str, Spectrum], jacobians: Jacobian
                 go.Scatter(x=rank, y=edge, mode="lines", line={"width": 1, "color": QUIET}, showlegend=False,
                            hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")
             )  # fmt: skip
-    return figure(traces, x="number", y="singular value", height=460, levels=[level(1)], y_rangemode="tozero")
+    return figure(traces, x="rank", y="singular value", height=460, levels=[level(1)], y_rangemode="tozero")
 
 
 def lyapunov_spectrum(exponents: Mapping[str, Array]) -> Any:
@@ -364,12 +364,12 @@ def lyapunov_spectrum(exponents: Mapping[str, Array]) -> Any:
             mode="lines+markers",
             line={"width": 2},
             marker={"size": 5},
-            hovertemplate=f"{name}, number %{{x}}: %{{y:.3f}} nats per step<extra></extra>",
+            hovertemplate=f"{name}, rank %{{x}}: %{{y:.3f}} nats per step<extra></extra>",
         )
         for name, values in exponents.items()
     ]
-    line = level(0, "above: small differences grow; below: they are forgotten")
-    return figure(traces, x="number", y="nats per step", levels=[line], showlegend=len(exponents) > 1)
+    line = level(0, "above 0 small differences of states grow, below 0 they shrink")
+    return figure(traces, x="rank", y="nats per step", levels=[line], showlegend=len(exponents) > 1)
 
 
 def state_histogram(found: Mapping[str, Saturation]) -> Any:
@@ -404,7 +404,7 @@ def state_histogram(found: Mapping[str, Saturation]) -> Any:
 
 
 def saturation_along(found: Mapping[str, Saturation], tokens: Sequence[str]) -> Any:
-    """The share of saturated units at each step of a text.
+    """The share of units that are saturated at each step of a text; in a gated cell, of the values of each gate.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def saturation_along(found: Mapping[str, Saturation], tokens: Sequence[str]) -> 
     """
     traces = [
         go.Scatter(
-            x=np.arange(1, len(s.by_step) + 1),
+            x=np.arange(len(s.by_step)),
             y=s.by_step,
             text=[visible(token) for token in tokens[: len(s.by_step)]],
             name=name,
@@ -437,19 +437,19 @@ def saturation_along(found: Mapping[str, Saturation], tokens: Sequence[str]) -> 
         for name, s in found.items()
     ]
     return figure(
-        traces, x="step", y="saturated units", y_tickformat=".0%", y_rangemode="tozero", showlegend=len(found) > 1
+        traces, x="step", y="share saturated", y_tickformat=".0%", y_rangemode="tozero", showlegend=len(found) > 1
     )
 
 
 def gradient_norms(history: GradientHistory, *, clip_norm: float = 0.0) -> Any:
-    """Gradient norms over a training run, of all parameters and of each, with the limit of clipping.
+    """Gradient norms over a training run, of all parameters together and of each, with the maximum of clipping.
 
     Parameters
     ----------
     history : GradientHistory
         From `gradient_history`.
     clip_norm : float
-        The maximum gradient norm; 0 for none.
+        The maximum gradient norm; 0 if gradients are not clipped.
 
     Returns
     -------
@@ -480,7 +480,7 @@ def gradient_norms(history: GradientHistory, *, clip_norm: float = 0.0) -> Any:
 
 
 def _line(x: Array, y: Array, name: str, dash: str = "solid") -> Any:
-    hover = f"{name}, number %{{x}}: %{{y:.3f}}<extra></extra>"
+    hover = f"{name}, rank %{{x}}: %{{y:.3f}}<extra></extra>"
     return go.Scatter(x=x, y=y, name=name, mode="lines", line={"width": 3, "dash": dash}, hovertemplate=hover)
 
 
@@ -515,7 +515,7 @@ def unit_along_text(reading: Reading, unit: int, layer: int = 0, *, state: str =
 
 
 def surprise_along_text(reading: Reading) -> Any:
-    """A text with each token shaded by its surprise; hovering shows the likeliest tokens.
+    """A text with each token shaded by its surprise; hovering shows the most probable tokens.
 
     Parameters
     ----------
@@ -539,7 +539,8 @@ def surprise_along_text(reading: Reading) -> Any:
     ):
         pairs = zip(others, probabilities, strict=False)
         listed = "<br>".join(f"{probability:6.1%}  {visible(other)}" for other, probability in pairs)
-        words.append(f"“{visible(token)}”: {nats:.2f} nats<br>expected<br>{listed}" if others else "the first token")
+        hover = f"“{visible(token)}”: {nats:.2f} nats<br>most probable<br>{listed}"
+        words.append(hover if others else "the first token")
     bar = {"title": {"text": "nats"}}
     known = reading.surprise[np.isfinite(reading.surprise)]
     limits = {"cmin": 0, "cmax": float(known.max(initial=1e-6))}
@@ -549,14 +550,14 @@ def surprise_along_text(reading: Reading) -> Any:
 def units_along_text(
     reading: Reading, units: Sequence[int], layer: int = 0, *, names: Sequence[str] = (), state: str = "h"
 ) -> Any:
-    """Some units, one row each, over the first tokens of a text.
+    """Some units, one row each, along the first 240 tokens of a text.
 
     Parameters
     ----------
     reading : Reading
         From `read_text`.
     units : sequence of int
-        Which units of the layer.
+        The indices of the units in the layer.
     layer : int
         The layer, from 0.
     names : sequence of str, optional
@@ -621,7 +622,7 @@ def best_units(ranking: Ranking) -> Any:
             go.Bar(
                 x=[max(best.score, 0.0) for _, _, best in here],
                 y=[feature for feature, _, _ in here],
-                text=[_unit_name(best) for _, _, best in here],
+                text=[_unit_name(best, ranking) for _, _, best in here],
                 orientation="h",
                 name=name,
                 hovertemplate="%{y}: %{text}<extra></extra>",
@@ -642,14 +643,14 @@ def best_units(ranking: Ranking) -> Any:
     )
 
 
-def _unit_name(best: UnitScore) -> str:
-    layer = f", layer {best.layer}" if best.layer else ""
-    state = f" ({best.state})" if best.state != "h" else ""
+def _unit_name(best: UnitScore, ranking: Ranking) -> str:
+    layer = f", layer {best.layer}" if ranking.scores.shape[1] > 1 else ""
+    state = f" ({best.state})" if len(ranking.state_names) > 1 else ""
     return f"unit {best.unit}{state}{layer}, {'higher' if best.rises else 'lower'}: {best.score:.3f}"
 
 
 def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colors: dict[str, Any]) -> Any:
-    """The first tokens of a text in rows; each line of the text begins a row."""
+    """The first tokens of a text in rows, colored by their values; each line of the text begins a row."""
     shown = [visible(token) for token in tokens[:MOST_TOKENS]]
     columns = max(1, ROW_CHARACTERS // max(map(len, shown)))
     places, row, column = [], 0, 0
@@ -690,7 +691,7 @@ def _text(tokens: Sequence[str], values: Array, words: Sequence[str], colors: di
 
 
 def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate: str | None = None) -> Any:
-    """The gates of a layer along a text as a heat map.
+    """The gates of a layer along the first 240 tokens of a text as a heat map.
 
     Parameters
     ----------
@@ -699,8 +700,8 @@ def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate:
     tokens : sequence of str, length T
         What each step reads.
     gate : str, optional
-        One gate: a row for each unit, the most open first; of more than 48 units, 48 at even distances in this order.
-        Without it a row for each sigmoid gate, the mean over all units.
+        One gate: a row for each unit, the highest mean first; of more than 48 units, 48 at even distances in it.
+        Without it a row for each sigmoid gate: its mean over all units.
 
     Returns
     -------
@@ -752,7 +753,8 @@ def attribution_along_text(found: Attribution, *, prediction: int | None = None,
     found : Attribution
         From `attribution`.
     prediction : int, optional
-        The prediction: 0 for a classifier, the step for a tagger. Unless given, all tags of a tagger, one row each.
+        The prediction: 0 for a classifier or regressor, the step for a tagger. Unless given, all tags of a tagger, one
+        row each.
     by : {"left_out", "gradient"}
         The method.
 

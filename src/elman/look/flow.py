@@ -1,9 +1,9 @@
 """Gradient flow: ‖∂L[t]/∂s[k]‖ of every loss L[t] with respect to every state s[k] that it depends on.
 
-L[t] is the loss of step t in nats, -log y_hat[t] of its target; s[k] is the state after k steps, s[0] the initial one:
-h[k], and in an LSTM h[k] and c[k]. The lag of s[k] from L[t] is t+1-k: lag 0 is the state from which o[t] is computed.
-All losses are backpropagated together, lag by lag, one row for each loss: one backward step of the cell for each lag
-and layer.
+L[t] is the loss of step t in nats, -log y_hat[t] of its target. s[k] is the state after k steps: h[k], and in an LSTM
+h[k] and c[k]; s[0] is the initial state. The lag of s[k] from L[t] is t+1-k: lag 0 is the state from which o[t] is
+computed. All losses are backpropagated together, lag by lag, one row for each loss: one backward step of the cell for
+each lag and layer, and in a gated cell one more for each of two paths.
 
 In a stack, ∂L[t]/∂s[k] of a layer includes every path to the loss: along the time of the layer itself, and through the
 layers above it.
@@ -29,21 +29,21 @@ from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, check_ids
 
 Progress = Callable[[str, int, int], None]  # name of the task, number of parts that are done, number of all parts
-GONE = 0.01  # fraction of the gradient at lag 0; the memory horizon is the first lag with less
+GONE = 0.01  # fraction of the gradient at lag 0; the memory horizon is the first lag at which less is left
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GradientFlow:
-    """Gradient norms by layer, loss t and state k; NaN where L[t] does not depend on s[k], which is k > t+1.
+    """Gradient norms by layer, loss t and state k; NaN where L[t] does not depend on s[k]: for k > t+1.
 
     Attributes
     ----------
     d_s : ndarray, shape (layers, P, T, T+1)
-        ‖∂L[t]/∂s[k]‖ of each state part: of h, and in an LSTM of c.
+        The norm of each part of ∂L[t]/∂s[k]: of h, and in an LSTM of c.
     d_a : ndarray, shape (layers, T, T+1)
         ‖∂L[t]/∂a_h‖ of the recurrent product a_h = h[k-1] @ W_hh of the step that computed s[k]; NaN for k = 0, the
-        initial state. In a vanilla cell and in an LSTM it equals the gradient on the pre-activations a. In a GRU the
-        part of the candidate is also multiplied by the reset gate.
+        initial state. In a vanilla cell and in an LSTM ∂L[t]/∂a_h equals the gradient on the pre-activations a; in a
+        GRU its block of the candidate is also multiplied by the reset gate.
     d_h_back : ndarray, shape (layers, T, T+1)
         ‖∂L[t]/∂a_h @ W_hh.T‖: the part of the gradient on h[k-1] that comes through W_hh; NaN for k = 0.
     paths : dict of str to ndarray, shape (layers, T, T+1)
@@ -167,7 +167,8 @@ def gradient_flow(
 ) -> GradientFlow:
     """How far back the gradient of every loss reaches: ``(model, text)``, or ``(network, p, x, y)``.
 
-    Takes T²/2 · G·H² multiplications for each layer with G gates, and twice as many in a gated cell.
+    Takes T²/2 · G·H² multiplications for a layer with G gates, twice as many in a gated cell, and T²/2 · G·H² more for
+    each layer above the lowest.
 
     Parameters
     ----------
@@ -225,13 +226,13 @@ def _follow(forward: Trace, y: Array, progress: Progress | None) -> GradientFlow
     d_a, d_h_back = (np.full((layers, T, T + 1), np.nan) for _ in range(2))
     paths = {name: np.full((layers, T, T + 1), np.nan) for name in (("carry", "recurrent") if cell.gates > 1 else ())}
     losses, (_, d_o) = forward.losses(y), cross_entropy(forward.o, y)  # (T,), (T, Y): row t is the gradient of L[t]
-    from_next = [np.zeros_like(layer.s[:, 1:]) for layer in forward.layers]  # (P, losses, H): from the step after
+    from_next = [np.zeros_like(layer.s[:, 1:]) for layer in forward.layers]  # (P, losses, H): d_s from the step after
     along_path: dict[tuple[str, int], Array] = {}  # (P, losses, H) by path and layer
     for lag in range(T + 1):
         if progress:
             progress("following the gradient", lag, T)
         first = max(lag - 1, 0)  # the first loss with a state at this lag: for lag > 0 that state is s[0]
-        all_t, t = np.arange(first, T), np.arange(lag, T)  # all such losses, and those that go further back
+        all_t, t = np.arange(first, T), np.arange(lag, T)  # all such losses; those whose state is not s[0]
         # the direct part of d_h[t+1]: d_o[t] @ W_hy.T
         from_above: Array | float = d_o @ forward.W_hy.T if lag == 0 else 0.0  # (len(t), H)
         for layer in reversed(range(layers)):
@@ -248,11 +249,11 @@ def _follow(forward: Trace, y: Array, progress: Progress | None) -> GradientFlow
             for name, norms in paths.items():
                 d_path = d.copy() if lag == 0 else along_path[name, layer]
                 norms[layer, all_t, all_t + 1 - lag] = np.linalg.norm(_norms(d_path), axis=0)
-                one = of_layer.back(d_path[:, lag - first :], k - 1)
+                path_step = of_layer.back(d_path[:, lag - first :], k - 1)
                 if name == "recurrent":
-                    one.d_s[:] = 0
-                    one.d_s[0] = one.d_a_h @ W_hh.T
-                along_path[name, layer] = one.d_s
+                    path_step.d_s[:] = 0
+                    path_step.d_s[0] = path_step.d_a_h @ W_hh.T
+                along_path[name, layer] = path_step.d_s
             if layer:  # d_x[t] = d_a_x[t] @ W_xh.T: the input of this layer is the state of the layer below
                 from_above = step.d_a_x @ of_layer.p["W_xh"].T
     return GradientFlow(d_s, d_a, d_h_back, losses, cell, paths)

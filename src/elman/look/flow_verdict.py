@@ -14,7 +14,7 @@ from elman.maths.arrays import Array
 Kind = Literal["vanishes", "healthy", "explodes", "silent"]
 Cause = Literal["activation", "recurrent", "carry"]
 GROWN = 1 / GONE  # times the gradient at lag 0: more than this counts as an explosion
-STEADY = 0.02  # a factor per step within this of 1 has little effect
+STEADY = 0.02  # a factor per step that differs from 1 by less than this has little effect
 
 SLOPES = {"tanh": "1 − h²", "sigmoid": "h(1 − h)", "relu": "h > 0", "identity": "1"}
 FLAT = {  # why an activation shrinks a gradient
@@ -22,7 +22,7 @@ FLAT = {  # why an activation shrinks a gradient
     "sigmoid": "the sigmoid, whose slope is at most 1/4",
     "relu": "inactive ReLU units",
 }
-CARRIES = {  # the gates of the path past W_hh, and this path with the factor
+CARRIES = {  # the gates on the path that does not go through W_hh, and the path in words, ending with its factor
     "lstm": ("the forget gates", "along the cell state c, f"),
     "gru": ("the update gates", "on the direct path from h[t+1] to h[t], z"),
 }
@@ -37,13 +37,13 @@ class Verdict:
     layer : int
         From 0.
     kind : {"vanishes", "healthy", "explodes", "silent"}
-        Silent: there is no gradient.
+        "silent": there is no gradient.
     lag : int or None
-        The lag at which it has vanished or exploded.
+        The lag at which it has vanished or exploded; None if it does neither, or if the states themselves overflow.
     horizon : int or None
         The first lag at which less than 1 % is left; None if there is none in the text.
     followed : int
-        The number of steps back that the factors are means over.
+        The number of steps back over which the factors are means.
     factor : float
         The factor by which a step back multiplies the norm of the gradient, on average.
     activation, recurrent : float
@@ -79,8 +79,9 @@ class Verdict:
 def verdict(flow: GradientFlow, layer: int = -1, *, reach: int | None = None) -> Verdict:
     """The verdict on the gradient of one layer.
 
-    If its norm falls below 1 % of that at lag 0 within `reach` steps, it vanishes; if it rises above 100 times, it
-    explodes; otherwise it is healthy.
+    If its mean norm falls below 1 % of that at lag 0 within `reach` steps back, it vanishes; if it rises above 100
+    times that, it explodes; the first of the two counts. It also explodes if the states overflow. If it is 0 already at
+    lag 0, it is silent; otherwise it is healthy.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ def slope_name(activation: ActivationLike) -> str:
 
 
 def _crossing(left: Array) -> tuple[Kind, int | None]:
-    """Which of the two bounds is passed first, and at what lag."""
+    """Which of the two bounds is crossed first, and at what lag."""
     over = (left < GONE) | (left > GROWN)
     if not over.any():
         return "healthy", None
@@ -188,7 +189,7 @@ def _rate(norms: Array, followed: int) -> float:
 
 
 def _step(flow: GradientFlow, layer: int, cause: Cause, followed: int, kind: Kind) -> int | None:
-    """The state s[k] at which the factor is smallest, or largest, for the losses up to `followed` steps away."""
+    """k of the state s[k] with the smallest factor, or the largest, over the losses of the next `followed` steps."""
     if flow.paths:
         before = flow.paths[cause][layer]
         after = np.concatenate([np.full((flow.steps, 1), np.nan), before[:, :-1]], axis=1)
@@ -223,7 +224,7 @@ def _words(v: Verdict, flow: GradientFlow, reach: int) -> str:
         end = ", as far as this text goes," if reach == flow.steps else ""
         lasts = f"{_steps(last)} back{end} {_share(left[last])} of it is left"
         if v.horizon is not None:
-            lasts += f"; {_steps(v.horizon)} back less than 1 %"
+            lasts += f"; {_steps(v.horizon)} back less than 1 % is left"
         return f"The gradient is healthy: {lasts}. {_capital(_both(v, flow))}."
     assert v.lag is not None
     what = {

@@ -1,4 +1,4 @@
-"""The effect of gradient clipping, on the gradient of one text and in a run."""
+"""The effect of gradient clipping by norm, on the gradient of one text and in a run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Clipping:
 
 @dataclass(frozen=True)
 class ClippedSteps:
-    """How often a run clipped its gradients.
+    """How often a run clipped its gradients by norm.
 
     Attributes
     ----------
@@ -79,11 +79,11 @@ def clipping(
     model : LanguageModel or Network
         A fitted model, or a network.
     text : str, ndarray of ids, or Parameters
-        The text for a model, read from a state of zeros, or the parameters of a network.
+        The text for a model, whose first 256 steps are read from a state of zeros; or the parameters of a network.
     x, y : ndarray of ids, shape (T,)
         Inputs and targets of a network.
     clip_norm : float, optional
-        The maximum gradient norm; 0 disables clipping. Unless given, that of the model's training.
+        The maximum gradient norm; 0 disables clipping. Unless given, that of the model's training; 0 for a network.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def clipping(
 
 
 def clipped_steps(rows: Sequence[dict[str, Any]], *, clip_norm: float) -> ClippedSteps:
-    """How often a run clipped its gradients.
+    """How often a run clipped its gradients by norm.
 
     Parameters
     ----------

@@ -41,10 +41,10 @@ from elman.training.storage import write_file
 
 FOOTER = "<footer>Made by Elman. This file is self-contained: it opens offline and sends nothing.</footer>"
 EXCERPT = 60  # characters of the text in the title
-GOOD = 0.2  # where 0 is chance and 1 is perfect; a unit with a lower score is not shown
+GOOD = 0.2  # 0 is chance, 1 is perfect; the text is not colored by a unit with a lower score
 JACOBIANS = {  # of a step, by cell
     "gru": "∂h[t+1]/∂h[t]  =  diag(z) + (the part through the gates and W_hh)",
-    "lstm": "∂c[t+1]/∂c[t]  =  diag(f)        the path through h adds the part through the gates and W_hh",
+    "lstm": "∂c[t+1]/∂c[t]  =  diag(f)\nderivatives with respect to h[t]: through the gates and W_hh",
 }
 PATHS = {"gru": ("directly, by z", "through W_hh"), "lstm": ("along c, by f", "through h and W_hh")}
 
@@ -58,7 +58,7 @@ class Report:
     analysis : Analysis or Attribution
         Its content: an Analysis of a language model, an Attribution of another model.
     name : str
-        The name of the model, in the title.
+        The name of the model, for the title if `analysis` is an Attribution; an Analysis has its own.
     """
 
     analysis: Analysis | Attribution
@@ -110,14 +110,15 @@ def report(
     text : str, ndarray of ids, or a sequence as in training
         The text or sequence to analyze.
     steps : int
-        The maximum number of steps for a language model; units and surprise are those of the whole text.
+        The maximum number of steps that are analyzed, for a language model; units and surprise have their own
+        maximum (see `examine`).
     progress : callable, optional
         Called with the name of the task, the number of parts that are done, and the number of all parts.
 
     Returns
     -------
     Report
-        With the analysis in it.
+        Its attribute `analysis` is the data.
 
     Examples
     --------
@@ -167,15 +168,18 @@ def _head(page: Page, seen: Analysis) -> None:
     )
     if seen.unread:
         page.add(
-            f'<p class="note">Gradients and spectra: the first {seen.flow.steps} steps of the text; {seen.unread:,} '
-            "tokens follow.</p>"
+            f'<p class="note">Gradients, spectra, gates and saturation are those of the first {seen.flow.steps} steps '
+            f"of the text, after which {seen.unread:,} tokens follow.</p>"
         )
 
 
 def _verdicts(page: Page, seen: Analysis) -> None:
     for v in reversed(seen.verdicts):
-        horizon = "–" if v.horizon is None else str(v.horizon)
-        unit = "steps: the memory horizon" if v.horizon is not None else "the gradient stays above 1 % in this text"
+        horizon, unit = "–", "the gradient stays above 1 % in this text"
+        if v.horizon is not None:
+            horizon, unit = str(v.horizon), "steps: the memory horizon"
+        elif np.isnan(v.factor):
+            unit = "there is no gradient" if v.kind == "silent" else "the states overflow"
         name = f" · {layer_name(v.layer)}" if len(seen.verdicts) > 1 else ""
         where = f'<p class="note">{escape(place(v, seen.tokens))}</p>' if v.step else ""
         page.add(card(
@@ -184,21 +188,18 @@ def _verdicts(page: Page, seen: Analysis) -> None:
         ))  # fmt: skip
     v, layer = seen.verdicts[-1], seen.layers[-1]
     more = f" ({layer_name(v.layer)})" * (len(seen.verdicts) > 1)
-    if v.carry is None:
-        factors = {
-            f"per step: the slope of the activation, {slope_name(seen.flow.activation)}{more}": f"×{v.activation:.2f}",
-            f"per step: W_hh{more}": f"×{v.recurrent:.2f}",
-        }
-    else:
+    factors = {} if np.isnan(v.factor) else {f"per step: the factor of the gradient's norm{more}": f"×{v.factor:.2f}"}
+    if factors and v.carry is None:
+        slope = slope_name(seen.flow.activation)
+        factors[f"per step: the slope of the activation, {slope}{more}"] = f"×{v.activation:.2f}"
+        factors[f"per step: W_hh{more}"] = f"×{v.recurrent:.2f}"
+    elif factors:
         carry, through = PATHS[seen.flow.cell.name]
-        factors = {
-            f"per step on the path {carry}{more}": f"×{v.carry:.2f}",
-            f"per step on the path {through}{more}": f"×{v.recurrent:.2f}",
-        }
+        factors[f"per step on the path {carry}{more}"] = f"×{v.carry:.2f}"
+        factors[f"per step on the path {through}{more}"] = f"×{v.recurrent:.2f}"
     saturated = float(np.mean([found.share for found in layer.saturation.values()]))
     what = "gates" if seen.flow.cell.gates > 1 else "units"
     page.add(tiles({
-        f"per step: the factor of the gradient's norm{more}": f"×{v.factor:.2f}",
         **factors,
         f"nats per step: the largest Lyapunov exponent{more}": f"{float(layer.lyapunov[0]):+.2f}",
         f"of the {what} are saturated{more}": f"{100 * saturated:.0f} %",
@@ -211,7 +212,7 @@ def place(v: Verdict, tokens: tuple[str, ...]) -> str:
     if v.step is None:
         return ""
     before = "".join(tokens[max(v.step - 12, 0) : v.step])
-    return f"The effect is largest at step {v.step}, after “{'…' * (v.step > 12)}{visible(before)}”."
+    return f"The effect is largest at state s[{v.step}], after “{'…' * (v.step > 12)}{visible(before)}”."
 
 
 def _reach(page: Page, seen: Analysis) -> None:
@@ -225,10 +226,10 @@ def _reach(page: Page, seen: Analysis) -> None:
     })  # fmt: skip
     letters = "".join(f'<span data-token="{escape(visible(token))}">{escape(token)}</span>' for token in seen.tokens)
     last = len(seen.tokens) - 1
-    page.add(f"<h2>How far back does the gradient of one {seen.token} reach?</h2>")
+    page.add(f"<h2>How far back does the gradient of one {seen.token}'s loss reach?</h2>")
     page.add(
         f"<p>Point at a {seen.token}, or move the slider. The stronger the color of an earlier {seen.token}, the "
-        "more of the gradient arrives there.</p>"
+        "larger the gradient on the state after it.</p>"
     )
     page.add(
         f'<div class="card reach" data-from="{name}"><div class="text">{letters}</div>'
@@ -259,7 +260,7 @@ def _flow(page: Page, seen: Analysis) -> None:
     state = "s" if cell.parts > 1 else "h"
     for layer in reversed(range(flow.layers)):
         title = f"The norm of ∂L[t]/∂{state}[k]" + f", {layer_name(layer)}" * (flow.layers > 1)
-        note = "A row is a loss. The state just before it is at the right end of the row; further left is longer ago."
+        note = "A row is a loss. At its right end is the state from which it is computed; further left is longer ago."
         if cell.parts > 1:
             note += " s is h and c together."
         page.add(page.figure(flow_heatmap(flow.norms[layer], seen.tokens), title, note))
@@ -298,7 +299,7 @@ BACK = {  # one step back in time, by cell
 def _clipping(seen: Analysis) -> str:
     c, done = seen.clipping, seen.clipped
     if not c.clip_norm:
-        return card("<h3>Gradient clipping</h3><p>This run does not clip gradients.</p>")
+        return card("<h3>Gradient clipping</h3><p>This run does not clip gradients by their norm.</p>")
     does = f"multiplies it by {c.scale:.2f}" if c.scale < 1 else "leaves it unchanged"
     words = [
         f"The gradient of the first window of this text has norm {c.norm:.2f}; the maximum is {c.clip_norm:g}, so "
@@ -349,8 +350,9 @@ def _spectra(page: Page, seen: Analysis) -> None:
     page.add("<h2>Spectra</h2>")
     page.add(
         "<p>A step Jacobian says how a small change of one state changes the next. Along a direction with a "
-        "singular value below 1 a change shrinks, above 1 it grows. Thin lines: the highest and the lowest of "
-        "all steps.</p>"
+        "singular value below 1 a change shrinks, above 1 it grows. The figures show Jacobians of "
+        f"{len(seen.layers[0].jacobians.steps)} steps, spread over the text; thin lines are their highest and lowest "
+        "values.</p>"
     )
     slope = slope_name(seen.flow.activation).replace("h", "h[t+1]")
     page.add(formula(JACOBIANS.get(cell.name, f"∂h[t+1]/∂h[t]  =  W_hh @ diag({slope})")))
@@ -390,8 +392,8 @@ def _states(page: Page, seen: Analysis) -> None:
     what = "gate" if gated else "unit"
     page.add(f"<h2>{'Gates and saturation' if gated else 'States and saturation'}</h2>")
     page.add(
-        f"<p>A {what} whose slope is below a tenth of the slope at 0 is saturated: it keeps its value, and lets hardly "
-        "any gradient through.</p>"
+        f"<p>A {what} whose slope is below a tenth of the slope at 0 is saturated: its value hardly changes, and it "
+        "lets hardly any gradient through.</p>"
     )
     histogram = page.figure(state_histogram(found), f"Values of the {what}s")
     page.add(pair(histogram, page.figure(saturation_along(found, seen.tokens), f"Saturated {what}s along the text")))
@@ -400,8 +402,8 @@ def _states(page: Page, seen: Analysis) -> None:
 def _surprise(page: Page, seen: Analysis) -> None:
     page.add("<h2>Surprise</h2>")
     page.add(
-        f"<p>The stronger the color, the less the model expected the {seen.token}. Point at one to see what it "
-        "expected instead.</p>"
+        f"<p>The stronger the color, the less the model expected the {seen.token}. Point at one to see which "
+        "were most probable.</p>"
     )
     page.add(page.figure(surprise_along_text(seen.reading), wide=True))
 
@@ -413,9 +415,9 @@ def _units(page: Page, seen: Analysis) -> None:
         page.add("<p>The text is too short to rank units: a few thousand characters are enough.</p>")
         return
     page.add(
-        f"<p>Which unit tracks what. Each was fitted and chosen on the first {ranking.fitted:,} tokens of the text "
-        f"and scored on the {ranking.judged:,} after them. Higher: the unit is higher where the feature is present or "
-        "larger; lower: it is lower there.</p>"
+        f"<p>Which unit tracks which feature of the text. Each unit was fitted and chosen on the first "
+        f"{ranking.fitted:,} tokens of the text, and scored on the {ranking.judged:,} after them. Higher: the unit is "
+        "higher where the feature is present or larger; lower: it is lower there.</p>"
     )
     page.add(page.figure(best_units(ranking), "The best unit for each feature"))
     feature, measure, best = ranking.by_feature()[0]
@@ -433,5 +435,5 @@ def _training(page: Page, seen: Analysis) -> None:
     if seen.history is None or not seen.history.total:
         return
     page.add("<h2>The training run</h2>")
-    note = "Before clipping." + " This run did not record them by parameter." * (not seen.history.parameters)
+    note = "Before clipping by norm." + " This run did not record them by parameter." * (not seen.history.parameters)
     page.add(page.figure(gradient_norms(seen.history, clip_norm=seen.clipping.clip_norm), "Gradient norms", note))

@@ -27,7 +27,7 @@ class Line:
 
     home: Any  # the function, or the module
     marker: str  # in a module: the name of the table and the marker
-    keeps: str = ""  # the variable that the line sets
+    keeps: str = ""  # the variable to record after the line has run
 
     @property
     def name(self) -> str:
@@ -79,5 +79,5 @@ def watch(call: Callable[[], R], lines: Sequence[Line]) -> tuple[R, list[list[Ar
     finally:
         sys.settrace(before)
     if missing := [line.name for line, values in zip(lines, kept, strict=True) if not values]:
-        raise ElmanError("lines that did not run", got=", ".join(map(repr, missing)))
+        raise ElmanError("the watched lines", expected="all to run", got=f"no run of {', '.join(map(repr, missing))}")
     return result, kept

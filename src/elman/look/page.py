@@ -15,7 +15,7 @@ from elman.look.theme import template
 
 
 class Page:
-    """Collects the parts of a page; html() is the file."""
+    """Collects the parts of a page; html() returns the file."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -26,7 +26,7 @@ class Page:
         self._body.append(html)
 
     def figure(self, fig: Any, title: str = "", note: str = "", *, wide: bool = False) -> str:
-        """The HTML of a card with a figure, for add(); a wide one scrolls if the page is narrow."""
+        """The HTML of a card with a figure, for add(); `note` is HTML. A wide figure scrolls if the page is narrow."""
         plain = _plain(fig)
         plain["layout"].pop("template", None)  # the script adds the light or the dark one
         height = plain["layout"].get("height", 400)
@@ -96,16 +96,13 @@ def formula(text: str) -> str:
 
 
 def _plain(fig: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(fig.to_json() if hasattr(fig, "to_json") else _of_template(fig))
+    """A figure or a template as plain data."""
+    plain: dict[str, Any] = json.loads(fig.to_json() if hasattr(fig, "to_json") else json.dumps(fig.to_plotly_json()))
     return plain
 
 
-def _of_template(found: Any) -> str:
-    return json.dumps(found.to_plotly_json())
-
-
 def _json(value: Any) -> str:
-    """JSON for a script element: text cannot end the script, and numbers that are not finite become null."""
+    """JSON for a script element: no text can end the element, and numbers that are not finite become null."""
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:

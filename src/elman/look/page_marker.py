@@ -1,4 +1,4 @@
-"""The marker of pages that Elman wrote: other files are never overwritten."""
+"""The marker of pages that Elman wrote: `elman look` and `elman steps` overwrite no file without it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GENERATOR = '<meta name="generator" content="elman">'
 
 
 def is_page(path: Path) -> bool:
-    """Whether Elman wrote this file, so that it may be overwritten."""
+    """Whether this file has the marker, so that it may be overwritten."""
     try:
         with open_regular(path) as file:
             return GENERATOR.encode() in file.read(500)
@@ -20,7 +20,7 @@ def is_page(path: Path) -> bool:
 
 
 def check_replaceable(out: Path, what: str, *, force: bool) -> None:
-    """Raise ArgumentError if `out` exists, unless it is a page that Elman wrote and force is set."""
+    """Raise ArgumentError if `out` exists, unless it has the marker and `force` is true."""
     if out.exists() and not is_page(out):
         raise ArgumentError(f"{out} exists and is not {what}", do=f"Choose another {option('out')}.")
     if out.exists() and not force:

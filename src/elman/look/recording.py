@@ -39,7 +39,8 @@ BACKWARD = {
 class Quantity(NamedTuple):
     """An array and a letter for each of its axes.
 
-    T steps, B rows, X input tokens, E entries of an embedding, H units, G gates times units, Y outputs; T comes first.
+    T steps, B rows, X input tokens, E entries of an embedding, H units, G gates times units, Y outputs. T is always the
+    first axis.
     """
 
     array: Array
@@ -61,7 +62,7 @@ class Recording(NamedTuple):
 
 
 def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording:
-    """The passes over the ids x, (T,), with the targets y, (T,): one row, in float64, the loss divided by T."""
+    """Record both passes over the ids x, (T,), with the targets y, (T,): one row, in float64, the loss divided by T."""
     stack = network.stack
     packed, p = in_float64(stack, p)
     cell, T = stack.cell, len(x)
@@ -76,7 +77,7 @@ def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording
     (_, d_state), (direct, d_s, d_next, *rest) = watch(back, (D_H_DIRECT, D_H, D_H_NEXT, *of_cell.values()))
 
     def by_layer(values: list[Array]) -> Array:
-        """(layers, T, …); a backward pass runs from the last layer to the first and from the last step to the first."""
+        """(layers, T, …) in the order of computation: a backward pass begins with the last layer and the last step."""
         return np.stack(values).reshape(-1, T, *values[0].shape)
 
     recurrent, d_s_steps, through_W_hh = by_layer(a_h), by_layer(d_s)[::-1, ::-1], by_layer(d_next)[::-1, ::-1]
@@ -119,7 +120,7 @@ def record(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> Recording
 
 
 def _forward(cell: Cell, p: Weights, a_x: Array, a_h: Array, trace: CellTrace, inputs: str) -> dict[str, Quantity]:
-    """The quantities of a layer's forward pass; a_x is x[t] @ W_xh without the bias, inputs the axis of x[t]."""
+    """The quantities of a layer's forward pass; a_x has no bias; inputs is the letter of the axis of x[t]."""
     wide = "G" if cell.gates > 1 else "H"
     found = {
         "W_xh": Quantity(p["W_xh"], inputs + wide),
@@ -146,7 +147,7 @@ def _forward(cell: Cell, p: Weights, a_x: Array, a_h: Array, trace: CellTrace, i
 
 
 def _cell_terms(cell: Cell, found: dict[str, Quantity]) -> None:
-    """Terms of the equations that no line of the code computes separately."""
+    """Add terms of the equations that no line computes: gradients of the next step, and 1 - tanh(c[t+1])²."""
     if cell.name == "lstm":
         found["f[t+1] ⊙ d_c[t+2]"] = Quantity(_later(found["f[t] ⊙ d_c[t+1]"].array), "TBH")
         found["(1 - tanh(c[t+1])²)"] = Quantity(1 - found["tanh(c[t+1])"].array ** 2, "TBH")

@@ -21,7 +21,7 @@ MARKER = re.compile(r"  #.*(?<=\s)\[(\w+)\]$")
 
 
 class Marked(NamedTuple):
-    """A statement, the head of a loop or an if, or a row of a table."""
+    """A statement, the head of one with a body such as a loop, or a row of a table."""
 
     first: int  # line, counted from 1
     last: int

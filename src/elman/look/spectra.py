@@ -117,7 +117,7 @@ class JacobianSpectra:
 
 
 def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress | None = None) -> JacobianSpectra:
-    """Spectra of step Jacobians spread evenly over the text: one eigenvalue problem each, (P·H)³.
+    """Spectra of step Jacobians, spread evenly over the text; the time of each is proportional to (P·H)³.
 
     Parameters
     ----------
@@ -154,10 +154,10 @@ def jacobian_spectra(layer: LayerTrace, *, count: int = 12, progress: Progress |
 
 
 def lyapunov_exponents(layer: LayerTrace, *, count: int | None = None, progress: Progress | None = None) -> Array:
-    """How fast small changes of the state grow (above 0) or shrink (below 0) along this text, in nats per step.
+    """Lyapunov exponents: how fast small changes of the state grow (> 0) or shrink (< 0) along a text, nats per step.
 
     Orthonormal directions are multiplied by the Jacobian of every step; a QR decomposition makes them orthonormal
-    again, and the diagonal of R has the factor by which each was stretched (Benettin et al. 1980).
+    again, and the diagonal of R has the factor by which each direction was stretched (Benettin et al. 1980).
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _stretch(layer: LayerTrace, size: int, count: int, progress: Progress | None
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Saturation:
-    """Where an activation is saturated: its derivative is below a tenth of that at 0.
+    """Where an activation is saturated: its derivative is below a tenth of that at 0 (of 1 for relu).
 
     Attributes
     ----------
@@ -250,7 +250,7 @@ def saturation(h: Array, *, activation: ActivationLike = "tanh") -> Saturation:
     """
     f, derivative = get_activation(activation)
     at_zero = float(derivative(f(np.zeros(1)))[0])
-    flat = derivative(h[1:]) < FLAT * (at_zero or 1)  # relu is flat at 0, and its other slope is 1
+    flat = derivative(h[1:]) < FLAT * (at_zero or 1)  # relu' is 0 at 0, and 1 above
     counts, edges = np.histogram(h[1:][np.isfinite(h[1:])], bins=50)
     return Saturation(float(flat.mean()), flat.mean(axis=0), flat.mean(axis=1), edges, counts)
 

@@ -8,7 +8,7 @@ The data is ready for JSON:
     parameters, ids, vocabulary    with parameters=True and a small network: what a page needs to recompute it
     axes             for each axis, B T X E H G Y: its size, and the indices and labels that are shown
     steps            in the order of the equations, each with
-        name, t, layer           a, 1, 0; t is null for a quantity of no single step
+        name, t, layer           a, 1, 0; t is None if it belongs to no single step
         symbol, phase            a[1]; forward, loss, backward or gradients
         formula, here, says      a[t] = …; a[1] = …; a sentence
         number                   (1), its number in docs/maths.md, section 18; empty if it has none
@@ -35,7 +35,7 @@ from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, Stack, language_network
 
 HIDDEN, SEED, SPREAD = 3, 0, 0.6  # of the random network without a model: units, seed, standard deviation of weights
-LONGEST = 32  # tokens of a text
+LONGEST = 32  # maximum number of tokens of a text
 EDITABLE = 20_000  # maximum number of parameters of a network that a page recomputes
 
 
@@ -53,7 +53,7 @@ class Value(NamedTuple):
     key : str
         The name of the quantity with t in it, such as "h[t+1]".
     t : int or None
-        The step; None for a quantity of no single step, or of all steps together.
+        The step; None if the quantity does not belong to one step.
     """
 
     name: str
@@ -152,7 +152,7 @@ _EMBEDDED = "x[t] is the vector of the token, a row of the embedding, which is t
 _FROM_BELOW = "x[t] is the state h[t+1] of the layer below."
 
 
-@np.errstate(over="ignore", invalid="ignore")  # numbers that overflow are shown too
+@np.errstate(over="ignore", invalid="ignore")  # numbers that overflow are shown as not finite
 def steps(network: HeadNetwork, p: Parameters, x: Array, y: Array) -> list[Step]:
     """All steps of reading the ids x, (T,), with the targets y, (T,), in the order of the equations."""
     return list(_Steps(record(network, p, x, y)).all())
@@ -178,9 +178,10 @@ def steps_data(
     cell : str
         The cell of the network without a model: "rnn", "gru" or "lstm".
     shown : int, optional
-        The maximum number of entries of each axis that are listed; all unless given.
+        The maximum number of units, of tokens and of embedding entries that are listed; all unless given.
     parameters : bool
-        Add the parameters, the ids and the vocabulary of a small network, from which a page can recompute everything.
+        Add the parameters, the ids and the vocabulary, from which a page can recompute everything, if the network is
+        small: at most 20,000 parameters, without an embedding.
 
     Returns
     -------
@@ -234,7 +235,7 @@ def steps_data(
 
 
 def _is_small(network: HeadNetwork, p: Parameters) -> bool:
-    """Whether a page can recompute it: few finite parameters, no embedding or learned state, a named activation."""
+    """Whether a page can recompute it: few finite parameters, no embedding or learned state, an activation by name."""
     stack = network.stack
     plain = not stack.embedding and not stack.learned_state and str(stack.cell.activation) in ACTIVATIONS
     return plain and p.buffer.size <= EDITABLE and bool(np.isfinite(p.buffer).all())
@@ -259,7 +260,7 @@ def _ids(name: str, text: str, vocabulary: Vocabulary) -> Array:
 def _axes(
     vocabulary: Vocabulary, x: Array, y: Array, y_hat: Array, stack: Stack, shown: int | None
 ) -> dict[str, dict[str, Any]]:
-    """Which indices of each axis are shown: the first units; the tokens that occur, then the most probable ones."""
+    """Size, shown indices and labels of each axis: first units; tokens that occur, then the most probable ones."""
     tokens = [*dict.fromkeys([*x.tolist(), *y.tolist(), *np.argsort(-y_hat.max(axis=0), kind="stable").tolist()])]
     some = sorted(tokens[:shown])
     H, gates = stack.hidden, stack.cell.gate_names

@@ -17,7 +17,7 @@ from elman.training.storage import write_file
 
 HERE = Path(__file__).parent
 SCRIPTS = ("steps_engine.js", "steps_drawing.js", "steps_lab.js")
-SHOWN = 8  # number of units, and of tokens, that are listed
+SHOWN = 8  # maximum number of units, and of tokens, that are listed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +42,7 @@ class StepsPage:
 
     def html(self) -> str:
         """The whole page as HTML, self-contained."""
-        plain = json.dumps(self.data, allow_nan=False).replace("<", "\\u003c")  # no text can end the script around it
+        plain = json.dumps(self.data, allow_nan=False).replace("<", "\\u003c")  # no text can end the script element
         scripts = "\n".join((HERE / "assets" / name).read_text(encoding="utf-8") for name in SCRIPTS)
         page = (HERE / "steps_page.html").read_text(encoding="utf-8")
         return page.replace("/*SCRIPTS*/", scripts).replace("/*DATA*/", plain)
@@ -72,7 +72,7 @@ def step_through(
     cell : str
         The cell of the network without a model: "rnn", "gru" or "lstm".
     shown : int, optional
-        The maximum number of entries of each axis that are listed; None for all.
+        The maximum number of units, of tokens and of embedding entries that are listed; None for all.
 
     Returns
     -------

@@ -21,7 +21,7 @@ NAMES = {  # labels that replace those of Optuna
     "Step": "validation",
     "Trial": "trial",
 }
-# labels of trials that were not trained to the end
+# labels of trials that were not trained to the end, by why they ended
 OUTCOMES = {"pruned": "pruned", "diverged": "diverged", "impossible": "not possible"}
 
 
@@ -57,9 +57,9 @@ def _figures() -> list[tuple[str, str, Callable[..., Any]]]:
     return [
         ("History", "Each point is a trial; the line is the best so far.", partial(history, **named)),
         ("Importance", "The share of the differences in loss that each option explains.", draw.plot_param_importances),
-        ("Options together", "A line is a trial; the darker, the better.", partial(together, **named)),
+        ("Options together", "A line is a trial; the darker it is, the better the trial.", partial(together, **named)),
         ("Options one by one", "Validation loss against each option.", partial(_slices, draw.plot_slice)),
-        ("Pruning", "Validation loss of each trial over its budget.", draw.plot_intermediate_values),
+        ("Pruning", "Validation loss of each trial at its validations.", draw.plot_intermediate_values),
     ]
 
 
@@ -67,7 +67,7 @@ def _drawn(draw: Callable[..., Any], study: Any) -> Any | None:
     """The figure, or None if Optuna cannot draw it: the importance of options if all losses are equal, for example."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # experimental features, mostly
+            warnings.simplefilter("ignore")  # most warn that a feature of Optuna is experimental
             figure = draw(study)
     except (ValueError, RuntimeError, ZeroDivisionError):
         return None

@@ -1,7 +1,7 @@
-"""Readable features of a text that a hidden unit might keep track of: one value per character.
+"""Readable features of a text that a hidden unit might track: one value per character, or per token.
 
-The value at a character is what is known once it has been read: inside quotation marks from the opening mark on, up to
-the closing one. Two features look one character ahead, because the model predicts the next character.
+The value at a character is what is known once it has been read: "inside quotation marks" holds from the opening mark to
+the character before the closing one. Two features look one character ahead, because the model predicts what comes next.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ class Characters:
         return np.maximum.accumulate(np.where(mark, self.index, -1))
 
     def since(self, mark: Array) -> Array:
-        """The number of characters after the last mark."""
+        """The distance in characters to the last mark, or to the place before the text if there was none."""
         return np.asarray(self.index - self.last(mark))
 
     def count_since(self, mark: Array, reset: Array) -> Array:
-        """The number of marks since the last reset."""
+        """The number of marks after the last reset."""
         count = np.concatenate([[0], np.cumsum(mark)])
         return np.asarray(count[1:] - count[self.last(reset) + 1])
 
     def between(self, opening: str, closing: str) -> Array:
-        """After an opening mark, before a closing one, within a paragraph."""
+        """From an opening mark to the character before a closing one, within a paragraph."""
         ended = np.maximum(self.last(self.are(closing.__contains__)), self.last(self.blank_line))
         return self.last(self.are(opening.__contains__)) > ended
 
     def paired(self, mark: str) -> Array:
-        """After an odd number of marks that open and close alike, within a paragraph."""
+        """The same for a mark that both opens and closes: from an odd one to the character before the next."""
         return np.asarray(self.count_since(self.are(mark.__eq__), self.blank_line) % 2 == 1)
 
     @cached_property
@@ -90,7 +90,8 @@ class Feature:
     name: str
     values: Callable[[Characters], Array]  # one for each character
     number: bool = False
-    words: Literal["last", "any"] | None = None  # which character of a word or subword gives its value; None: neither
+    # the value of a word or subword: of its last character, or whether any character has it; None: it is not computed
+    words: Literal["last", "any"] | None = None
 
 
 FEATURES = (
@@ -128,7 +129,8 @@ def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Arra
         values = {f: f.values(characters) for f in FEATURES if f.words is not None}
         return {f: np.maximum.reduceat(v, starts) if f.words == "any" else v[ends - 1] for f, v in values.items()}
     if isinstance(vocabulary, BPEVocabulary):  # a token may begin or end inside of a character
-        at = np.repeat(np.arange(len(text)), [len(c.encode("utf-8", "surrogateescape")) for c in text])  # of each byte
+        sizes = [len(c.encode("utf-8", "surrogateescape")) for c in text]
+        at = np.repeat(np.arange(len(text)), sizes)  # the character that each byte belongs to
         ends = np.cumsum([len(token) for token in tokens])  # (T,)
         starts = np.append(0, ends[:-1])
         values = {f: f.values(characters)[at] for f in FEATURES if f.words is not None}

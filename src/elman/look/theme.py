@@ -19,7 +19,7 @@ except ImportError:
 __all__ = ["COLORS", "FONT", "QUIET", "figure", "go", "level", "template", "visible"]
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
-QUIET = "rgba(128, 134, 150, 0.75)"  # of guide lines, on light and on dark
+QUIET = "rgba(128, 134, 150, 0.75)"  # color of guide lines, visible on light and on dark
 
 #            background text       grid                        curves                        color scale
 COLORS = {
@@ -99,5 +99,5 @@ def level(y: float, text: str = "", *, log: bool = False) -> dict[str, Any]:
 
 
 def visible(token: str) -> str:
-    """A token with visible marks for white space, in characters that every font has."""
+    """A token with visible marks for white space and for an empty token, in characters that common fonts have."""
     return token.replace(" ", "·").replace("\n", "¶").replace("\t", "→").replace("\r", "«") or "∅"

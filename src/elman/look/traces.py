@@ -1,4 +1,4 @@
-"""Reads a text in float64 and keeps every state: the data of all analyses of a network."""
+"""Reads a text in float64 and keeps every state: the data of gradient flow, spectra, saturation and gates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elman.models import LanguageModel
 from elman.network import HeadNetwork, Parameters, Stack, check_ids
 from elman.network.stack import Packed
 
-STEPS = 256  # of a text that are analyzed by default
+STEPS = 256  # maximum number of steps of a text that are analyzed, by default
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +30,7 @@ class LayerTrace:
     cell : Cell
         The recurrent cell.
     p : mapping of str to ndarray
-        Its parameters.
+        The parameters of the layer by name.
     s : ndarray, shape (P, T+1, H)
         All states; s[:, 0] is the initial one. The first part is h; an LSTM has a second one, c.
     kept : tuple of ndarray
@@ -77,7 +77,7 @@ class LayerTrace:
         return self.cell.jacobian(before, after, tuple(part[t, np.newaxis] for part in self.kept), self.p)
 
     def back(self, d_s: Array, t: Array) -> StepGradients:
-        """One backward step for N gradients, without the part that goes through W_hh.
+        """One backward step of the cell for N gradients; d_s of the result lacks the part that goes through W_hh.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ def text_ids(model: LanguageModel, text: str | Array) -> Array:
 
 
 def inputs_and_targets(model: LanguageModel, text: str | Array, steps: int = STEPS) -> tuple[Array, Array]:
-    """x and y, (T,) each: every token of a text but the last, and the token after each."""
+    """x and y, (T,) each, T at most `steps`: the first T tokens of a text, and the token after each."""
     ids = text_ids(model, text)[: steps + 1]
     if len(ids) < 2:
         raise DataError(

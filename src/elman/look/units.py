@@ -104,7 +104,7 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
     """
     network, p, vocabulary = model.network_, model.parameters_, model.vocabulary_
     if not isinstance(alternatives, int) or alternatives < 1:
-        raise RangeError("alternatives", expected="1 or more", got=alternatives)
+        raise RangeError("alternatives", expected="a whole number, 1 or more", got=alternatives)
     if not len(text):
         raise DataError("the text is empty", do="Give at least one character.")
     ids = text_ids(model, text)
@@ -123,7 +123,7 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
         best[there] = np.argsort(-y_hat, axis=1, kind="stable")[:, :k]
         probabilities[there] = np.take_along_axis(y_hat, best[there], axis=1)
     names = vocabulary.tokens
-    known = ~np.isnan(probabilities[:, 0])  # not of the first token
+    known = ~np.isnan(probabilities[:, 0])  # False for the first token
     likeliest = [tuple(names[i] for i in row) if predicted else () for row, predicted in zip(best, known, strict=True)]
     features = features_of(text, vocabulary)
     return Reading(
@@ -168,19 +168,20 @@ class Ranking:
     Attributes
     ----------
     features : tuple of str, length F
-        The features that occur often enough in the text.
+        The features that are present and absent often enough in both parts of the text.
     measures : tuple of str, length F
         "AUC" or "R²".
     scores : ndarray, shape (F, L, P, H)
         Scores on the second part of the text.
     chosen_by : ndarray, shape (F, L, P, H)
-        Scores on the first part, by which units are chosen: the best of many on the second part may be so by chance.
+        Scores on the first part, by which units are chosen: the unit with the best score of many may have it by chance,
+        so that its score on the same part would be too high.
     rises : ndarray of bool, shape (F, L, P, H)
         The direction, from the first part.
     state_names : tuple of str, length P
         "h", and in an LSTM "c".
     left_out : tuple of str
-        Features that occur too seldom in the text, or always.
+        The other features: present, or absent, too rarely in one of the parts.
     fitted, judged : int
         The numbers of tokens of the first and of the second part.
     """
@@ -272,7 +273,7 @@ def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
     if not shown:
         raise DataError(
             "the text is too short to rank units",
-            expected=f"a feature that is present and absent {SEEN} times in each part",
+            expected=f"a feature that is present and absent at least {SEEN} times in each part",
             got=f"{T} tokens",
             do="Take a few thousand characters.",
         )
@@ -280,7 +281,7 @@ def rank_units(reading: Reading, *, share: float = 0.5) -> Ranking:
     yes_no = np.array([name not in reading.numbers for name in shown])  # (F,)
     units = reading.s.swapaxes(2, 3).reshape(L * P * H, T)
     N = len(units)
-    scores, rises = np.empty((2, len(shown), N)), np.empty((len(shown), N), bool)  # of both parts
+    scores, rises = np.empty((2, len(shown), N)), np.empty((len(shown), N), bool)  # (2, F, N): of both parts; (F, N)
     for start in range(0, N, UNITS_AT_A_TIME):
         some = slice(start, start + UNITS_AT_A_TIME)
         narrow = units[some]  # (U, T)

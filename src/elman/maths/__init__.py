@@ -1,7 +1,8 @@
 """The equations in plain NumPy, forward and backward side by side.
 
-The functions of this module check their arguments. Other packages import the unchecked ones from the submodules.
-A name in brackets at the end of a comment, such as [a_x], marks a line that docs/maths.md or `elman steps` quotes.
+The functions that `checked` wraps here check their arguments. Elman's other packages import them without checks from
+the submodules. A name in brackets at the end of a comment, such as [a_x], marks a line that docs/maths.md,
+`elman steps` or a table of tests/mutations quotes.
 """
 
 from typing import Any
@@ -22,7 +23,7 @@ from elman.maths.validation import cell_parameters, checked, distributions
 _X = "T B X | T B :X"
 _OPTIONS = {"lengths": "B :T", "h_mask": "B H"}
 _BACKWARD = {"d_h_direct": "T B H", "W_xh": "X H", "W_hh": "H H", "x": _X, "h": "T+1 B H", **_OPTIONS}
-_FIELDS: dict[str, Any] = {"b_h": "H", "h0": "B H", "out": RNNGradients}  # d_b_h and d_h0 are fields of out
+_FIELDS: dict[str, Any] = {"b_h": "H", "h0": "B H", "out": RNNGradients}  # b_h and h0: for d_b_h and d_h0 in out
 
 rnn_forward = checked(_rnn.rnn_forward, W_xh="X H", W_hh="H H", b_h="H", x=_X, h0="B H", **_OPTIONS, out="T+1 B H")
 rnn_backward = checked(_rnn.rnn_backward, **_BACKWARD, **_FIELDS)

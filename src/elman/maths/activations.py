@@ -1,4 +1,7 @@
-"""Activations: h = f(a), and f'(a) written in terms of h, because h is what the forward pass keeps."""
+"""Activations: h = f(a), and f'(a) written in terms of h, because h is what the forward pass keeps.
+
+Names in brackets at the ends of comments, such as [tanh], mark quoted lines: see elman/maths/__init__.py.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ class Activation(NamedTuple):
 ACTIVATIONS = {
     "tanh": Activation(np.tanh, lambda h: 1 - h * h),  # [tanh]
     "relu": Activation(lambda a: np.maximum(a, 0), lambda h: (h > 0).astype(h.dtype)),  # [relu]
-    "sigmoid": Activation(lambda a: (1 + np.tanh(a / 2)) / 2, lambda h: h * (1 - h)),  # exp(-a) may overflow [sigmoid]
+    # tanh instead of 1 / (1 + exp(-a)), in which exp(-a) can overflow
+    "sigmoid": Activation(lambda a: (1 + np.tanh(a / 2)) / 2, lambda h: h * (1 - h)),  # [sigmoid]
     "identity": Activation(lambda a: a, np.ones_like),  # [identity]
 }
 

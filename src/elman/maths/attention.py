@@ -11,8 +11,10 @@ by how well they match its state h:
     h_tilde   = tanh([h, context] @ W_c)               enters the output layer, and the next step (input feeding)
 
 values are the encoder's outputs; keys are the same for dot, and values @ W_k for additive. Time comes first: keys are
-(T, B, K) and values (T, B, M), with T source steps. Past a row's length alpha is exactly 0: padding changes no bit of
-the result. A row of length 0 has a context of 0.
+(T, B, K) and values (T, B, M), with T source steps. Past a row's length alpha is exactly 0, so the (finite) numbers in
+its padding do not affect the result. A row of length 0 has a context of 0.
+
+Names in brackets at the ends of comments, such as [q], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class AttentionGradients(NamedTuple):
 
     d_h: Array  # (B, H)
     d_keys: Array  # (T, B, K)
-    d_values: Array  # (T, B, M)
+    d_values: Array  # (T, B, M), without the part through the keys that are computed from the values
     d_W_q: Array  # (H, K)
     d_w_a: Array | None  # (K,)
 
@@ -94,7 +96,7 @@ def attention_forward(
 def attention_backward(
     d_context: Array, h: Array, keys: Array, values: Array, found: Attention, W_q: Array, w_a: Array | None = None
 ) -> AttentionGradients:
-    """The gradients of attention_forward, from d_context (B, M)."""
+    """The gradients of attention_forward, from d_context (B, M) and its result `found`."""
     q, alpha, _ = found
     # d_values[j] = alpha[j] · d_context
     d_values = alpha[:, :, np.newaxis] * d_context  # (T, B, M) [d_values]
@@ -110,7 +112,7 @@ def attention_backward(
         d_q = (d_score[:, :, np.newaxis] * keys).sum(axis=0) * scale  # (B, K) [d_q]
         d_w_a = None
     else:
-        e = np.tanh(q + keys)  # (T, B, K), computed again: keeping it for all decoder steps would cost more [e]
+        e = np.tanh(q + keys)  # (T, B, K), computed again: keeping it for all decoder steps would take much memory
         # d_w_a = Σ d_score[j] · tanh(q + keys[j])
         d_w_a = (d_score[:, :, np.newaxis] * e).sum(axis=(0, 1))  # (K,) [d_w_a]
         # d_keys[j] = d_score[j] · w_a ⊙ (1 - tanh(q + keys[j])²)
@@ -128,11 +130,11 @@ class CombineGradients(NamedTuple):
 
     d_h: Array  # (B, H)
     d_context: Array  # (B, M)
-    d_W_c: Array  # (H + M, F)
+    d_W_c: Array  # (H + M, F), F being the entries of h_tilde
 
 
 def combine_forward(h: Array, context: Array, W_c: Array) -> Array:
-    """Combine state and context into the vector (B, F) that enters the output layer.
+    """Combine state and context into h_tilde (B, F), which enters the output layer.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""The gradient checks of `elman gradcheck` for cells, with combinations of options, and for losses; those of attention
-are in network/cases.py.
+"""The gradient checks of `elman gradcheck` for cells, with combinations of options, and for the losses, softmax and the
+embedding. The checks of translators with attention are in network/cases.py.
 
 A truncated gradient is not the derivative of the loss. It is the sum of one derivative for each block, with the state
-k2 steps before the end of the block held fixed. The loss of each block is computed here from that fixed state and
-differentiated numerically.
+before the first step that the block goes back to held fixed, unless this is the initial state. The loss of each block
+is computed here from that state and differentiated numerically.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from elman.maths.recurrence import CellGradients, CellTrace, cell_backward, cell
 from elman.maths.truncation import truncated_cell_backward
 
 B, X, H, Y = 3, 2, 3, 3
-SOFTSIGN = Activation(lambda a: a / (1 + abs(a)), lambda h: (1 - abs(h)) ** 2)  # an activation of the user's own
+SOFTSIGN = Activation(lambda a: a / (1 + abs(a)), lambda h: (1 - abs(h)) ** 2)  # f and f' as a user may give them
 CHECKED: dict[str, tuple[str, ActivationLike]] = {  # cell and activation of each check
     **{f"rnn, {name}": ("rnn", name) for name in ACTIVATIONS},
     "rnn, own pair": ("rnn", SOFTSIGN),
@@ -63,12 +63,12 @@ def all_cases() -> Iterator[Case]:
     for cell, name in itertools.product(CHECKED, ("full", "reverse", *truncations)):
         for T, ids, ragged, masked in itertools.product((1, 4), *[(False, True)] * 3):
             if name in truncations and T == 1 < truncations[name][1]:
-                continue  # with k2 > T = 1 nothing is truncated
+                continue  # the same as k2 = 1, because a window of one step has nothing to truncate
             yield Case(cell, name, truncations.get(name), T, bool(ids), bool(ragged), bool(masked))
 
 
 def check_case(case: Case, functions: Functions | None = None, *, tolerance: float = 1e-6) -> GradientCheck:
-    """Check the gradients of a small network, with every parameter, the initial state and the input."""
+    """Check the gradients of a small network: of all parameters, the initial state and the input, unless it has ids."""
     f = Functions() if functions is None else functions
     rng = np.random.default_rng(11)
     T, cell = case.T, make_cell(*CHECKED[case.cell])
@@ -117,9 +117,9 @@ def _block_losses(
     cell: Cell,
     p: dict[str, Array],
     s0: Array,
-    fixed: Array,  # (P, T+1, B, H), the states of the forward pass, from which the blocks start
+    fixed: Array,  # (P, T+1, B, H), the states of the forward pass, for the blocks that do not go back to step 0
 ) -> Callable[[], float]:
-    """The sum of the losses of all blocks and rows, each computed from its fixed state."""
+    """A function that computes the sum of the losses of all blocks, from the states that they start from."""
     T = len(y)
     blocks = []  # row, first and last step (exclusive) of its backward pass, steps of its losses
     for row, first in itertools.product(range(B), range(0, T, k[0])):
@@ -127,7 +127,7 @@ def _block_losses(
         end = min(loss_steps.stop, T if lengths is None else int(lengths[row]))
         blocks.append((row, max(0, end - k[1]), end, loss_steps))
     rows, starts, ends = (np.array(column) for column in list(zip(*blocks, strict=True))[:3])
-    # (steps, N), the step of the window that is step i of block n; past the end of a block any step
+    # (steps, N): step i of the backward pass of block n is this step of the window; past its end any step
     at = np.minimum(starts + np.arange(max(1, *(ends - starts)))[:, np.newaxis], T - 1)
     n, t = np.array([(n, t) for n, block in enumerate(blocks) for t in block[3]]).T  # block and step of each loss
 
@@ -142,7 +142,7 @@ def _block_losses(
 
 
 def check_losses(functions: Functions | None = None, *, tolerance: float = 1e-6) -> dict[str, GradientCheck]:
-    """Check the functions besides the cell, each separately: the losses, softmax and the embedding, by name."""
+    """Check the losses, softmax and the embedding, each separately; returns the results by name."""
     f = Functions() if functions is None else functions
     rng = np.random.default_rng(5)
     o, v = rng.standard_normal((2, B, Y))

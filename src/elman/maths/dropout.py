@@ -1,7 +1,7 @@
 """Dropout masks. Whether an entry is kept depends on a hash of its position, not on the order of random draws.
 
-The hash takes a key (of seed, training step and layer), the time step, the row in the whole batch and the unit. So the
-slices of a batch, the ranks of an MPI job and a resumed run have the same masks.
+The hash takes a key (of the seed, the batch and the layer), the time step, the row in the whole batch and the unit.
+So a row has the same mask whichever slice of the batch or MPI process computes it, and also after a run is resumed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ def mix(x: Array) -> Array:
 def dropout_mask(key: int, share: float, T: int, rows: Array, width: int, dtype: FloatType) -> Array:
     """A mask (T, B, width): 0 with probability `share`, otherwise 1 / (1 - share), so that its mean is 1.
 
-    key : whole number below 2^64, made of the seed, the training step and the layer
-    rows : (B,) numbers of the rows in the whole batch
+    key : whole number below 2^64, made of the seed, the number of the batch and the layer
+    T : steps
+    rows : (B,) indices of the rows in the whole batch
+    width : entries of each row, such as units
     """
     low, high = np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32)
     with np.errstate(over="ignore"):  # modulo 2^32; multiplying by an odd constant keeps different numbers different

@@ -2,8 +2,11 @@
 
     numeric = (L(p + ε·v) - L(p - ε·v)) / 2ε      compared with      analytic = Σ d_p · v
 
-For a small array every entry is checked (v is each unit vector in turn), for a large one random directions: a wrong
-entry changes all of them. The arrays must be float64: in float32 the differences are smaller than the rounding errors.
+For a small array every entry is checked (v is each unit vector in turn). For a large one v is random, several times: a
+wrong entry changes Σ d_p · v each time. The arrays must be float64: in float32 the differences are smaller than the
+rounding errors.
+
+Names in brackets at the ends of comments, such as [slope], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from elman.maths.arrays import Array
 
 EVERY_ENTRY_UP_TO = 64  # entries; larger arrays are checked along DIRECTIONS random directions
 DIRECTIONS = 16
-EPSILON = 1e-5  # the errors from rounding (ROUNDING / ε) and from curvature (ε²) are about equal
+EPSILON = 1e-5  # the errors from rounding (ROUNDING / ε) and from the third derivative (ε²) are about equal
 ROUNDING = 1e-15  # of a loss of about 1 in float64: a few units in the last place, because it is a sum
 TOLERANCE = 1e-6
 
@@ -31,11 +34,11 @@ class Row(NamedTuple):
     name : str
         The name of the array.
     where : str
-        The index of the entry, or the number of a random direction; "-" if there is no error at all.
+        The index of the entry, or the number of a random direction; "-" if every error is exactly 0.
     analytic, numeric : float
         The two derivatives.
     error : float
-        Their relative difference.
+        Their relative difference. Tiny derivatives are compared on a larger scale than their own, because of rounding.
     """
 
     name: str
@@ -138,12 +141,12 @@ def gradcheck(
             raise ShapeError(f"gradient of {name}", expected=f"shape {array.shape}", got=f"shape {d_array.shape}")
         if array.dtype != np.float64:
             raise DtypeError(name, expected="float64, for precise differences", got=f"dtype {array.dtype}")
-        # the error is relative to at least this: a tiny derivative would be compared with rounding errors
+        # the error is relative to at least this: otherwise a tiny derivative would fail because of rounding errors
         floor = 1e-3 * float(np.abs(d_array[np.isfinite(d_array)]).max(initial=0)) + rounding / (epsilon * tolerance)
         worst = Row(name, "-", 0.0, 0.0, 0.0)
         for where, v in _directions(array, rng):
             numeric = _slope(loss, array, v, epsilon)
-            analytic = float(d_array[v != 0] @ v[v != 0])  # without a NaN in another entry
+            analytic = float(d_array[v != 0] @ v[v != 0])  # a NaN in another entry must not count here
             error = abs(analytic - numeric) / max(abs(analytic), abs(numeric), floor)
             if not (error <= worst.error or np.isnan(worst.error)):  # the first NaN stays the worst
                 worst = Row(name, where, analytic, numeric, error)

@@ -1,4 +1,7 @@
-"""Initial values of the weights. All random numbers come from the generator that is passed in."""
+"""Initial values of the weights. All random numbers come from the generator that is passed in.
+
+Names in brackets at the ends of comments, such as [sign], mark quoted lines: see elman/maths/__init__.py.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def _fast_orthogonal(rng: Generator, size: int) -> Array:
     """A random orthogonal matrix, but not uniformly distributed over all of them.
 
     It is a product of orthogonal matrices: random signs, a random permutation and two cosine transforms. It takes
-    size² log size operations. A QR decomposition takes size³: minutes, for thousands of units.
+    size² log size operations, a QR decomposition about size³.
     """
     from scipy.fft import dct
 
@@ -150,7 +153,7 @@ def uniform(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType
 
 
 def normal(rng: Generator, shape: Shape, *, gain: float = 1.0, dtype: FloatType = np.float64) -> Array:
-    """Draw normal numbers of standard deviation gain: for the W_xh of token ids, each of which selects one row.
+    """Draw normal numbers of standard deviation gain: for a W_xh of which each token id selects one row.
 
     Parameters
     ----------

@@ -1,4 +1,8 @@
-"""The input product, the embedding and the output layer. Each backward function follows its forward function."""
+"""The input product, the embedding and the output layer. Each backward function follows its forward function.
+
+W_xh has G blocks of H columns, as in cells/base.py.
+Names in brackets at the ends of comments, such as [o], mark quoted lines: see elman/maths/__init__.py.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class OutputGradients(NamedTuple):
     d_W_hy, d_b_y : arrays (H, Y), (Y,)
         Of the weights and the bias.
     d_h : array (…, H)
-        Of the states.
+        Of the states: only the direct part, the argument d_h_direct of `rnn_backward`.
     """
 
     d_W_hy: Array  # (H, Y)
@@ -124,7 +128,7 @@ def embedding_forward(ids: Array, W: Array, *, out: Array | None = None) -> Arra
     array([[4., 5.],
            [0., 1.]])
     """
-    # one-hot row @ W is a row of W
+    # one-hot row @ W is a row of W; with `out`, mode "raise" would make NumPy write to a copy first
     return np.take(W, ids, axis=0, out=out, mode="clip" if out is not None else "raise")  # (…, X) [x]
 
 
@@ -175,7 +179,7 @@ def input_forward(x: Array, W_xh: Array) -> Array:
 
 
 def input_backward(d_a_x: Array, x: Array, W_xh: Array) -> tuple[Array, Array | None]:
-    """d_W_xh (X, G·H) and d_x (T, B, X), None for token ids, from d_a_x (T, B, G·H)."""
+    """d_W_xh (X, G·H), and d_x (T, B, X) or None for token ids, from d_a_x (T, B, G·H)."""
     # d_W_xh = Σ x[t].T @ d_a_x[t]
     if x.ndim == 2:
         return embedding_backward(d_a_x, x, W_xh), None  # (X, G·H)

@@ -1,7 +1,11 @@
 """Softmax and the losses. Each loss returns its value and its gradient on o.
 
-A loss is a sum over all rows, each times its weight, divided by the normalizer. The normalizer is an argument because
-its right value depends on clipping, padding and the number of processes.
+A loss is a sum over all vectors o of Y outputs (one for each step of each row), each term times its weight, divided by
+the normalizer. The normalizer is an argument because one call cannot know its right value: padding must not be counted,
+gradients of several batches or processes may be added, and a limit for clipping means the same for batches of different
+sizes only if the loss is a mean (docs/maths.md, section 4).
+
+Names in brackets at the ends of comments, such as [scale], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
@@ -84,7 +88,7 @@ def cross_entropy(
     y : array (…) of int, or (…, Y)
         Targets: ids, or distributions over the Y classes.
     weights : array (…), optional
-        Weight of each row; 1 unless given.
+        Weight of each vector of logits, 0 for padding; 1 unless given.
     normalizer : float, optional
         What the sum is divided by; 1 unless given.
     out : array (…, Y), optional
@@ -151,7 +155,7 @@ def mean_squared_error(
     y : array (…, Y)
         Targets.
     weights : array (…), optional
-        Weight of each row; 1 unless given.
+        Weight of each vector of outputs, 0 for padding; 1 unless given.
     normalizer : float, optional
         What the sum is divided by; 1 unless given. The number of values makes the loss the mean.
     out : array (…, Y), optional
@@ -182,6 +186,6 @@ def mean_squared_error(
 
 
 def _scale(weights: Array | None, normalizer: float | None, dtype: np.dtype[np.floating]) -> Array:
-    """weight / normalizer, one for each row."""
+    """weight / normalizer, (…, 1), or () without weights."""
     scale = 1 / (1.0 if normalizer is None else normalizer)  # [normalizer]
     return np.asarray(scale if weights is None else weights[..., np.newaxis] * scale, dtype)  # [scale]

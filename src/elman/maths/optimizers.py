@@ -1,8 +1,8 @@
-"""Clipping and the optimizers: each changes the parameters p in place, given their gradient g and its own state.
+"""Clipping of the gradient g, and the optimizers, which change the parameters p in place, given g and their own state.
 
-p, g and the state are flat arrays (N,) of all parameters, so that an update is one pass. t counts updates from 1.
+p, g and each array of the state are flat arrays (N,) with the entries of all parameters. t counts updates from 1.
 
-A word in brackets at the end of a line, such as [p], is a marker by which the documentation quotes that line.
+Names in brackets at the ends of comments, such as [p], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ OPTIMIZERS = {
 
 
 def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None:
-    """Update p with the optimizer of this name; weight decay adds λ p to the gradient unless it is decoupled."""
+    """Update p with the optimizer of this name; weight decay adds λ p to the gradient unless it is decoupled.
+
+    g is changed, too: by r.scale, and by weight decay that is not decoupled.
+    """
     optimizer = OPTIMIZERS[name]
     if r.scale != 1:
         # g ← g · limit / ‖g‖

@@ -1,6 +1,6 @@
 """Mean and max pooling of states over time, from h (T, B, H) to one vector for each row, without its padding.
 
-The last state needs no function: past its length a row's state is carried, so it is the state of the last step.
+Pooling by the last state needs no function: past its length a row's state is carried, so it is h[-1] for each row.
 A row of length 0 has no steps: its vector is 0, and so is its gradient.
 """
 

@@ -1,9 +1,11 @@
 """Real-time recurrent learning (Williams and Zipser 1989): the same gradient, computed forward in time.
 
-Beside the state it carries the derivative of the state with respect to every weight, so that a loss can be used as soon
-as it is known, and no past states are kept. It keeps B·(X+H+1)·H² numbers where backpropagation through time keeps
-B·T·H, and takes about B·(X+H+1)·H³ operations for a step instead of B·(X+2H+1)·H. It serves as an independent check of
-the backward pass.
+Each step updates not only the state but also its derivative with respect to every weight. So the gradient of a loss is
+known as soon as the loss is, and no past states are needed. RTRL keeps B·(X+H+1)·H² numbers where backpropagation
+through time keeps B·T·H, and a step takes about B·(X+H+1)·H³ multiplications instead of B·(X+2H+1)·H. Here it serves
+as an independent check of the backward pass.
+
+Names in brackets at the ends of comments, such as [P], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ Rows are examples, time comes first. The state has one entry more than x: s[:, 0
 state after the step that reads x[t]. In reverse the steps run from the last to the first, so that the state before step
 t is s[:, t+2], and s[:, 0] before step T-1. Past its length a row keeps its state, in either direction.
 
-P is the number of state parts (2 in an LSTM, h and c; else 1), G the number of gates.
+P is the number of state parts (2 in an LSTM, h and c; else 1), G the number of gates, as in cells/base.py.
+Names in brackets at the ends of comments, such as [a_x], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def steps(T: int, reverse: bool) -> list[tuple[int, int]]:
     """Each step t with the index of the state before it, in the order in which they run."""
     if reverse:
         return [(t, t + 2 if t < T - 1 else 0) for t in reversed(range(T))]  # [reverse]
-    return [(t, t) for t in range(T)]  # [forward]
+    return [(t, t) for t in range(T)]
 
 
 def cell_forward(
@@ -75,7 +76,7 @@ def cell_forward(
     Parameters
     ----------
     cell : Cell
-        A row of the table of cells, from `make_cell`.
+        From `make_cell`.
     x : array (T, B, X), or (T, B) of token ids
         Inputs.
     s0 : array (P, B, H) or None
@@ -143,7 +144,7 @@ def cell_backward(
     Parameters
     ----------
     cell : Cell
-        A row of the table of cells, from `make_cell`.
+        From `make_cell`.
     d_h_direct : array (T, B, H)
         The direct gradient of the loss on h after each step.
     trace : CellTrace
@@ -180,7 +181,7 @@ def cell_backward(
     (T, B, H), s, W_xh, W_hh = d_h_direct.shape, trace.s, p["W_xh"], p["W_hh"]
     d_a_x, d_a_h = np.zeros((2, T, B, W_hh.shape[1]), W_hh.dtype)
     extra = {name: np.zeros(shape, W_hh.dtype) for name, shape in cell.extra_shapes(H).items()}
-    # the gradient on the state after a step that comes from the step after it: 0 at the last step
+    # the part of the gradient on the state after a step that comes from later: after the last step, d_s_last or 0
     d_s_next = np.zeros((cell.parts, B, H), W_hh.dtype) if d_s_last is None else d_s_last.astype(W_hh.dtype)  # [last]
 
     for t, before in reversed(steps(T, reverse)):  # [backward]

@@ -4,6 +4,7 @@ A window of T steps is cut into blocks of k1 steps. The losses of a block are ba
 steps up to the block's end (or the row's, if that comes first), and not past the window's start. The gradient of the
 window is the sum over its blocks: each block of each row becomes a separate row, and one backward pass over k2 steps
 computes all of them. With k2 ≥ T this is the full gradient, with k2 = 1 the gradient that Elman used in 1990.
+Names in brackets at the ends of comments, such as [start], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
@@ -21,27 +22,29 @@ from elman.maths.recurrence import CellGradients, CellTrace, cell_backward
 
 
 class Truncation(NamedTuple):
-    """Truncation (k1, k2): blocks of k1 steps whose losses are backpropagated over k2 steps."""
+    """Truncation (k1, k2): the losses of each block of k1 steps are backpropagated over at most k2 steps."""
 
     k1: int
     k2: int
 
 
 class Blocks(NamedTuple):
-    """The blocks of a window as N = ⌈T/k1⌉·B rows of k2 steps each, over which their losses are backpropagated.
+    """The blocks of a window, as N = ⌈T/k1⌉·B rows: for each block the steps over which its losses are backpropagated.
 
     Attributes
     ----------
-    k1, k2 : int
-        Steps of a block, and the steps over which its losses are backpropagated.
+    k1 : int
+        Steps of a block.
+    k2 : int
+        Steps of the N rows: the most that the losses of a block are backpropagated over.
     rows : array (N,)
         The row of the batch that each block belongs to.
     first : array (N,)
         The first step of each block.
     start : array (N,)
-        The first step that the losses of each block are backpropagated to.
+        The step that the losses of each block are backpropagated to: the first step of its row among the N.
     lengths : array (N,)
-        The number of steps that they are backpropagated over.
+        The number of steps that they are backpropagated over; the row is padded past them.
     """
 
     k1: int
@@ -52,7 +55,7 @@ class Blocks(NamedTuple):
     lengths: Array  # (N,)
 
     def inputs(self, x: Array) -> Array:
-        """The inputs of the steps of each block.
+        """The inputs of the steps that the losses of each block are backpropagated over.
 
         Parameters
         ----------
@@ -66,7 +69,7 @@ class Blocks(NamedTuple):
         return x[self._at(self.k2, len(x)), self.rows]  # (k2, N, …)
 
     def trace(self, trace: CellTrace) -> CellTrace:
-        """The states of the steps of each block; the first state is a constant.
+        """The states before and after the steps that each block goes back over, and the other values kept of them.
 
         Parameters
         ----------
@@ -82,7 +85,7 @@ class Blocks(NamedTuple):
         return CellTrace(s, tuple(self.inputs(part) for part in trace.kept))  # [kept]
 
     def direct(self, d_h_direct: Array) -> Array:
-        """The direct gradients of the losses of each block on the states.
+        """The direct gradients of the losses of each block, on the states after the steps that it goes back over.
 
         Parameters
         ----------
@@ -102,7 +105,7 @@ class Blocks(NamedTuple):
         return d_block  # (k2, N, H)
 
     def add_inputs(self, d: Array, total: Array) -> None:
-        """Add the gradients of the inputs to those of the window; a step of several blocks gets their sum.
+        """Add the gradients of the inputs to those of the window: at each step, those of all blocks that go back to it.
 
         Parameters
         ----------
@@ -114,7 +117,7 @@ class Blocks(NamedTuple):
         np.add.at(total, (self._at(self.k2, len(total)), self.rows), d)  # [d_x]
 
     def add_initial(self, d_s0: Array, total: Array) -> None:
-        """Add the gradients of the initial state; only blocks that begin at step 0 have any.
+        """Add the gradients of the initial state, which only blocks that go back to step 0 have.
 
         Parameters
         ----------
@@ -128,7 +131,8 @@ class Blocks(NamedTuple):
             np.add.at(part, self.rows[from_start], d[from_start])  # [d_s0]
 
     def _at(self, steps: int, end: int) -> Array:
-        return np.minimum(self.start + np.arange(steps)[:, np.newaxis], end - 1)  # (steps, N), indices in the window
+        """The steps of each block's row, as indices in the window; in its padding any."""
+        return np.minimum(self.start + np.arange(steps)[:, np.newaxis], end - 1)  # (steps, N)
 
 
 def cut_blocks(T: int, B: int, lengths: Array | None, k1: int, k2: int) -> Blocks:
@@ -141,7 +145,7 @@ def cut_blocks(T: int, B: int, lengths: Array | None, k1: int, k2: int) -> Block
     lengths : array (B,) of int or None
         Steps of each row.
     k1, k2 : int
-        Steps of a block, and the steps over which its losses are backpropagated.
+        Steps of a block, and the most steps over which its losses are backpropagated.
 
     Returns
     -------
@@ -172,7 +176,7 @@ def truncated_cell_backward(
     k2: int,
     lengths: Array | None = None,
     h_mask: Array | None = None,
-    backward: Callable[..., CellGradients] = cell_backward,  # the pass that runs over the blocks
+    backward: Callable[..., CellGradients] = cell_backward,  # the pass over the blocks
 ) -> CellGradients:
     """Compute the truncated gradients of a layer of any cell.
 
@@ -183,12 +187,13 @@ def truncated_cell_backward(
     k1, k2 : int
         The losses of a block of k1 steps are backpropagated over at most k2 steps; k2 ≥ T is the full gradient.
     backward : function
-        The backward pass that is applied to the blocks: `cell_backward`, or a compiled one.
+        The backward pass that is applied to the blocks, or if k2 ≥ T to the window: `cell_backward`, or a compiled one.
 
     Returns
     -------
     CellGradients
-        The sum of the gradients of all blocks; the whole state before a block's first step is held fixed.
+        The sum of the gradients of all blocks. The state (all parts) before the first step that a block goes back to is
+        held fixed, except the initial state, whose gradient is d_s0.
     """
     T, B, H = d_h_direct.shape
     if k2 >= T:  # [whole]

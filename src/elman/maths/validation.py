@@ -1,8 +1,16 @@
 """Checks of the arguments of public functions, so that the functions themselves contain only equations.
 
-A shape is written with the symbols of the formulas, "T B X". A symbol means the same number in all arguments of a
-call, "…" any leading axes, "T B :X" an array (T, B) of integer ids below X ("B :T" of lengths: at most T), and "|"
-separates alternatives. An optional argument that is None is not checked.
+The shape of an array is a text with the symbols of the formulas:
+
+    T B X              an array (T, B, X); a symbol means the same number in all arguments of a call
+    T+1 B H            one step more than T
+    … Y                any leading axes, the same in all arguments
+    T B :X             an array (T, B) of integer ids below X; for lengths, B :T, of integers up to T
+    T B X | T B :X     either
+
+An argument with several arrays has a dict (arrays by name, as p) or, for `out`, a type of gradients such as
+RNNGradients, whose field d_W_xh must have the shape that is given for W_xh. An optional argument that is None is not
+checked.
 """
 
 from __future__ import annotations
@@ -20,19 +28,22 @@ from elman.maths.arrays import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
-OPTIONAL = ("h0", "s0", "d_s_last", "lengths", "h_mask", "weights", "out")  # may be None
+OPTIONAL = ("h0", "s0", "d_s_last", "lengths", "h_mask", "weights", "out")  # arguments that may be None
 _WHOLE = (int, np.integer)
 _NUMBER = (float, np.floating, *_WHOLE)
 
 
 def checked(function: Callable[P, R], *also: Callable[[dict[str, Any]], None], **shapes: Any) -> Callable[P, R]:
-    """The function with a check of its arguments: their shapes and, in `also`, further checks of all arguments."""
+    """The function with a check of its arguments.
+
+    Their shapes, dtypes and values are checked, then all arguments by the functions in `also`.
+    """
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         if "k1" in signature.parameters and kwargs.pop("reverse", False):
-            raise ArgumentError("reverse", expected="False: a truncated gradient runs forward in time only", got=True)
+            raise ArgumentError("reverse", expected="False: only layers that read forward can be truncated", got=True)
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -108,7 +119,7 @@ class _Call:
         kinds = [alternative.split() for alternative in shape.split("|")]
         fitting = [symbols for symbols in kinds if self._rank_fits(symbols, array.ndim)]
         if not fitting:
-            raise ShapeError(name, expected=self._described(kinds), got=f"shape {array.shape}")
+            raise ShapeError(name, expected=self._described(kinds, name), got=f"shape {array.shape}")
         if "…" in self.sizes:  # known leading axes determine the rank
             axes = len(self.sizes["…"][0]) - 1
             exact = [s for s in fitting if "…" not in s or axes + len([n for n in s if n[0] != ":"]) == array.ndim]
@@ -119,9 +130,7 @@ class _Call:
         self._sizes(name, array, [s for s in symbols if not s.startswith(":")])
         if limit is not None:
             if not whole:
-                raise DtypeError(
-                    name, expected=f"{self._described(kinds)}, ids being integers", got=f"dtype {array.dtype}"
-                )
+                raise DtypeError(name, expected=self._described(kinds, name), got=f"dtype {array.dtype}")
             return limit
         if array.dtype.kind != "f":
             raise DtypeError(name, expected="floating-point numbers", got=f"dtype {array.dtype}")
@@ -155,11 +164,12 @@ class _Call:
                 why = f"{symbol} = {known} from {source}" if known != size else f"{symbol} at least 1"
                 raise ShapeError(name, expected=f"({', '.join(symbols)}) with {why}", got=f"shape {array.shape}")
 
-    def _described(self, kinds: list[list[str]]) -> str:
-        texts = []
+    @staticmethod
+    def _described(kinds: list[list[str]], name: str) -> str:
+        texts, integers = [], "integers" if name == "lengths" else "integer ids"
         for symbols in kinds:
             named = ", ".join(s for s in symbols if not s.startswith(":"))
-            texts.append(f"({named})" + (" ids" if any(s.startswith(":") for s in symbols) else ""))
+            texts.append(f"({named})" + (f" of {integers}" if any(s.startswith(":") for s in symbols) else ""))
         return " or ".join(texts)
 
     @staticmethod
@@ -177,7 +187,7 @@ class _Call:
         for name, least in (("k1", 1), ("k2", arguments.get("k1", 1))):
             value = arguments.get(name, least)
             if not isinstance(value, _WHOLE) or isinstance(value, bool) or value < least:
-                bound = "1 or more" if name == "k1" else f"k1 = {least} or more"
+                bound = "1 or more" if name == "k1" else f"at least k1, which is {least}"
                 raise RangeError(name, expected=f"a whole number, {bound}", got=repr(value))
         normalizer = arguments.get("normalizer")
         if normalizer is not None and not (isinstance(normalizer, _NUMBER) and 0 < normalizer < np.inf):
@@ -200,8 +210,8 @@ def cell_parameters(arguments: dict[str, Any]) -> None:
     for name in ("s0", "d_s_last"):
         state = arguments.get(name)
         if state is not None and len(state) != cell.parts:
-            parts = f"({', '.join(cell.state_names)}, B, H)"
-            raise ShapeError(name, expected=f"{cell.parts} state parts, {parts}, for cell {cell.name}", got=len(state))
+            expected = f"({cell.parts}, B, H), which is {' and '.join(cell.state_names)}, for cell {cell.name}"
+            raise ShapeError(name, expected=expected, got=f"shape {state.shape}")
 
 
 def distributions(arguments: dict[str, Any]) -> None:
@@ -209,5 +219,7 @@ def distributions(arguments: dict[str, Any]) -> None:
     o, y = arguments["o"], arguments["y"]
     if y.ndim == o.ndim and not ((y >= 0).all() and np.allclose(y.sum(axis=-1), 1, atol=1e-4)):
         raise RangeError(
-            "y", expected="distributions: numbers of 0 or more that add up to 1 along the last axis", got="others"
+            "y",
+            expected="distributions: numbers of 0 or more that add up to 1 along the last axis",
+            got="negative numbers" if (y < 0).any() else "other sums",
         )

@@ -31,7 +31,7 @@ _MODULES = {
 __all__ = [*_MODULES]  # noqa: PLE0604
 
 
-if not TYPE_CHECKING:  # a type checker reports names that do not exist
+if not TYPE_CHECKING:  # so that a type checker still reports names that do not exist
 
     def __getattr__(name: str) -> Any:
         if name not in _MODULES:

@@ -11,8 +11,8 @@ from elman.data.ragged import Ragged
 from elman.maths.arrays import Array
 from elman.network import Batch
 
-MAX_ROWS = 256  # of a batch for evaluation or prediction
-MAX_STEPS = 1 << 17  # of all rows of such a batch, padding included: one long row would make 255 others as long
+MAX_ROWS = 256  # in a batch for evaluation or prediction
+MAX_STEPS = 1 << 17  # of all rows of such a batch together: a long row makes all others as long, with padding
 
 
 def to_batch(examples: Examples, rows: Array, dtype: np.dtype[Any]) -> Batch:
@@ -28,7 +28,7 @@ def to_batch(examples: Examples, rows: Array, dtype: np.dtype[Any]) -> Batch:
 
 
 def lengths_and_weights(examples: Examples) -> Batch:
-    """All examples as one batch without values; the weight of a row is the mean over its steps."""
+    """All examples as one batch without values; with weights per tag, that of a row is the mean over its steps."""
     x, y = (part.lengths if isinstance(part, Ragged) else None for part in (examples.x, examples.y))
     weights = examples.weights
     if examples.class_weights is not None and isinstance(examples.y, Ragged):

@@ -14,7 +14,7 @@ from elman.maths.arrays import Array
 
 
 def as_weights(sample_weight: Any, n: int) -> Array:
-    """Check the weights of n examples: numbers (n,), 0 or more; ones if none are given."""
+    """The weights (n,) of n examples from numbers (n,), or one number for all; 1 if none are given. Checks them."""
     if sample_weight is None:
         return np.ones(n)
     try:
@@ -34,7 +34,10 @@ def as_weights(sample_weight: Any, n: int) -> Array:
 
 
 def class_weights(class_weight: Any, classes: Array, seen: Array) -> Array:
-    """The weights (Y,) of the classes; "balanced" uses the frequencies of `seen`, the class ids of training targets."""
+    """The weights (Y,) of the classes; a class that a dict does not name has weight 1.
+
+    "balanced" uses the frequencies of `seen`, the class ids of the training targets.
+    """
     weights = np.ones(len(classes))
     if isinstance(class_weight, Mapping):
         labels = classes.tolist()

@@ -24,11 +24,11 @@ from elman.models.task_spec import TaskSpec
 
 
 class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
-    """The scikit-learn tags of SequenceClassifier and SequenceRegressor."""
+    """The base class of SequenceClassifier and SequenceRegressor, which are scikit-learn transformers too."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []  # states have the network's precision
+        tags.transformer_tags.preserves_dtype = []  # states have the dtype of the network
         return tags
 
 
@@ -65,7 +65,7 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
         """Train for one more epoch, over these examples.
 
         The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
-        from the next call on; those that determine the shape of the network or the encoding of the data cannot change.
+        from the next call on; those of the network, except dropout, and of the encoding of the data cannot change.
         A loaded model begins with a new optimizer.
 
         Parameters
@@ -140,7 +140,7 @@ class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredi
         """Train for one more epoch, over these examples.
 
         The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
-        from the next call on; those that determine the shape of the network or the encoding of the data cannot change.
+        from the next call on; those of the network, except dropout, and of the encoding of the data cannot change.
         A loaded model begins with a new optimizer.
 
         Parameters

@@ -43,7 +43,7 @@ OVERRULED = ("epochs", *PARTIAL_FIT_OPTIONS)  # after partial_fit, the config ma
 
 
 class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
-    """A model of all tasks but language modeling, as a scikit-learn estimator."""
+    """A model of any task but language modeling, as a scikit-learn estimator."""
 
     random_state: Any
 
@@ -93,8 +93,9 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         sample_weight : array of shape (n,), optional
             Weight of each example, 0 or more.
         start : model or path, optional
-            A trained model of the same kind, or its run folder, whose weights training starts from. Its network is
-            used, with the tokens and classes of both; the learning rate is a quarter of its learning rate unless given.
+            A trained model of the same task, or its run folder, whose weights training starts from. The options of its
+            network are kept, its tokens and classes are extended by new ones, and the learning rate is a quarter of its
+            learning rate unless given.
         drop_unused : bool
             With `start`: leave out its tokens and classes that these examples do not have.
         out : path, optional
@@ -197,8 +198,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Train for one more epoch, over these examples, at a constant learning rate.
 
-        The state of the optimizer is kept between calls, but not saved: after load or fit the optimizer starts again.
-        n_iter_ counts all updates.
+        The state of the optimizer is kept between calls, but not saved: after load, after fit, and if another optimizer
+        is chosen, it starts again. n_iter_ counts all updates.
         """
         first = not hasattr(self, "fitted_")
         X, y = self._checked(X, y, reset=first)
@@ -349,7 +350,7 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
 
 
 def _is_table_of_texts(X: Any) -> bool:
-    """Whether this is a DataFrame, of pandas or another library, with text in its first column."""
+    """Whether this is a DataFrame, of pandas or another library, with a text in its first cell."""
     return hasattr(X, "columns") and hasattr(X, "__array__") and getattr(X, "ndim", 2) == 2 and _is_text(np.asarray(X))
 
 
@@ -363,7 +364,7 @@ def _text_column(X: Any) -> list[Any]:
 
 
 def _is_text(X: Any) -> bool:
-    """Whether this is an array, or a column of a table, of strings."""
+    """Whether this is an array, or a column of a table, of strings; of Python objects only the first is checked."""
     if isinstance(X, list | tuple) or not hasattr(X, "__array__") or getattr(X, "ndim", 0) not in (1, 2):
         return False
     array = np.asarray(X)

@@ -1,10 +1,10 @@
 """Evaluation of models, the same for validation during training, `elman eval` and score.
 
 A text is read as one sequence from a zero state; every token but the first is predicted; losses are averaged over them.
-Several ranks evaluate a text together: each reads its part from a zero state, then again from the final state of the
-rank before it, until its state equals that of the previous pass at the same token. Networks forget: after a few hundred
-tokens a state does not depend on the initial one, so usually one chunk is read twice. If a network does not forget, the
-parts are read one after the other, in as many passes as there are ranks, which takes as long as on one rank.
+Several ranks evaluate a text together: each reads its part, in chunks, from a zero state, then again from the final
+state of the rank before it, until the state before a chunk equals that of the previous pass, up to rounding. Networks
+forget: after a few hundred tokens a state does not depend on the initial one, so usually one chunk is read twice. If a
+network does not forget, there are as many passes as ranks, which takes as long as on one rank.
 """
 
 from __future__ import annotations
@@ -101,10 +101,9 @@ def _evaluation(nats: float, tokens: int, characters: int) -> Evaluation:
 def evaluate_dynamically(
     network: HeadNetwork, p: Parameters, ids: Array, characters: int, *, rate: float = 1e-4, window: int = 32
 ) -> Evaluation:
-    """The evaluation of a copy that is trained on what it has read (dynamic evaluation, Krause et al. 2018).
+    """Evaluate a copy of the model that is trained on what it has read (dynamic evaluation, Krause et al. 2018).
 
-    After the loss of a window is computed, one step of RMSProp is taken on it: no token is predicted by weights that
-    were trained on it.
+    One step of RMSProp follows the loss of each window: no token is predicted by weights that were trained on it.
 
     Parameters
     ----------
@@ -144,7 +143,7 @@ def shared_mean_loss(network: HeadNetwork, p: Parameters, ids: Array, world: Wor
     # the earlier ranks that have a part
     earlier = [rank for rank in range(world.rank) if world.share(chunks, rank).stop > world.share(chunks, rank).start]
     packed, zero = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)  # (L, P, 1, H)
-    begins: dict[int, Array] = {}  # the state before each chunk, in the previous pass
+    begins: dict[int, Array] = {}  # the state before each chunk when it was last read
     sums: dict[int, float] = {}  # the loss of each chunk
     begin, end = zero, zero
     ends: Array | None = None
@@ -191,7 +190,7 @@ def evaluate_examples(network: Network, p: Parameters, examples: Examples) -> Va
 class ClassScores:
     """How well classes or tags are predicted: one for each example, or for each step."""
 
-    examples: int
+    examples: int  # for tags the number of steps
     accuracy: float
     macro_f1: float
     classes: list[Any]

@@ -1,9 +1,9 @@
 """Fine-tuning: vocabularies are merged, and the weights of a trained model are copied token by token.
 
-A known token keeps its row of the embedding (or of W_xh), its column of W_hy and its entry of b_y, and a known class
-its column and entry, or as a label of `generate` its row of W_ch. Those of new tokens and classes have their random
-initial values. All other parameters are copied: they must have the same shape.
-Numbers are standardized as in the first training.
+A known token keeps its row of the embedding (or of W_xh), its column of W_hy and its entry of b_y; a known class or tag
+keeps its column of W_hy and its entry of b_y; a known label of `generate` keeps its row of W_ch. Rows, columns and
+entries of new tokens, classes and labels have their initial values. All other parameters are copied: they must have the
+same shape. Numbers are standardized as in the first training.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from elman.models.fitted import FittedModel
 from elman.models.task_spec import TaskSpec
 
 RATE = 0.25  # default learning rate, as a fraction of that of the first training
+# options that must be those of the first training
 KEPT = [name for name, option in OPTIONS.items() if option.fixed and option.group == "network"]
-KEPT += ["tokens", "target_tokens", "lowercase"]  # options that must be those of the first training
+KEPT += ["tokens", "target_tokens", "lowercase"]
 MAX_OLD_TOKENS = 50_000  # tokens of the old text that are evaluated before and after training
 
 
@@ -97,9 +98,9 @@ def _loss(model: FittedModel, data: Array | Examples | None) -> float | None:
 
 
 def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a training that starts from a model: those of its network, and a lower learning rate."""
+    """The given options, with those of the network of the model to start from, and by default a lower learning rate."""
     if start.spec.task != task:
-        raise ArgumentError("the model to start from", expected=f"a model to {task}", got=f"one to {start.spec.task}")
+        raise ArgumentError("the model to start from", expected=f"one of task {task}", got=f"task {start.spec.task}")
     known = start.config.options()
     for name in KEPT:
         value = given.get(name)
@@ -123,11 +124,15 @@ def merge_specs(old: TaskSpec, new: TaskSpec, *, drop_unused: bool = False) -> M
     Parameters
     ----------
     old : TaskSpec
-        Of the model that training starts from.
+        The inputs and targets of the model that training starts from.
     new : TaskSpec
-        Of the new data.
+        Those of the new data.
     drop_unused : bool
         Leave out tokens and classes that the new data do not have.
+
+    Returns
+    -------
+    Merged
     """
     if new.task == "lm":
         vocabulary = merge_vocabularies(old.vocabulary, new.vocabulary, drop_unused=drop_unused)
@@ -139,7 +144,7 @@ def merge_specs(old: TaskSpec, new: TaskSpec, *, drop_unused: bool = False) -> M
 
 
 def merge_vocabularies(old: Vocabulary, new: Vocabulary, *, drop_unused: bool = False) -> Vocabulary:
-    """The tokens of both, or without those that the new text does not have; bytes and subwords stay as they are.
+    """The tokens of both, or with `drop_unused` those of the new text only; bytes and subwords stay as they were.
 
     >>> merge_vocabularies(CharVocabulary("ab"), CharVocabulary("bc")).tokens
     ('a', 'b', 'c')
@@ -156,7 +161,7 @@ def merge_vocabularies(old: Vocabulary, new: Vocabulary, *, drop_unused: bool = 
 
 
 def merge_corpus(corpus: Corpus, vocabulary: Vocabulary, reread: Callable[[Vocabulary], Corpus]) -> Corpus:
-    """The text encoded with another vocabulary, which has all its tokens."""
+    """The text, encoded with a vocabulary that has all of its tokens; `reread` reads it with another vocabulary."""
     if corpus.vocabulary == vocabulary:
         return corpus
     if corpus.files or corpus.vocabulary.kind == "bpe":
@@ -173,7 +178,8 @@ def _merge(old: Any, new: Any, drop_unused: bool) -> tuple[Any, Array]:
         raise ArgumentError("the data", expected=expected, got=names.get(type(new), "sequences"))
     if isinstance(old, NumberInputs | Numbers):
         if old.width != new.width:
-            expected = f"{old.width} numbers per step, as in the model that training starts from"
+            each = "step" if isinstance(old, NumberInputs) else "example"
+            expected = f"{old.width} numbers per {each}, as in the model that training starts from"
             raise ShapeError("the data", expected=expected, got=new.width)
         return old, np.arange(old.width)
     if isinstance(old, Labels):
@@ -181,7 +187,7 @@ def _merge(old: Any, new: Any, drop_unused: bool) -> tuple[Any, Array]:
         if kinds[0] != kinds[1]:
             raise ArgumentError(
                 "labels",
-                expected=f"like {old.classes[0]!r}, as in the model that training starts from",
+                expected=f"labels like {old.classes[0]!r}, as in the model that training starts from",
                 got=repr(new.classes[0]),
             )
         labels = new if drop_unused else Labels(np.unique(np.concatenate([old.classes, new.classes])))
@@ -211,7 +217,7 @@ def _places(old: Any, new: Any) -> Array:
 
 
 def copy_weights(start: FittedModel, model: FittedModel, merged: Merged) -> None:
-    """Copy the weights of a trained model into a new one; rows and columns of new tokens stay as initialized."""
+    """Copy the weights of a trained model into a new one, except rows and columns of new tokens, classes and labels."""
     for name, new in model.parameters.items():
         old = start.parameters.get(name, None)
         axis, places = _axis_of(name, model, merged)
@@ -226,7 +232,7 @@ def copy_weights(start: FittedModel, model: FittedModel, merged: Merged) -> None
 
 
 def _axis_of(name: str, model: FittedModel, merged: Merged) -> tuple[int | None, Array]:
-    """The axis of a parameter that tokens or classes index, and their indices in the old model."""
+    """The axis of a parameter that tokens, classes or labels index, or None, and their indices in the old model."""
     prefix = name.rpartition(".")[0]
     if prefix == "head":
         return (1 if name.endswith("W_hy") else 0), merged.targets

@@ -12,7 +12,6 @@ from elman.data import Vocabulary
 from elman.data.inputs import TokenInputs
 from elman.data.symbols import EDGE_ID
 from elman.errors import RangeError
-from elman.maths.activations import ActivationLike
 from elman.maths.cells import make_cell
 from elman.models.task_spec import TaskSpec
 from elman.network import EncoderDecoder, HeadNetwork, Network, Parameters, Stack
@@ -34,7 +33,8 @@ class FittedModel:
     parameters: Parameters
     finished: Finished | None = None
     steps_before: int = 0  # updates of earlier trainings
-    estimator_params: dict[str, Any] = field(default_factory=dict)  # arguments that the config does not have
+    # arguments of the estimator that the config does not have, or has with another value
+    estimator_params: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)  # rows of metrics
     # the losses on the "old" and the "new" data, each before and after fine-tuning
     fine_tuning: dict[str, tuple[float | None, float | None]] | None = None
@@ -65,10 +65,10 @@ class FittedModel:
         return self.network
 
 
-def build_network(spec: TaskSpec, config: Config, activation: ActivationLike | None = None) -> Network:
+def build_network(spec: TaskSpec, config: Config) -> Network:
     """The network of a task, without parameters."""
     c, inputs, outputs = config, spec.n_inputs, spec.n_outputs
-    # an estimate of the number of parameters, for any cell
+    # a rough estimate of the number of parameters, the same for every cell
     directions, width = 1 + c.bidirectional, max(c.hidden, c.embedding)
     first = (inputs + outputs) * width * 2 * directions + c.embedding * c.hidden * (1 + directions)
     size = first + c.layers * c.hidden**2 * 4 * directions
@@ -78,7 +78,7 @@ def build_network(spec: TaskSpec, config: Config, activation: ActivationLike | N
         raise RangeError(what, expected=f"at most {MAX_PARAMETERS:,} parameters", got=f"about {size:,}")
 
     def stack(width: int, prefix: str, *, tokens: bool, **options: bool) -> Stack:
-        cell = make_cell(c.cell, activation or c.activation)
+        cell = make_cell(c.cell, c.activation)
         used = c.embedding if tokens else 0
         return Stack(width, c.hidden, c.layers, cell=cell, embedding=used, tokens=tokens, prefix=prefix, **options)
 

@@ -47,8 +47,8 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         """Train for one more epoch, over these examples.
 
         The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
-        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
-        optimizer.
+        from the next call on; those of the network, except dropout, and of the encoding of the data cannot change.
+        A loaded model begins with a new optimizer.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ def evaluate_held_out(
     path : path
         A run folder made by elman train, or by fit with out=.
     dynamic : bool
-        For a language model: train a copy of the model while it reads the text (dynamic evaluation).
+        For a language model: train a copy of it on each piece of the text after predicting it (dynamic evaluation).
 
     Returns
     -------
@@ -73,17 +73,17 @@ def evaluate_held_out(
     if setup.spec.task == "generate":
         nats = evaluate_examples(model.fitted_.network, model.fitted_.parameters, examples).loss
         return str(part), Likelihood(len(examples), nats, float(np.exp(nats)))
-    right: list[Any]
+    decoded: list[Any]  # the targets as they are in a file
     if isinstance(targets, Numbers):
         assert isinstance(y, np.ndarray)
-        right = list(targets.decode(y))
+        decoded = list(targets.decode(y))
     elif isinstance(targets, TokenTargets):
         assert isinstance(y, Ragged)
-        right = [targets.symbols.decode(ids.tolist()) for ids in y]
+        decoded = [targets.symbols.decode(ids.tolist()) for ids in y]
     else:
         assert isinstance(targets, Labels)
-        right = [targets.classes[ids].tolist() for ids in y]
-    return str(part), evaluate_model(model, examples.x, right)  # type: ignore[arg-type]
+        decoded = [targets.classes[ids].tolist() for ids in y]
+    return str(part), evaluate_model(model, examples.x, decoded)  # type: ignore[arg-type]
 
 
 def _held_out_part(run: Run, part: str | None, parts: dict[str, Any]) -> Any:

@@ -128,7 +128,7 @@ class LanguageModel(LanguageModelOptions):
         """Train from the beginning, or from a trained model.
 
         On a terminal or in a notebook one line shows the progress and, at the end, a summary. Ctrl-C ends the training
-        after the current step and raises KeyboardInterrupt; the model is then the best so far.
+        after the current step and raises KeyboardInterrupt; the model is then fitted, with the best parameters so far.
 
         Parameters
         ----------
@@ -137,10 +137,11 @@ class LanguageModel(LanguageModelOptions):
         y : None
             Ignored; scikit-learn passes it.
         start : LanguageModel or path, optional
-            A trained model, or its run folder, whose weights training starts from. Its network is used, with the tokens
-            of both; the learning rate is a quarter of its learning rate unless given.
+            A trained model, or its run folder, whose weights training starts from. The options of its network are kept,
+            its vocabulary gets the new tokens of this text, and the learning rate is a quarter of its learning rate
+            unless given.
         drop_unused : bool
-            With `start`: leave out its tokens that this text does not have.
+            With `start`: remove the tokens of its vocabulary that this text does not have.
         out : str or Path, optional
             A run folder to write, which `elman train --resume` can continue.
         force : bool
@@ -198,7 +199,7 @@ class LanguageModel(LanguageModelOptions):
     def continued(
         self, corpus: Corpus, config: Config, reopen: Callable[..., Corpus], *, drop_unused: bool = False
     ) -> runs.TextSetup:
-        """The setup of a training on another text that starts from this model.
+        """The setup of a training that starts from this model and continues with another text.
 
         Parameters
         ----------
@@ -309,7 +310,7 @@ class LanguageModel(LanguageModelOptions):
         index : int
             The number of the sample among those of this seed.
         unknown : {"error", "skip", "replace"}
-            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" reads a word as <unk>.
 
         Returns
         -------
@@ -356,7 +357,7 @@ class LanguageModel(LanguageModelOptions):
         index : int
             The number of the sample among those of this seed: sample_many(n)[i] is sample(index=i).
         unknown : {"error", "skip", "replace"}
-            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" reads a word as <unk>.
         beam : int, optional
             Search for the likeliest text with a beam of this width instead of sampling.
 
@@ -385,7 +386,7 @@ class LanguageModel(LanguageModelOptions):
         seed: int = 0,
         unknown: Unknown = "error",
     ) -> list[str]:
-        """Sample several texts as one batch; each is the same as alone.
+        """Sample several texts as one batch; each is the same as if it were sampled alone.
 
         Parameters
         ----------
@@ -406,7 +407,7 @@ class LanguageModel(LanguageModelOptions):
         seed : int
             The same seed gives the same text.
         unknown : {"error", "skip", "replace"}
-            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" reads a word as <unk>.
 
         Returns
         -------
@@ -430,7 +431,7 @@ class LanguageModel(LanguageModelOptions):
         stop : str, optional
             End before this text.
         unknown : {"error", "skip", "replace"}
-            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" reads a word as <unk>.
 
         Returns
         -------
@@ -447,7 +448,7 @@ class LanguageModel(LanguageModelOptions):
         prompt : str
             What has been read.
         unknown : {"error", "skip", "replace"}
-            What to do with tokens of the prompt that are not in the vocabulary; "replace" is for words, as <unk>.
+            What to do with tokens of the prompt that are not in the vocabulary; "replace" reads a word as <unk>.
 
         Returns
         -------
@@ -498,14 +499,14 @@ class LanguageModel(LanguageModelOptions):
         return -self.evaluate(text).nats_per_token
 
     def evaluate(self, text: str | Path, *, unknown: Unknown = "error", dynamic: bool = False) -> Evaluation:
-        """How well the model predicts a text, read from a zero state.
+        """How well the model predicts a text that it reads from a zero state.
 
         Parameters
         ----------
         text : str or Path
             The text itself (a str), or a file (a Path).
         unknown : {"error", "skip", "replace"}
-            What to do with tokens of the text that are not in the vocabulary; "replace" is for words, as <unk>.
+            What to do with tokens of the text that are not in the vocabulary; "replace" reads a word as <unk>.
         dynamic : bool
             Train a copy of the model on each piece of the text after predicting it (dynamic evaluation).
 
@@ -523,7 +524,8 @@ class LanguageModel(LanguageModelOptions):
     def surprise(self, text: str, *, unknown: Unknown | None = None) -> Array:
         """The negative log probability of each character, given those before it.
 
-        The bytes of a character are summed; the characters of a word or subword share the loss of their token evenly.
+        The losses of the bytes of a character are summed. The characters of a word, and the bytes of a subword, share
+        the loss of their token evenly.
 
         Parameters
         ----------

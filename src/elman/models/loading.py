@@ -56,7 +56,7 @@ def load_model(path: str | Path) -> Any:
 
 
 def load_predictor(path: str | Path) -> Any:
-    """Load a model that can only predict, without importing scikit-learn, which takes longer than many predictions."""
+    """Load a model to predict with, without the slow import of scikit-learn; except for lm it cannot be trained."""
     return _import_class(PREDICTORS[_task(path)]).load(path)
 
 
@@ -64,7 +64,7 @@ def _task(path: str | Path) -> str:
     run = Run(Path(path))
     task = run.config.get("task")
     if task not in list(MODELS):
-        raise RunError(f"{run.path}", expected=f"a run with task {', '.join(MODELS)}", got=repr(task))
+        raise RunError(f"{run.path}", expected=f"a run with one of the tasks {', '.join(MODELS)}", got=repr(task))
     return str(task)
 
 

@@ -12,9 +12,10 @@ from elman.data import Vocabulary
 from elman.maths.arrays import Array
 
 WINDOW = 12  # characters
-CHUNK = 1 << 20  # tokens
+CHUNK = 1 << 20  # tokens of the training text that are decoded at once
 
-Places = dict[str, dict[str, list[int]]]  # positions of a substring, by the character before it
+# the positions in the sample of each of its substrings of WINDOW characters, by the character before the substring
+Places = dict[str, dict[str, list[int]]]
 
 
 class CopyReport(NamedTuple):
@@ -23,7 +24,7 @@ class CopyReport(NamedTuple):
     Parameters
     ----------
     longest : str
-        The longest copied substring of at least 12 characters.
+        The longest copied substring of at least 12 characters, or an empty string.
     share : float
         The share of all substrings of 12 characters that are copied.
     windows : int
@@ -83,13 +84,13 @@ def _hashes(text: str, step: int = 1) -> Array:
 
 def _chunks(vocabulary: Vocabulary, ids: Array, overlap: int) -> Iterator[str]:
     """The text in overlapping pieces, so that every substring of up to `overlap` characters is whole in one of them."""
-    before = 4 * overlap + 4  # tokens: a character has at most 4, and at either end a piece may have cut one
+    before = 4 * overlap + 4  # tokens: a character has at most 4, and the first one of a piece may be cut
     for start in range(0, len(ids), CHUNK):
         yield vocabulary.decode(ids[max(0, start - before) : start + CHUNK])
 
 
 def _common(a: str, i: int, b: str, j: int) -> int:
-    """The length of the common prefix of a[i:] and b[j:], which is known to have WINDOW characters at least."""
+    """The length of the common prefix of a[i:] and b[j:], which is known to have at least WINDOW characters."""
     size = WINDOW
     while i + size < len(a) and j + size < len(b) and a[i + size] == b[j + size]:
         size += 1

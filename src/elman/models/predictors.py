@@ -1,7 +1,7 @@
 """Trained models of all tasks but language modeling, which predict without scikit-learn.
 
-The estimators are subclasses that can also be fitted. Commands and the service only predict, and do not import
-scikit-learn, which takes longer than the prediction of a small model.
+The estimators are subclasses that can also be fitted. Commands that predict, and the service, use these classes: to
+import scikit-learn takes longer than the prediction of a small model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LENGTH_PENALTY = 1.0  # of beam search in translation: sequences are compared by
 
 
 class Predictor:
-    """A trained model of any task but language modeling, without scikit-learn."""
+    """A trained model of any task but language modeling."""
 
     task: ClassVar[str]
     fitted_: FittedModel
@@ -77,7 +77,7 @@ class Predictor:
         return self._fitted_model().summary()
 
     def _sequences(self, X: Any, *, reset: bool) -> Any:
-        """The sequences, those of numbers as arrays (T, F)."""
+        """The sequences, those of numbers as arrays (T, F). `reset` is for estimators: whether fit reads X."""
         return number_sequences(X) if len(X) and form_of(X) == "numbers" else X
 
     def _encoded(self, X: Any) -> Ragged:
@@ -111,7 +111,7 @@ class Predictor:
         return found
 
     def transform(self, X: Any, *, steps: bool = False) -> Any:
-        """The states of the network after reading sequences.
+        """The states h of all layers after reading sequences; of a translator, those of the encoder.
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class DecoderPredictor(Predictor):
     def _decode(
         self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None, length_penalty: float = 0.0
     ) -> list[list[int]]:
-        """Greedy decoding (beam 1), or the best sequence that a beam search finds."""
+        """The ids of a sequence for each row, from greedy decoding (beam 1) or a beam search."""
         check_beam(beam)
         if beam == 1:
             return decoder.generate(self._network().edge, start, limit=self._limit(limit))
@@ -328,7 +328,7 @@ class DecoderPredictor(Predictor):
     def _beams(
         self, decoder: Decoder, start: DecoderState, beam: int, limit: int | None, length_penalty: float
     ) -> list[list[Hypothesis]]:
-        """All complete sequences that a beam search finds for each row."""
+        """The sequences that a beam search finds for each row: those that end, or, if none does, incomplete ones."""
         if not (np.isfinite(length_penalty) and length_penalty >= 0):
             raise ArgumentError("length_penalty", expected="0 or more", got=length_penalty)
         edge, rows = self._network().edge, start.state.shape[2]
@@ -349,7 +349,7 @@ class GeneratingPredictor(DecoderPredictor):
     task = "generate"
 
     def predict(self, X: Any, *, beam: int = 1, limit: int | None = None) -> list[Any]:
-        """The most probable sequence for each label or vector.
+        """A sequence for each label or vector, from greedy decoding or a beam search.
 
         Parameters
         ----------
@@ -430,7 +430,7 @@ class TranslatingPredictor(DecoderPredictor):
     def predict(
         self, X: Any, *, beam: int = 1, limit: int | None = None, length_penalty: float = LENGTH_PENALTY
     ) -> list[Any]:
-        """The target of each source.
+        """The predicted target of each source.
 
         Parameters
         ----------
@@ -455,7 +455,7 @@ class TranslatingPredictor(DecoderPredictor):
     def predict_ids(
         self, X: Any, *, beam: int = 1, limit: int | None = None, length_penalty: float = LENGTH_PENALTY
     ) -> list[Array]:
-        """The target of each source as token ids.
+        """The predicted target of each source as token ids.
 
         Parameters
         ----------
@@ -490,7 +490,7 @@ class TranslatingPredictor(DecoderPredictor):
         limit: int | None = None,
         length_penalty: float = LENGTH_PENALTY,
     ) -> list[list[tuple[Any, float]]]:
-        """Several targets of each source with their scores, the best first.
+        """Several predicted targets of each source with their scores, the best first.
 
         Parameters
         ----------
@@ -506,7 +506,8 @@ class TranslatingPredictor(DecoderPredictor):
         Returns
         -------
         list of lists of (target, score)
-            The score is Σ log probability / length^penalty; the end counts as a token.
+            The score is Σ log probability / length^penalty, where the end counts as a token; if no target ends within
+            `limit` tokens, it is Σ log probability.
         """
         width = n if beam is None else beam
         check_beam(n)
@@ -540,6 +541,6 @@ def generator_examples(spec: TaskSpec, X: Array, y: Any, sample_weight: Any) -> 
 
 
 def same_number(x: Any, y: Any) -> None:
-    """Raise ShapeError unless there is one target for each sequence."""
+    """Raise ShapeError unless x and y have the same length."""
     if len(x) != len(y):
-        raise ShapeError("y", expected=f"as many as there are sequences, {len(x)}", got=len(y))
+        raise ShapeError("y", expected=f"as many as X has, {len(x)}", got=len(y))

@@ -1,7 +1,7 @@
 """Starts, resumes, loads and saves runs of any task.
 
 A setup holds everything that training needs, made from data and a config: TextSetup for a text, ExampleSetup for
-examples. The other functions work with either of them.
+examples. `start` and `resume` work with either of them.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ from elman.training.task import generator
 from elman.training.trainer import Trainer
 
 SAMPLE_LENGTH = 200  # tokens
-MAX_VALIDATION_TOKENS = 200_000  # a validation of these takes some seconds
-START = "start.safetensors"  # the initial weights of a run, if they come from another run
+MAX_VALIDATION_TOKENS = 200_000  # in a validation during training, so that it takes only seconds
+START = "start.safetensors"  # the initial weights of a run, if they come from a trained model
 DATA = "data.safetensors"  # the encoded data of a run, if its source cannot be read again or may change
 
 
@@ -89,11 +89,11 @@ class TrainingSetup(ABC):
 
     @abstractmethod
     def with_validation_size(self, size: int) -> Self:
-        """A copy with at most this many tokens or examples for validation."""
+        """A copy with at most this many tokens or examples for validation, but enough for one loss."""
 
     @abstractmethod
     def new_task(self, model: FittedModel) -> NetworkTask:
-        """The training of this model on this data."""
+        """This model with these data, as the trainer sees it."""
 
     @abstractmethod
     def cost(self) -> Cost:
@@ -277,7 +277,7 @@ def read_corpus(run: Run) -> Corpus:
             keep_boilerplate=config.keep_boilerplate,
             vocabulary_size=config.vocabulary_size,
             min_count=config.min_count,
-            # that of a fine-tuned run also has the tokens of the old text
+            # the vocabulary of a fine-tuned run may also have the tokens of the old text
             vocabulary=None if run.config.get("start") is None else vocabulary,
         )
     except (EncodingError, VocabularyError):
@@ -302,7 +302,7 @@ class RowSplit:
 
     @classmethod
     def draw(cls, n: int, config: Config, groups: Array | None = None) -> RowSplit:
-        """A random split. It comes first: vocabularies and scales are learned from the training rows only.
+        """A random split, drawn first: vocabularies, means and standard deviations come from the training rows only.
 
         All rows of a group are in the same part: groups (n,) has the number of the group of each row, from 0.
         """
@@ -326,8 +326,8 @@ class ExampleSetup(TrainingSetup):
     config: Config
     examples: Examples
     split: RowSplit
-    source: Mapping[str, Any] = field(default_factory=dict)  # "name" and "source" of the examples
-    estimator_params: Mapping[str, Any] = field(default_factory=dict)  # arguments that the config does not have
+    source: Mapping[str, Any] = field(default_factory=dict)  # what config.json says about the examples
+    estimator_params: Mapping[str, Any] = field(default_factory=dict)  # as in FittedModel
 
     @property
     def validation_size(self) -> int:
@@ -351,7 +351,7 @@ class ExampleSetup(TrainingSetup):
             raise DataError(
                 "the part to train on",
                 expected="at least one example with a loss",
-                got=f"{len(train)} of {len(self.examples)}",
+                got=f"none among {len(train)} of {len(self.examples)} examples",
                 do="Give more examples, or smaller validation and test fractions.",
             )
         rates = None
@@ -406,7 +406,7 @@ def start(
         here.agree(setup.shared_values())
     check_cost(setup.cost(), config.seconds)
     model = setup.new_model()
-    new_data = setup.held_out()  # all of it; validations during training may use a part
+    new_data = setup.held_out()  # before a time limit shortens it
     before = setup.origin.losses(model, new_data, trained=False) if setup.origin else {}
     task = setup.new_task(model)
     if config.seconds is not None:
@@ -417,11 +417,12 @@ def start(
         extra["validation_size"] = setup.validation_size
         warn_if_shortened(setup.validation_size, full_size, setup.unit)
     steps = step_budget(setup, task)
-    # before the folder is created: a training that does not fit into memory must not replace an existing run
     all_listeners: list[Listener] = [History(model.history), *listeners]
     fine_tuned = setup.initial is not None
+    # It allocates its arrays before the folder is created: a training that does not fit into memory must not replace
+    # an existing run.
     trainer = Trainer(
-        task, task.paced, steps=steps, validate_start=fine_tuned, listeners=all_listeners, stopping=stopping
+        task, task.trainer_config, steps=steps, validate_start=fine_tuned, listeners=all_listeners, stopping=stopping
     )
     if out is None or here.rank:
         model.finished = trainer.train()
@@ -464,7 +465,7 @@ def resume(
             checkpoint = here.broadcast(run.newest() if here.rank == 0 else None)
             taken = checkpoint.step if checkpoint else 0
             more = step_budget(setup, setup.new_task(model))
-            taken_before = taken if "seconds" in given else 0  # seconds are added to the steps already taken
+            taken_before = taken if "seconds" in given else 0  # seconds are additional time, others totals
             before, steps = steps, taken_before + more
             if checkpoint and "seconds" in given:
                 model.config = _with_time_spent(model.config, checkpoint.metadata.get("seconds"))
@@ -475,7 +476,13 @@ def resume(
         task = setup.new_task(model)
         fine_tuned = setup.initial is not None
         trainer = Trainer(
-            task, task.paced, steps=steps, run=run, validate_start=fine_tuned, listeners=listeners, stopping=stopping
+            task,
+            task.trainer_config,
+            steps=steps,
+            run=run,
+            validate_start=fine_tuned,
+            listeners=listeners,
+            stopping=stopping,
         )
         model.finished = trainer.train()
     model.history = kept_rows(run.metrics())
@@ -496,11 +503,14 @@ def reopen(run: Run) -> tuple[TrainingSetup, int]:
         do = "Only a run of elman train, or of fit with out=, can be resumed."
         raise RunError(f"{run.path} is a saved model, without checkpoints", do=do)
     setup = open_setup(run)
-    extra = {name: run.config.get(name) for name in setup.extra_record()}
-    if not isinstance(steps, int) or steps < 1 or extra != setup.extra_record():
-        raise CheckpointError(f"{run.path / 'config.json'} is damaged: steps {steps!r}, {extra}")
+    damaged = f"{run.path / 'config.json'} is damaged"
+    for name, value in setup.extra_record().items():
+        if (got := run.config.get(name)) != value:
+            raise CheckpointError(f"{damaged}: {name}", expected=value, got=repr(got))
+    if not isinstance(steps, int) or steps < 1:
+        raise CheckpointError(f"{damaged}: steps", expected="a whole number above 0", got=repr(steps))
     if size is not None and not (isinstance(size, int) and size > 0):
-        raise CheckpointError(f"{run.path / 'config.json'} is damaged: validation_size {size!r}")
+        raise CheckpointError(f"{damaged}: validation_size", expected="a whole number above 0", got=repr(size))
     return setup if size is None else setup.with_validation_size(size), steps
 
 
@@ -522,7 +532,7 @@ def open_text_setup(run: Run) -> TextSetup:
 
 
 def _read_start(run: Run, spec: TaskSpec, config: Config) -> Array | None:
-    """The parameters that a run started from, if they come from another run."""
+    """The parameters that a run started from, if they come from a trained model."""
     if run.config.get("start") is None:
         return None
     network, dtype = build_network(spec, config), np.dtype(config.dtype)
@@ -531,7 +541,7 @@ def _read_start(run: Run, spec: TaskSpec, config: Config) -> Array | None:
 
 
 def old_data(path: Path) -> Array | Examples | None:
-    """Validation data of a run, to measure what fine-tuning forgets; None if they cannot be read."""
+    """Validation data of a run, to measure what fine-tuning forgets; None if there are none or they cannot be read."""
     try:
         setup = open_setup(Run(path))
     except ElmanError:
@@ -556,11 +566,11 @@ def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
 
 
 def seconds_per_step(setup: TrainingSetup, measured: float = 1.5) -> float:
-    """The measured time of a step, with its share of the time of validations."""
+    """The time of a step, measured for `measured` seconds, with its share of the time of validations."""
     task, c = setup.new_task(setup.new_model()), setup.config
     part, parts = task.small_step()
     step = step_seconds(task, c, part, parts * c.accumulate, measured)
-    return step + world().broadcast(task.validation_seconds()) / task.paced.validate_every
+    return step + world().broadcast(task.validation_seconds()) / task.trainer_config.validate_every
 
 
 def _estimate(spec: TaskSpec, config: Config, **sizes: float) -> Cost:

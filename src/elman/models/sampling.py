@@ -1,5 +1,5 @@
 """Generate tokens with a network: sampling, greedy decoding and beam search. The state is carried from token to token,
-so that each takes the same time.
+so that each token takes the same time.
 
 A seeded sample is the same alone and in a batch: a row of a batch does not depend on the other rows.
 """
@@ -24,11 +24,11 @@ from elman.maths.loss import softmax
 from elman.network import DecoderState, EncoderDecoder, HeadNetwork, Network, Parameters, make_sampler
 from elman.training.task import generator
 
-TEXT_BLOCK, SEQUENCE_BLOCK = 32, 16  # tokens that are sampled in one call of compiled code
+TEXT_BLOCK, SEQUENCE_BLOCK = 32, 16  # tokens that one call of Decoder.write generates, of a text and of a sequence
 MAX_BEAM = 1024  # a wider beam takes too long
-MAX_LENGTH_RATIO = 2  # maximum length of a generated sequence, relative to the longest one in training
-SHOWN_LABELS, SHOWN_TEMPERATURE = 3, 0.8  # of samples during training
-UNKNOWN = np.array([UNKNOWN_ID])  # never generated
+MAX_LENGTH_RATIO, MAX_LENGTH_EXTRA = 2, 10  # a generated sequence has at most 2 · (longest in training) + 10 tokens
+SHOWN_LABELS, SHOWN_TEMPERATURE = 3, 0.8  # of the samples that are shown while a generator is trained
+UNKNOWN = np.array([UNKNOWN_ID])  # the ids that are never generated in sequences
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Decoder:
 class Hypothesis(NamedTuple):
     """A sequence of a beam search."""
 
-    # Σ log probability; if the sequence has ended, divided by (its length with the edge token) ** length_penalty
+    # Σ log probability; if the sequence has ended, divided by length ** length_penalty, where an edge token counts
     score: float
     tokens: list[int]
 
@@ -212,7 +212,7 @@ class _Search:
         self.running = True
 
     def advance(self, log_y_hat: Array) -> None:
-        """Continue every beam by one token; log_y_hat (beams, Y)."""
+        """Continue the beams by one token and keep the best `width`; log_y_hat (beams, Y)."""
         totals = np.array([beam.score for beam in self.beams])[:, np.newaxis] + log_y_hat
         length = len(self.beams[0].tokens) + 1
         if self.edge is not None:
@@ -233,7 +233,7 @@ class _Search:
                 self.beams.append(Hypothesis(score, tokens))
         if not self.beams:
             self.running = False
-        elif self.length_penalty:  # ends when `width` ended sequences are better than the best beam
+        elif self.length_penalty:  # ends when `width` ended sequences are at least as good as the best beam
             better = sum(one.score >= self._normalized(self.beams[0].score, length) for one in self.ended)
             self.running = better < self.width
         elif best >= self.beams[0].score:
@@ -264,21 +264,23 @@ def _largest(values: Array, count: int) -> Array:
 
 def beam_search(
     decoder: Decoder,
-    o: Array,  # (B, Y), the logits before the first token
+    o: Array,  # (B, Y), the logits of the first token
     state: DecoderState,
     *,
     width: int,
     limit: int,
-    edge: int | None = None,  # a sequence ends with this token, which is not part of it
-    ends: Callable[[list[int]], bool] = lambda tokens: False,  # whether a sequence ends with its last token
+    edge: int | None = None,  # a sequence ends before this token
+    ends: Callable[[list[int]], bool] = lambda tokens: False,  # whether these tokens are a whole sequence
     length_penalty: float = 0.0,
 ) -> list[list[Hypothesis]]:
     """The sequences of each row that a beam search with `width` beams finds, the best first.
 
-    Without a length penalty the search of a row ends when the best ended sequence is at least as likely as every beam,
-    because a sequence is never likelier than its beginning. That favors short sequences. With a penalty, ended
-    sequences are compared by Σ log probability / length^penalty, where the edge token counts, and the search ends when
-    `width` of them are better than every beam. All rows advance together.
+    Without a length penalty sequences are compared by their probability, which favors short ones. The search of a row
+    ends when the best ended sequence is at least as likely as every beam, because a sequence is never likelier than its
+    beginning. With a penalty, ended sequences are compared by Σ log probability / length^penalty, where the edge token
+    counts, and the search ends when `width` of them are at least as good as every beam. All rows advance together.
+
+    Sequences that have not ended after `limit` tokens are left out, unless `edge` is None or no sequence has ended.
     """
     searches = [_Search(width, edge, ends, length_penalty) for _ in range(len(o))]
     running, rows = searches, list[int]()
@@ -387,7 +389,7 @@ class TextSampler:
         stop: str | None = None,
         unknown: str = "error",
     ) -> list[str]:
-        """The samples with index 0 to count - 1, generated as one batch; each is the same as alone."""
+        """The prompt with each of the samples 0 to count - 1, generated as one batch; each is the same as alone."""
         if not is_whole(count) or count < 1:
             raise RangeError(option("count"), expected="a whole number, 1 or more", got=count)
         check_request(length, stop, seed)
@@ -403,7 +405,8 @@ class TextSampler:
         return [prompt + "".join(_until(stop, self.pieces(ids))) for ids in texts]
 
     def pieces(self, ids: Iterable[int]) -> Iterator[str]:
-        """The text of each id. A character of several bytes comes with its last byte; an incomplete one is left out."""
+        """The text of each id. A character of several bytes comes with its last byte; one that is incomplete at the end
+        is left out."""
         return map(self.vocabulary.decoder().feed, ids)
 
     def write(self, prompt: str = "", **options: object) -> str:
@@ -432,7 +435,10 @@ class TextSampler:
 
 
 def _until(stop: str | None, pieces: Iterator[str]) -> Iterator[str]:
-    """The pieces up to the stop text; an end that may be its beginning is held back until the next piece."""
+    """The pieces up to the stop text.
+
+    If the text so far ends with the beginning of the stop text, that end is held back until the next piece.
+    """
     if stop is None:
         yield from pieces
         return
@@ -454,7 +460,7 @@ def _until(stop: str | None, pieces: Iterator[str]) -> Iterator[str]:
 
 def max_length(symbols: Symbols) -> int:
     """The maximum number of tokens of a generated sequence."""
-    return MAX_LENGTH_RATIO * symbols.longest + 10
+    return MAX_LENGTH_RATIO * symbols.longest + MAX_LENGTH_EXTRA
 
 
 def sample_labels(

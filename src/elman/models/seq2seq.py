@@ -21,8 +21,8 @@ from elman.models.task_spec import TaskSpec
 class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
     """Translate one sequence into another.
 
-    X is one of these: strings (tokens are characters, words or subwords), lists of tokens, a list of (T, F) arrays, or
-    one array of numbers of shape (n, T) or (n, T, F).
+    X is one of these: strings (tokens are characters, bytes, words or subwords), lists of tokens, a list of (T, F)
+    arrays, or one array of numbers of shape (n, T) or (n, T, F).
     y has one target for each source: strings or lists of tokens. The initial state of the decoder comes from the final
     states of the encoder (with bidirectional=True through a linear layer). The decoder has attention over all outputs
     of the encoder, unless attention="none".
@@ -51,8 +51,8 @@ class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
         """Train for one more epoch, over these examples.
 
         The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
-        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
-        optimizer.
+        from the next call on; those of the network, except dropout, and of the encoding of the data cannot change.
+        A loaded model begins with a new optimizer.
 
         Parameters
         ----------

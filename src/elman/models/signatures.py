@@ -86,7 +86,7 @@ class LanguageModelOptions:
         keep_boilerplate : bool, default=False
             Keep the header and footer that Project Gutenberg adds to a book.
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
             model of characters keeps all of them. Above 0.
         min_count : int, default=2
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
@@ -129,8 +129,8 @@ class LanguageModelOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model takes at most
-            30 epochs, or 5,000 steps if these are more. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model trains for at
+            most 30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -178,7 +178,7 @@ class LanguageModelOptions:
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the square root of the second moment. Above 0.
+            Added to the denominator of the update (adam, adamw, rmsprop, adagrad). Above 0.
         weight_decay : float, default=0.0
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0.
@@ -311,16 +311,16 @@ class ClassifierOptions:
             Convert words to lower case; has no effect on other kinds of tokens. None: depends on the data
             (docs/options.md).
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
             model of characters keeps all of them. Above 0.
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
         unk_dropout : float or None, default=None
-            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
-            least 0. None: depends on the data (docs/options.md).
+            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
+            bytes and subwords never are. At least 0. None: depends on the data (docs/options.md).
         standardize : bool, default=True
-            Scale each feature to mean 0 and standard deviation 1.
+            Scale each input feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
             Fraction held out for validation during training: the end of a text (before the test part), or
             examples drawn at random. At least 0 and below 1.
@@ -350,8 +350,8 @@ class ClassifierOptions:
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         input_dropout : float or None, default=None
-            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
-            depends on the data (docs/options.md).
+            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
+            and below 1. None: depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -370,8 +370,8 @@ class ClassifierOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model takes at most
-            30 epochs, or 5,000 steps if these are more. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model trains for at
+            most 30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -409,7 +409,7 @@ class ClassifierOptions:
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the square root of the second moment. Above 0.
+            Added to the denominator of the update (adam, adamw, rmsprop, adagrad). Above 0.
         weight_decay : float or None, default=None
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0. None: depends on the data (docs/options.md).
@@ -536,16 +536,16 @@ class RegressorOptions:
             Convert words to lower case; has no effect on other kinds of tokens. None: depends on the data
             (docs/options.md).
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
             model of characters keeps all of them. Above 0.
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
         unk_dropout : float or None, default=None
-            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
-            least 0. None: depends on the data (docs/options.md).
+            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
+            bytes and subwords never are. At least 0. None: depends on the data (docs/options.md).
         standardize : bool, default=True
-            Scale each feature to mean 0 and standard deviation 1.
+            Scale each input feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
             Fraction held out for validation during training: the end of a text (before the test part), or
             examples drawn at random. At least 0 and below 1.
@@ -575,8 +575,8 @@ class RegressorOptions:
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         input_dropout : float or None, default=None
-            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
-            depends on the data (docs/options.md).
+            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
+            and below 1. None: depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -595,8 +595,8 @@ class RegressorOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model takes at most
-            30 epochs, or 5,000 steps if these are more. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model trains for at
+            most 30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -634,7 +634,7 @@ class RegressorOptions:
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the square root of the second moment. Above 0.
+            Added to the denominator of the update (adam, adamw, rmsprop, adagrad). Above 0.
         weight_decay : float or None, default=None
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0. None: depends on the data (docs/options.md).
@@ -754,16 +754,16 @@ class TaggerOptions:
             average, else characters; in a translator, subwords if the sources have 1,000 different words or
             more.
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
             model of characters keeps all of them. Above 0.
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
         unk_dropout : float, default=1.0
-            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
-            least 0.
+            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
+            bytes and subwords never are. At least 0.
         standardize : bool, default=True
-            Scale each feature to mean 0 and standard deviation 1.
+            Scale each input feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
             Fraction held out for validation during training: the end of a text (before the test part), or
             examples drawn at random. At least 0 and below 1.
@@ -787,7 +787,8 @@ class TaggerOptions:
         dropout : float, default=0.5
             Dropout on the output of each layer. At least 0 and below 1.
         input_dropout : float, default=0.2
-            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1.
+            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
+            and below 1.
         recurrent_dropout : float, default=0.2
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -806,8 +807,8 @@ class TaggerOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model takes at most
-            30 epochs, or 5,000 steps if these are more. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model trains for at
+            most 30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -843,7 +844,7 @@ class TaggerOptions:
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the square root of the second moment. Above 0.
+            Added to the denominator of the update (adam, adamw, rmsprop, adagrad). Above 0.
         weight_decay : float, default=0.0
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0.
@@ -958,13 +959,13 @@ class GeneratorOptions:
         target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token of the target is, with the same values as tokens.
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
             model of characters keeps all of them. Above 0.
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
         standardize : bool, default=True
-            Scale each feature to mean 0 and standard deviation 1.
+            Scale each input feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
             Fraction held out for validation during training: the end of a text (before the test part), or
             examples drawn at random. At least 0 and below 1.
@@ -984,7 +985,8 @@ class GeneratorOptions:
         dropout : float, default=0.0
             Dropout on the output of each layer. At least 0 and below 1.
         input_dropout : float, default=0.0
-            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1.
+            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
+            and below 1.
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -1003,8 +1005,8 @@ class GeneratorOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model takes at most
-            30 epochs, or 5,000 steps if these are more. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model trains for at
+            most 30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -1040,7 +1042,7 @@ class GeneratorOptions:
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the square root of the second moment. Above 0.
+            Added to the denominator of the update (adam, adamw, rmsprop, adagrad). Above 0.
         weight_decay : float, default=0.0
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0.
@@ -1158,16 +1160,16 @@ class Seq2SeqOptions:
         target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token of the target is, with the same values as tokens.
         vocabulary_size : int or None, default=None
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto means bpe); a language
+            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
             model of characters keeps all of them. Above 0. None: depends on the data (docs/options.md).
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
         unk_dropout : float, default=0.25
-            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c). At
-            least 0.
+            Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
+            bytes and subwords never are. At least 0.
         standardize : bool, default=True
-            Scale each feature to mean 0 and standard deviation 1.
+            Scale each input feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
             Fraction held out for validation during training: the end of a text (before the test part), or
             examples drawn at random. At least 0 and below 1.
@@ -1189,14 +1191,15 @@ class Seq2SeqOptions:
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         attention : {"none", "dot", "additive"}, default="dot"
-            Attention of the decoder, with state h, over the outputs k of the encoder; dot: scaled dot product,
-            q · k / √K with q = h @ W_q of size K; additive: tanh(q + k @ W_k) @ w_a (Bahdanau).
+            Attention of the decoder over the outputs k of the encoder, with a query q = h @ W_q of K entries
+            from the decoder's state h; dot: scaled dot product, q · k / √K; additive: tanh(q + k @ W_k) @ w_a
+            (Bahdanau).
         dropout : float or None, default=None
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         input_dropout : float or None, default=None
-            Dropout on the inputs; a dropped one-hot token is read as unknown. At least 0 and below 1. None:
-            depends on the data (docs/options.md).
+            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
+            and below 1. None: depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -1216,8 +1219,8 @@ class Seq2SeqOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model takes at most
-            30 epochs, or 5,000 steps if these are more. Above 0.
+            Training time; a short measurement converts it to a number of steps; a language model trains for at
+            most 30 epochs, or 5,000 steps if these are more. Above 0.
         batch_size : int, default=64
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -1253,7 +1256,7 @@ class Seq2SeqOptions:
         beta2 : float, default=0.99
             Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
         epsilon : float, default=1e-08
-            Added to the square root of the second moment. Above 0.
+            Added to the denominator of the update (adam, adamw, rmsprop, adagrad). Above 0.
         weight_decay : float, default=0.0
             L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
             decay. At least 0.

@@ -1,6 +1,6 @@
-"""A sweep: hyperparameter search for a language model. A trial is a training with other options; the best is kept.
+"""A sweep: hyperparameter search for a language model. Each trial is a training with options of its own.
 
-A sweep is a folder. Several processes may work on it at once, and a stopped or killed one can be resumed:
+Several processes may work on a sweep at once, and a sweep that was stopped or killed can be resumed. Its folder has:
 
 sweep.json      the text, the options that are the same for all trials, and the search space
 journal.log     Optuna's record of all trials
@@ -51,10 +51,10 @@ class TrialEnded:
 
     number: int
     why: str  # "done", "pruned", "diverged", "impossible"
-    loss: float | None  # the best validation loss, if all steps were taken
+    loss: float | None  # the best validation loss; None unless `why` is "done"
     best: bool  # whether it is the best trial so far
     seconds: float
-    note: str = ""  # the error message of a trial that diverged or is impossible
+    note: str = ""  # why the trial diverged or is impossible
 
 
 SweepListener: TypeAlias = Callable[[Event | TrialStarted | TrialEnded], None]
@@ -77,9 +77,8 @@ class Sweep:
                 "there is nothing to search", do=f"Name an option: {option('search', 'learning_rate')}, for example."
             )
         if not config.validation_fraction:
-            raise ArgumentError(
-                "validation_fraction: a sweep compares validation losses", expected="a number above 0", got=0
-            )
+            expected = "a number above 0, because a sweep compares validation losses"
+            raise ArgumentError(option("validation_fraction"), expected=expected, got=0)
         optuna()  # raises an error if it is missing, before anything is created
         self.folder, self.corpus, self.config = folder, corpus, config
         settings = {
@@ -100,7 +99,7 @@ class Sweep:
             with self.study.ask(trials) as trial:
                 if trial is None:
                     return True
-                self._delete_other_runs()  # of a killed process
+                self._delete_other_runs()  # those that killed processes have left
                 if not self._run_trial(trial, listener, stopping):
                     return False
         return False
@@ -125,6 +124,8 @@ class Sweep:
             if finished.why == "interrupted":
                 raise _Interrupted
             loss = finished.best_loss
+            if loss is None:
+                why, note = "diverged", "no validation loss is a finite number"
         except optuna().TrialPruned:
             why = "pruned"
         except (DivergenceError, ArgumentError, DataError) as error:
@@ -145,7 +146,8 @@ class Sweep:
         return True
 
     def _prepared(self, params: dict[str, Any]) -> runs.TextSetup:
-        """The setup of a trial: with VALIDATIONS validations, and a budget in steps, so that it is reproducible."""
+        """The setup of a trial: with a budget in steps, so that it is reproducible, and VALIDATIONS validations, unless
+        validate_every has another value than its default."""
         prepared = runs.text_setup(self.corpus, self.config.with_options(**params))
         steps = runs.step_budget(prepared, prepared.new_task(prepared.new_model()))
         options: dict[str, Any] = {"steps": steps, "epochs": None, "seconds": None}
@@ -229,7 +231,7 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
 
 
 def _differences(known: object, now: object, where: str = "") -> list[str]:
-    """The differences between two nested dicts, one line each."""
+    """The differences between two nested dicts, in words."""
     if not isinstance(known, dict) or not isinstance(now, dict):
         return [] if known == now else [f"{where.strip('.')} was {known!r} and is {now!r}"]
     names = dict.fromkeys([*known, *now])

@@ -46,8 +46,8 @@ class Dimension:
 
 
 def searchable(task: str = "lm") -> dict[str, Any]:
-    """The options that a sweep may search, with their types: those that change neither the data nor the training time
-    of a trial."""
+    """The options that a sweep may search, with their types: those with a search range or a list of choices, except
+    those of the data, because losses on other data cannot be compared."""
     return {
         name: str if choices_of(name) else kind_of(name)[0]
         for name, option in OPTIONS.items()
@@ -65,7 +65,7 @@ def space(words: Sequence[str], fixed: Iterable[str] = ()) -> list[Dimension]:
     if twice := {name for name in names if names.count(name) > 1} | (fixed & set(names)):
         expected = "each option once, and none with a fixed value"
         raise ArgumentError(option("search"), expected=expected, got=", ".join(twice))
-    return sorted(parsed, key=lambda dimension: names.index(dimension.name))
+    return parsed
 
 
 def _parsed(word: str) -> tuple[str, str]:
@@ -104,7 +104,7 @@ def _dimension(name: str, values: str) -> Dimension:
         )
     ends = _number(name, low, kind), _number(name, high, kind)
     if not ends[0] < ends[1]:
-        raise RangeError(option("search", name), expected="low..high", got=values)
+        raise RangeError(option("search", name), expected="low..high with low < high", got=values)
     return _checked(Dimension(name, *ends, log=usual.log and ends[0] > 0, whole=kind is int))
 
 
@@ -117,7 +117,7 @@ def _number(name: str, text: str, kind: type) -> Any:
 
 
 def _checked(dimension: Dimension) -> Dimension:
-    """The dimension, if every value is valid."""
+    """Return the dimension if every value is valid; else raise ArgumentError."""
     if len(set(dimension.choices)) != len(dimension.choices):
         raise ArgumentError(option("search", dimension.name), expected="each value once", got=list(dimension.choices))
     for value in dimension.choices or (dimension.low, dimension.high):

@@ -24,7 +24,7 @@ if sys.platform != "win32":
 JOURNAL = "journal.log"
 DEFAULTS = "defaults"  # the attribute of the trial that has the default options
 VALIDATIONS = 10  # validations of each trial, at equal fractions of its budget
-FIRST = 5  # trials that are never pruned: there are too few to compare with
+STARTUP_TRIALS = 5  # no trial is pruned until this many are complete: fewer are too few to compare with
 
 
 def optuna() -> Any:
@@ -37,7 +37,7 @@ def optuna() -> Any:
 
 
 class Lock:
-    """A lock on a file, which one process at a time can hold and which ends with it. On Windows it does nothing."""
+    """A lock on a file. One process at a time can hold it, at most until it exits. On Windows it does nothing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class Lock:
 
 
 class Study:
-    """The Optuna study in a folder that exists; it is created if necessary."""
+    """The Optuna study in an existing folder; the study is created if necessary."""
 
     def __init__(
         self,
@@ -94,8 +94,8 @@ class Study:
     def _opened(self, path: Path) -> Any:
         o, lock = self._optuna, Lock(self._locks / "journal")
         journal = o.storages.journal
-        # no trial is pruned in the first fifth of its budget
-        pruner = o.pruners.MedianPruner(n_startup_trials=FIRST, n_warmup_steps=VALIDATIONS // 5)
+        # no trial is pruned before a fifth of its budget
+        pruner = o.pruners.MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=VALIDATIONS // 5)
         try:
             with lock:
                 _remove_incomplete_line(path)
@@ -124,7 +124,10 @@ class Study:
 
     @contextmanager
     def ask(self, total: int) -> Iterator[Any | None]:
-        """The next trial, locked until the block ends, or None if all are done or running. Killed ones are repeated."""
+        """The next trial, locked until the `with` block ends; None if `total` trials are finished or running.
+
+        Killed trials are repeated.
+        """
         with self.decision_lock:
             index = len(self.finished()) + len(self._running_elsewhere())
             trial = self._next(index) if index < total else None
@@ -139,8 +142,8 @@ class Study:
                 held.path.unlink(missing_ok=True)
 
     def _next(self, index: int) -> Any:
-        # The seed depends on the number of trials: two processes draw different ones, and a resumed sweep continues
-        # as it would have without the interruption.
+        # The seed depends on the number of finished and running trials: two processes draw different options, and a
+        # resumed sweep continues as it would have without the interruption.
         self.study.sampler = self._optuna.samplers.TPESampler(seed=(1000 * self.seed + index) % 2**32)
         return self.study.ask(self._distributions)
 
@@ -168,8 +171,8 @@ class Study:
             self._fail(trial)
 
     def tell(self, trial: Any, loss: float | None, **attributes: Any) -> bool:
-        """Record the result of a trial, without a loss if it was pruned; returns whether it is the best."""
-        with self.decision_lock:  # otherwise another process might find it running with a free lock
+        """Record the result of a trial; one without a loss is recorded as pruned. Returns whether it is the best."""
+        with self.decision_lock:  # else a process that has just listed it as running might then find its lock free
             for name, value in attributes.items():
                 trial.set_user_attr(name, value)
             self.study.tell(trial, loss, self._states.PRUNED if loss is None else None)
@@ -196,7 +199,7 @@ class Study:
 
 
 def loss_of(trial: Any) -> float:
-    """The lowest validation loss."""
+    """The lowest validation loss of a trial; infinity if it has none."""
     values = [trial.value] if trial.value is not None else list(trial.intermediate_values.values())
     return min((value for value in values if value == value), default=float("inf"))
 

@@ -25,8 +25,8 @@ from elman.models.task_spec import TaskSpec
 class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
     """Predict a tag for every step of a sequence.
 
-    X is one of these: strings (tokens are characters or words), lists of tokens, a list of (T, F) arrays, or one array
-    of numbers of shape (n, T) or (n, T, F).
+    X is one of these: strings (tokens are characters, bytes or words), lists of tokens, a list of (T, F) arrays, or
+    one array of numbers of shape (n, T) or (n, T, F).
     y has a list of tags for each sequence, one tag for each step; a string is read as a list of one-character tags. The
     weight of a step is the class_weight of its tag times the sample_weight of its sequence.
 
@@ -56,8 +56,8 @@ class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
         """Train for one more epoch, over these examples.
 
         The learning rate is constant, and there is no warm-up and no validation. Options changed by set_params apply
-        from the next call on; those of the network and the data cannot change. A loaded model begins with a new
-        optimizer.
+        from the next call on; those of the network, except dropout, and of the encoding of the data cannot change.
+        A loaded model begins with a new optimizer.
 
         Parameters
         ----------

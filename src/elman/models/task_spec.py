@@ -1,4 +1,7 @@
-"""The inputs and targets of a model: vocabularies, classes and scales, stored in vocabulary.json."""
+"""The inputs and targets of a model: vocabularies, classes, and the mean and standard deviation of numbers.
+
+vocabulary.json of a run holds them.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from elman.data.vocabulary_json import vocabulary_from_json
 from elman.errors import CheckpointError
 from elman.maths.arrays import Array
 
-# the targets of each task that learns from examples
+# the type of the targets of each task that learns from examples
 TARGETS = {"classify": Labels, "regress": Numbers, "tag": Labels, "generate": TokenTargets, "translate": TokenTargets}
 ALL_TASKS = ("lm", *TARGETS)
 
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """The inputs and targets of a task, with the vocabularies, classes and scales that encode them.
+    """A task, and the encoders of its inputs and targets: vocabularies, classes, means and standard deviations.
 
     Parameters
     ----------
@@ -72,15 +75,15 @@ class TaskSpec:
 
     @classmethod
     def from_json(cls, task: str, value: object) -> TaskSpec:
-        """The spec that to_json has returned for this task; CheckpointError if the value is damaged."""
+        """The spec of this task whose to_json gave this value; CheckpointError if there is none."""
         if task == "lm":
             return cls.language_model(vocabulary_from_json(value))
         if not isinstance(value, Mapping) or value.get("task") != task or task not in TARGETS:
-            raise CheckpointError("the vocabulary of a run is damaged", expected=f"that of a model to {task}")
+            raise _not_of(task)
         inputs = (targets_from_json if task == "generate" else inputs_from_json)(value.get("inputs"))
         targets = targets_from_json(value.get("targets"))
         if not isinstance(targets, TARGETS[task]) or isinstance(inputs, TokenTargets):
-            raise CheckpointError("the vocabulary of a run is damaged", expected=f"that of a model to {task}")
+            raise _not_of(task)
         return cls(task, inputs, targets)
 
     def check(self, examples: Examples) -> Examples:
@@ -94,16 +97,23 @@ class TaskSpec:
         if not aligned or not _fits(y, self.targets, ragged=self.task in ("tag", "generate", "translate")):
             raise CheckpointError("the examples of a run are damaged: their targets do not fit its vocabulary")
         if weights.ndim != 1 or weights.dtype.kind != "f" or not (weights >= 0).all():
-            raise CheckpointError("the examples of a run are damaged", expected="a weight for each, 0 or more")
+            raise CheckpointError("the examples of a run are damaged", expected="one weight for each, 0 or more")
         return examples
 
 
-def _width(part: Vocabulary | Inputs | Targets) -> int:
-    return len(part) if isinstance(part, Vocabulary) else part.width
+def _not_of(task: str) -> CheckpointError:
+    return CheckpointError("the vocabulary of a model is damaged", expected=f"inputs and targets of task {task}")
+
+
+def _width(encoder: Vocabulary | Inputs | Targets) -> int:
+    return len(encoder) if isinstance(encoder, Vocabulary) else encoder.width
 
 
 def _fits(part: Ragged | Array, encoder: Vocabulary | Inputs | Targets, *, ragged: bool) -> bool:
-    """Whether these are ids of the vocabulary, or rows with the right number of columns."""
+    """Whether x or y of examples has only ids of the encoder, or as many numbers per row as the encoder has.
+
+    `ragged`: whether it must have a sequence for each example.
+    """
     if isinstance(part, Ragged) != ragged:
         return False
     values, width = part.values if isinstance(part, Ragged) else part, _width(encoder)

@@ -1,9 +1,9 @@
-"""The tasks that the training loop trains (see training/task.py): batches, gradients and validation of a network.
+"""Networks with their data, as the training loop sees them: implementations of the protocol Task of training/task.py.
 
 A text is cut into as many equal parts as a batch has rows, called lanes, which are read in parallel, window by window,
 with carried state. Examples are read in batches of rows of similar length; the batches of an epoch depend only on the
-seed and the epoch, so that a checkpoint stores no position in the data. Dropout depends on the seed and the step. With
-several ranks, each takes some lanes of the text or some rows of a batch.
+seed and the epoch, so that a checkpoint needs no position in the examples. Dropout depends on the seed and the number
+of the batch. With several ranks, each takes some lanes of the text or some rows of a batch of examples.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from elman.training.cost import timed
 from elman.training.distributed import World
 from elman.training.task import Validation, generator
 
-BUCKET = 16  # batches whose rows are sorted by length together, so that lengths are similar but batches still vary
-EPOCHS = 10  # of a text from one validation to the next, at most
-# the parts whose time is measured to estimate that of steps and validations
-FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES = 4, 64, 16
-SMALL_PARTS = 16  # of a batch of examples, one of which is measured
+BUCKET = 16  # batches whose rows are sorted by length together: rows have similar lengths, and batches still vary
+EPOCHS = 10  # maximum number of epochs of a text between two validations
+# The time of a step or a validation is estimated from that of a small part of it: the first steps of a window, the
+# first tokens or examples for validation, or a fraction of the rows of a batch of examples.
+FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES, ROW_FRACTION = 4, 64, 16, 1 / 16
 
 
 class NetworkTask(ABC):
@@ -44,7 +44,7 @@ class NetworkTask(ABC):
 
     steps_per_epoch: float
     tokens_per_step: int
-    baseline_loss: float  # of a trivial prediction
+    baseline_loss: float  # of a trivial prediction; training/divergence.py explains it
 
     def __init__(
         self, model: FittedModel, *, sample: Callable[[int], str] | None = None, world: World | None = None
@@ -55,11 +55,11 @@ class NetworkTask(ABC):
 
     @property
     @abstractmethod
-    def paced(self) -> Config:
-        """The config with the validate_every of this task."""
+    def trainer_config(self) -> Config:
+        """The config for the trainer: if validate_every is the default, small data are validated more often."""
 
     def _validated_every(self, most: float) -> Config:
-        """The config with a validation at least every `most` steps, unless validate_every is not its default."""
+        """The config with a validation at least every `most` steps; unchanged if validate_every is not the default."""
         if self.config.validate_every != Config().validate_every:
             return self.config
         return dataclasses.replace(self.config, validate_every=min(math.ceil(most), self.config.validate_every))
@@ -89,7 +89,7 @@ class NetworkTask(ABC):
         """A function that evaluates a part of the validation data, and the number of such parts; 0 without data."""
 
     def validation_seconds(self) -> float:
-        """How long a validation takes, from the time of a small part; the first call may have to compile."""
+        """Seconds of a validation, estimated from a small part; its first run, which may compile, is not counted."""
         part, parts = self.small_validation()
         return min([timed(part) for _ in range(4)][1:]) * parts if parts else 0.0
 
@@ -113,10 +113,10 @@ class TextTask(NetworkTask):
                 "rows of the batch",
                 expected=f"at least one for each of the {self.world.size} ranks",
                 got=batch,
-                do=f"Use fewer ranks, a larger {option('batch_size')}, or a longer text, which has more rows.",
+                do=f"Use fewer ranks, a larger {option('batch_size')}, or a longer text: a row needs a window of it.",
             )
         config, self.head_network = self.config, model.head_network
-        self.batch, self.lanes = batch, self.world.share(batch)  # those that this rank reads
+        self.batch, self.lanes = batch, self.world.share(batch)  # the lanes that this rank reads
         self.validation = validation
         self.stream = LaneStream(train, batch=batch, window=config.window, lanes=self.lanes)
         rows = self.lanes.stop - self.lanes.start
@@ -126,7 +126,7 @@ class TextTask(NetworkTask):
         self.baseline_loss = math.log(self.network.outputs)
 
     @property
-    def paced(self) -> Config:
+    def trainer_config(self) -> Config:
         """At least one validation in EPOCHS epochs if validate_every is the default: a tiny text is soon overfitted."""
         return self._validated_every(EPOCHS * self.steps_per_epoch)
 
@@ -156,7 +156,7 @@ class TextTask(NetworkTask):
         return Validation(mean_loss(self.head_network, self.parameters, self.validation))
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """The carried states of all lanes, so that a run can be resumed with any number of ranks."""
+        """The position in the text, and the carried states of the lanes of all ranks: their number may change later."""
         return {"carried": self.world.gather(self.carried, axis=2)}, {"cursor": self.stream.cursor}
 
     def restore(self, arrays: dict[str, Array], metadata: dict[str, Any]) -> None:
@@ -199,20 +199,21 @@ class ExampleTask(NetworkTask):
         self.rows = np.arange(len(train))
         empty = self.lengths == 0
         if not network.loss_count(unweighted(lengths_and_weights(train.take(np.flatnonzero(empty))))):
-            self.rows = self.rows[~empty]  # empty sequences without a loss are left out
+            self.rows = self.rows[~empty]  # empty sequences are left out if they have no loss
         self.batches = -(-len(self.rows) // config.batch_size)  # of an epoch
         self.steps_per_epoch = self.batches / config.accumulate
-        self.mean_weight = network.loss_count(whole) / network.loss_count(unweighted(whole))  # of a loss
+        self.mean_weight = network.loss_count(whole) / network.loss_count(unweighted(whole))  # of the losses
         heaviest = train.weights.max() * (1 if train.class_weights is None else train.class_weights.max())
         self.baseline_loss = baseline_loss * float(heaviest / self.mean_weight)  # a batch may have only heavy examples
         self.has_validation = network.loss_count(lengths_and_weights(validation)) > 0
-        self.passes = self.batches_before = 0  # of earlier calls of partial_fit
+        # set by partial_fit: the epochs of its earlier calls, and those of their batches that `step` counts
+        self.passes = self.batches_before = 0
         steps = float(self.lengths[self.rows].mean())
         self.tokens_per_step = max(1, round(steps * config.batch_size * config.accumulate))
-        self._plan: tuple[int, list[Array]] = (-1, [])
+        self._plan: tuple[int, list[Array]] = (-1, [])  # an epoch and the rows of its batches
 
     @property
-    def paced(self) -> Config:
+    def trainer_config(self) -> Config:
         """At least one validation per epoch if validate_every is the default: small data are soon overfitted."""
         return self._validated_every(self.steps_per_epoch)
 
@@ -224,7 +225,7 @@ class ExampleTask(NetworkTask):
         normalizer = sum(sizes) * self.mean_weight
         loss, begun = 0.0, False
         for number, batch in drawn:
-            # drawn for all rows, so that the result does not depend on the number of ranks
+            # unknown tokens are drawn for the rows of all ranks: the result does not depend on the number of ranks
             batch = batch._replace(x=self._drop_tokens(batch, generator(self.config.seed, "unknown", number)))
             share = self.world.share(batch.rows)  # the rows of this rank
             if share.start < share.stop:
@@ -242,6 +243,7 @@ class ExampleTask(NetworkTask):
         return loss
 
     def batch_of(self, number: int) -> Batch:
+        """The batch with this number, counted from 0 over all epochs."""
         epoch, place = divmod(number - self.batches_before, self.batches)
         epoch += self.passes
         if self._plan[0] != epoch:
@@ -259,7 +261,11 @@ class ExampleTask(NetworkTask):
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def _drop_tokens(self, batch: Batch, rng: np.random.Generator) -> Array:
-        """The inputs with some tokens replaced by the unknown token, so that the network learns to handle it."""
+        """The inputs with tokens replaced by the unknown token.
+
+        Each is replaced with its probability in unknown_rates, so that the network learns to handle unknown tokens,
+        and with that of input dropout if tokens are one-hot: an embedding has dropout of its entries instead.
+        """
         if batch.x_lengths is None or batch.x.ndim != 2:
             return batch.x
         rates = np.zeros(1) if self.unknown_rates is None else self.unknown_rates[batch.x]  # (T, B)
@@ -276,7 +282,7 @@ class ExampleTask(NetworkTask):
 
     def small_step(self) -> tuple[Callable[[], object], float]:
         batch, gradients = self.batch_of(0), self.parameters.zeros()
-        few = batch.take(slice(0, max(1, batch.rows // SMALL_PARTS)))
+        few = batch.take(slice(0, max(1, int(batch.rows * ROW_FRACTION))))
 
         def part() -> object:
             return self.network.loss_and_gradients(self.parameters, few, gradients, normalizer=1.0)

@@ -6,8 +6,8 @@
 
 (Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation").
 
-Because a step needs the result of the one before it, the layers run step by step; weight gradients are one product over
-all steps.
+Because a step needs h_tilde of the step before it, the layers run step by step; the gradients of the input weights are
+computed for all steps at once.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class AttentionTrace(NamedTuple):
 
 
 class AttentionDecoder:
-    """The parameter shapes of a stack with attention, and its passes; the parameters themselves are arguments."""
+    """Attention's parameter shapes, and the passes of a stack with attention; the parameters are arguments."""
 
     def __init__(self, stack: Stack, width: int, kind: str) -> None:
         self.stack, self.kind, self.width = stack, kind, width  # width: M, of the encoder's outputs
@@ -78,7 +78,7 @@ class AttentionDecoder:
         self.shapes |= {"attention.W_c": (H + width, H), "attention.W_fh": (H, stack.cell.gates * H)}
 
     def fill(self, p: Parameters, rng: np.random.Generator) -> None:
-        """Draw the initial parameters: Glorot, gate by gate."""
+        """Draw the initial parameters of attention: Glorot, W_fh gate by gate."""
         for name, shape in self.shapes.items():
             blocks = np.split(p[name], self.stack.cell.gates, axis=1) if name.endswith("W_fh") else [p[name]]
             for block in blocks:
@@ -86,7 +86,7 @@ class AttentionDecoder:
                 block[...] = drawn.reshape(block.shape)
 
     def pack(self, p: Parameters, packed: PackedAttention | None = None) -> PackedAttention:
-        """Pack the parameters, which must not change until the last pass with them; `packed` is reused if given."""
+        """Pack the parameters, into `packed` if given; they must not change until the last pass with the result."""
         H, N, dtype = self.stack.hidden, self.stack.cell.gates * self.stack.hidden, p.buffer.dtype
         if packed is None:
             packed = PackedAttention(
@@ -208,9 +208,9 @@ class AttentionDecoder:
         masks: Masks,
         work: Workspace | None,
     ) -> None:
-        """The gradients of W_fh, of every W_xh and of the embedding: products over all steps and rows."""
+        """The gradients of W_fh, of every W_xh and of the embedding: sums over all steps and rows."""
         N = d_a[0].shape[2]
-        # d_W_fh = Σ h_tilde[t].T @ d_a[t]; nothing is fed to the first step
+        # d_W_fh = Σ h_tilde[t].T @ d_a[t]; h_tilde[0] is 0
         weight_gradient(trace.outputs[:-1], d_a[0][1:], gradients["attention.W_fh"], work)  # (H, G·H) [d_W_fh]
         first, *above = (gradients.part(name)["W_xh"] for name in self.stack.names)
         for d_W, x, d in zip(above, trace.inputs, d_a[1:], strict=True):

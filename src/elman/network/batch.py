@@ -16,7 +16,7 @@ import numpy as np
 from elman.maths.arrays import Array, FloatType
 
 ROWS_PER_SLICE = 64
-Rows = slice | Array  # consecutive rows, or indices of rows in any order
+Rows = slice | Array  # consecutive rows, or indices of rows in any order, which may be repeated
 
 
 def slice_count(B: int) -> int:
@@ -30,10 +30,10 @@ class Batch(NamedTuple):
     x: Array  # (T, B) ids or (T, B, X); if x is a condition, (B,) ids or (B, X)
     y: Array  # (B,) class ids, (B, Y) numbers, or (S, B) ids of tokens or tags; S = T with an output at every step
     weights: Array | None = None  # (B,); None: all 1
-    x_lengths: Array | None = None  # (B,); None: all rows have T steps, or x is a condition
-    y_lengths: Array | None = None  # (B,); None: all rows have S steps, or y is not a sequence
+    x_lengths: Array | None = None  # (B,); None: x is a condition, or (both None) all rows of x and y have T steps
+    y_lengths: Array | None = None  # (B,); None: y is not a sequence, or (both None) all rows of x and y have T steps
     y_weights: Array | None = None  # (S, B), weight of each target, multiplied by that of its row
-    state: Array | None = None  # (L·D, P, B, H), the state before x; replaced by the state after it
+    state: Array | None = None  # (L·D, P, B, H), the state before x; without lengths, replaced by the state after it
     first: int = 0  # index of the first row within the batch of all ranks
 
     @property
@@ -78,7 +78,7 @@ class Batch(NamedTuple):
 
 @cache
 def _consecutive_slices(B: int) -> tuple[slice, ...]:
-    """Slices of consecutive rows, about as many in each."""
+    """Slices of consecutive rows, with about the same number of rows in each."""
     count = slice_count(B)
     return tuple(starmap(slice, pairwise(round(B * i / count) for i in range(count + 1))))
 

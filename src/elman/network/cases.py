@@ -23,7 +23,7 @@ from elman.network.stack import NO_MASKS, Dropout, Masks, Stack
 X, H, Y = 3, 3, 4  # source tokens, hidden units, target tokens
 KINDS = "dot", "additive"  # of attention
 X_LENGTHS, Y_LENGTHS = (4, 2, 0, 3), (3, 0, 2, 1)
-NORMALIZER = 2.0  # any number but 1
+NORMALIZER = 2.0  # not 1: gradients that are not divided by it must fail
 
 
 class TranslatorCase(NamedTuple):
@@ -71,7 +71,7 @@ def random_parameters(network: EncoderDecoder, dtype: type[np.floating] = np.flo
 
 
 def check_translator(case: TranslatorCase, *, tolerance: float = 1e-6) -> GradientCheck:
-    """The gradients of all parameters of a translator against central differences of its loss.
+    """Compare the gradients of all parameters of a translator with central differences of its loss.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def check_translator(case: TranslatorCase, *, tolerance: float = 1e-6) -> Gradie
     network, batch, draw = case.network(), case.batch(), Draw(case.dropout, 1, 2)
     p = random_parameters(network)
     gradients, unused = p.zeros(), p.zeros()
-    gradients.buffer[:] = 9  # which is overwritten
+    gradients.buffer[:] = 9  # must be overwritten
     network.loss_and_gradients(p, batch, gradients, normalizer=NORMALIZER, draw=draw)
     masks: tuple[Masks, ...] = (NO_MASKS, NO_MASKS)
     if any(case.dropout):

@@ -1,9 +1,11 @@
 """A decoder that generates a sequence. Its initial state comes from a condition (one-to-many) or from an encoder
-(many-to-many, unaligned). In training each step reads the target's token before it, whatever the network would have
+(many-to-many, unaligned). In training each step reads the previous token of the target, whatever the network would have
 predicted (teacher forcing).
 
     c       the condition: a label's id, numbers, or the final states of the encoder
-    s[0] =  c @ W_ch + b_h      for all layers at once; an encoder of one direction passes its states on as they are
+    s[0] =  c @ W_ch + b_h      the bridge, for all layers at once
+
+If the encoder has one direction, there is no bridge: its final states are the initial states of the decoder.
 
 With attention (network/attention.py) each step of the decoder also gets a weighted mean of the encoder's outputs.
 """
@@ -45,7 +47,7 @@ class InitialState(NamedTuple):
 class EncoderDecoder(Network):
     """A decoder with an encoder or a condition.
 
-    source: the encoder, or the size of the condition: the number of labels, or of its numbers
+    source: the encoder, or the size of the condition: the number of labels, or of numbers in a vector
     edge: the id of the token before the first and after the last token of a target
     attention: none, dot or additive
     """
@@ -186,7 +188,7 @@ class EncoderDecoder(Network):
         h_tilde: Array | None = None,
         **options: Any,
     ) -> AttentionTrace:
-        """The decoder with attention, over the steps of ids (S, B)."""
+        """The forward pass of the decoder with attention over ids (S, B)."""
         assert self.attention is not None
         return self.attention.forward(
             packed.attention, packed.stacks[-1], packed.p, ids, state, memory, h_tilde, **options
@@ -202,9 +204,9 @@ class EncoderDecoder(Network):
         masks: Masks,
         work: Workspace | None,
         tables: Tables,
-        d_outputs: Array | None = None,  # (T, B, D·H), on the encoder's outputs
+        d_outputs: Array | None = None,  # (T, B, D·H), the gradient on the encoder's outputs
     ) -> None:
-        """From the gradient on the decoder's initial state to the bridge and the encoder."""
+        """Write the gradients of the bridge and the encoder, from that on the decoder's initial state."""
         p, d_final = packed.p, d_state
         if self.bridged:
             d_s = d_state.transpose(2, 0, 1, 3).reshape(d_state.shape[2], -1)  # (B, L·P·H)
@@ -238,7 +240,7 @@ class EncoderDecoder(Network):
         gradients: Parameters,
         *,
         masks: tuple[Masks, ...],
-        truncation: Truncation | None = None,
+        truncation: Truncation | None = None,  # not used
         work: Workspace | None = None,
         tables: Tables = NO_TABLES,
     ) -> float:
@@ -275,9 +277,9 @@ class EncoderDecoder(Network):
         return packed.output.forward(h), targets, weights
 
     def _inputs_and_targets(self, batch: Batch, dtype: FloatType) -> tuple[Array, Array, Array, Array]:
-        """The decoder's inputs and targets (S+1, B), the number of steps of each row (B,), and their weights (S+1, B).
+        """The decoder's inputs and targets (S+1, B), the steps of each row (B,), and the targets' weights (S+1, B).
 
-        Inputs are y after the edge token, targets are y before it.
+        Inputs are the edge token, then y; targets are y, then the edge token.
         """
         assert batch.y_lengths is not None
         (S, B), lengths = batch.y.shape, batch.y_lengths

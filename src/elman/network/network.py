@@ -58,11 +58,11 @@ LOSSES: dict[str, Callable[..., tuple[float, Array]]] = {
 
 
 class Draw(NamedTuple):
-    """The dropout of one training step. Its masks depend on these values, not on how a batch is split."""
+    """The dropout of one batch. Its masks depend on these values and a row's index, not on how the batch is split."""
 
     dropout: Dropout
     seed: int
-    step: int
+    step: int  # the number of the batch: with gradient accumulation a training step has several
 
     def keys(self, name: str, count: int) -> list[int]:
         """`count` random keys for the masks of the stack with the prefix `name`."""
@@ -87,7 +87,7 @@ class DecoderState(NamedTuple):
     memory: tuple[Array, ...] = ()  # of attention: keys, values, lengths and h_tilde; axis 1 of each has the rows
 
     def take(self, rows: Rows) -> DecoderState:
-        """Some of the rows, in any order."""
+        """The state of these rows; beam search takes some of them more than once."""
         return DecoderState(self.state[:, :, rows], tuple(part[:, rows] for part in self.memory))
 
     @staticmethod
@@ -127,7 +127,7 @@ class Network(ABC):
         return p
 
     def pack(self, p: Parameters, packed: PackedNetwork | None = None) -> PackedNetwork:
-        """Pack the parameters, which must not change until the last pass with them; `packed` is reused if given."""
+        """Pack the parameters, into `packed` if given; they must not change until the last pass with the result."""
         if packed is None:
             output = make_output(self.stacks[-1].width, self.outputs, p.buffer.dtype)
             packed = PackedNetwork(p, tuple(stack.pack(p) for stack in self.stacks), output)
@@ -145,11 +145,11 @@ class Network(ABC):
 
     @abstractmethod
     def loss_count(self, batch: Batch) -> float:
-        """The number of losses of a batch, each counted with its weight."""
+        """The sum of the weights of all losses of a batch; without weights, their number."""
 
     @abstractmethod
     def check(self, batch: Batch) -> None:
-        """Raise an error for ids out of range, before a kernel reads other memory with them."""
+        """Raise RangeError for ids out of range, with which a kernel would read other memory, or x of another width."""
 
     @abstractmethod
     def masks(self, draw: Draw, batch: Batch, rows: Array, dtype: FloatType) -> tuple[Masks, ...]:
@@ -183,9 +183,9 @@ class Network(ABC):
         normalizer: float,
         draw: Draw | None = None,
         truncation: Truncation | None = None,
-        add: bool = False,  # to the values in `gradients`; otherwise they are overwritten
+        add: bool = False,  # add to the values in `gradients` instead of overwriting them
     ) -> float:
-        """The loss of a batch; overwrites `gradients` with its gradients, and batch.state with the state after it."""
+        """The loss of a batch; writes its gradients to `gradients`, and the state after it to batch.state."""
         self.check(batch)
         dtype = p.buffer.dtype
         with self._turn.lock:
@@ -211,7 +211,7 @@ class Network(ABC):
     def _add_up(self, gradients: Parameters, parts: list[Parameters], tables: list[Tables], add: bool) -> None:
         """Add up the gradients of all slices, in the order of the slices."""
         start = 0
-        for name in [*self.tables, None] if parts else []:  # the parts of the buffer between the tables
+        for name in [*self.tables, None] if parts else []:  # what lies before each table, and after the last
             stop = gradients.buffer.size if name is None else gradients.offsets[name]
             if stop > start:
                 add_up(gradients.buffer[start:stop], [part.buffer[start:stop] for part in parts])
@@ -227,12 +227,12 @@ class Network(ABC):
         y: Array,  # (…) ids, or (…, Y)
         weights: Array | None,  # (…)
         normalizer: float,
-        gradients: Parameters,  # of the output layer, overwritten
+        gradients: Parameters,  # those of the output layer are overwritten
         *,
         mask: Array | None = None,  # dropout of h
         work: Workspace | None = None,
     ) -> tuple[float, Array]:
-        """The loss of the output layer, and d_h (…, H). Rows of weight 0, such as padded steps, are skipped."""
+        """The loss of the output layer, and d_h (…, H). If y are ids, rows of weight 0 (padding) are skipped."""
         d, shape = gradients.part("head"), h.shape
         if mask is not None:
             h = h * mask
@@ -312,7 +312,7 @@ class _Buffers:
 
 
 class HeadNetwork(Network):
-    """A stack with an output layer, at every step or for the pooled sequence."""
+    """A stack with an output layer, at every step or for the pooled states."""
 
     def __init__(self, stack: Stack, outputs: int, *, pooling: Pooling = "none", loss: str = "cross_entropy") -> None:
         super().__init__()
@@ -321,13 +321,15 @@ class HeadNetwork(Network):
         self.shapes = {**stack.shapes, "head.W_hy": (stack.width, outputs), "head.b_y": (outputs,)}
 
     def loss_count(self, batch: Batch) -> float:
-        if self.pooling == "none" and batch.x_lengths is not None and batch.weights is not None:
+        if self.pooling == "none" and batch.x_lengths is not None:
+            weights = np.ones(len(batch.x_lengths)) if batch.weights is None else batch.weights
             if batch.y_weights is None:
-                return float(batch.weights @ batch.x_lengths)
-            rows = step_weights(batch.weights, batch.x_lengths, len(batch.y_weights), np.float64)  # (T, B)
+                return float(weights @ batch.x_lengths)
+            rows = step_weights(weights, batch.x_lengths, len(batch.y_weights), np.float64)  # (T, B)
             return float((rows * batch.y_weights).sum())
-        count = float(batch.y.size if batch.weights is None else batch.weights.sum())
-        return count * (self.outputs if self.loss_name == "squared" else 1)
+        if batch.weights is None:
+            return float(batch.y.size)
+        return float(batch.weights.sum()) * (self.outputs if self.loss_name == "squared" else 1)
 
     def check(self, batch: Batch) -> None:
         check_inputs(batch.x, self.stack.inputs, tokens=batch.x.ndim == 2)
@@ -383,10 +385,9 @@ class HeadNetwork(Network):
 
     def _weights(self, batch: Batch, T: int, dtype: FloatType) -> Array | None:
         """The weight of each loss, (B,), or (T, B) with an output at every step; None: all 1."""
-        if batch.weights is None:
-            return None
-        weights = batch.weights.astype(dtype)
+        weights = None if batch.weights is None else batch.weights.astype(dtype)
         if self.pooling == "none" and batch.x_lengths is not None:
+            weights = np.ones(batch.rows) if weights is None else weights
             weights = step_weights(weights, batch.x_lengths, T, dtype)
             if batch.y_weights is not None:
                 weights *= batch.y_weights.astype(dtype)

@@ -43,7 +43,7 @@ class Parameters(Mapping[str, Array]):
         return Parameters(self.shapes, self.buffer.dtype)
 
     def part(self, prefix: str) -> dict[str, Array]:
-        """The parameters "PREFIX.NAME" by NAME: part("layers.0")["W_hh"] is that of "layers.0.W_hh"."""
+        """The parameters "PREFIX.NAME" by NAME: part("layers.0")["W_hh"] is parameters["layers.0.W_hh"]."""
         return self._parts[prefix]
 
     def __getitem__(self, name: str) -> Array:

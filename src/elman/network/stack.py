@@ -51,7 +51,7 @@ class Masks:
 
     inputs: Array | None = None  # (T, B, X), what enters the first layer
     layers: tuple[Array, ...] | None = None  # (T, B, D·H), what goes from each layer to the next
-    states: tuple[Array, ...] | None = None  # (B, H) for each cell
+    states: tuple[Array, ...] | None = None  # (B, H) for each layer and direction
     head: Array | None = None  # (B, D·H) or (T, B, D·H), what enters the output layer
 
     def blocks(self, blocks: Blocks) -> Masks:
@@ -70,7 +70,7 @@ class StackTrace(NamedTuple):
     """What a forward pass keeps for the backward pass."""
 
     ids: Array | None  # (T, B)
-    inputs: list[Array]  # the input of each layer, then the output of the last one, (T, B, D·H)
+    inputs: list[Array]  # the input of each layer after dropout, then the output of the last layer, (T, B, D·H)
     traces: list[CellTrace]  # of each layer and direction
     final: Array  # (L·D, P, B, H), the final state; of the reverse direction that after step 0
 
@@ -91,7 +91,7 @@ class Stack:
         *,
         cell: Cell | str = "rnn",
         bidirectional: bool = False,
-        embedding: int = 0,  # width; 0: a token is its one-hot row
+        embedding: int = 0,  # size of a token's vector; 0: tokens are one-hot
         learned_state: bool = False,  # whether the initial state is a parameter; otherwise it is 0
         prefix: str = "",  # of the names of the parameters
         tokens: bool = True,  # whether inputs are token ids
@@ -164,7 +164,7 @@ class Stack:
         return np.zeros((len(self.names), self.cell.parts, B, self.hidden), dtype)
 
     def pack(self, p: Parameters, packed: Packed | None = None) -> Packed:
-        """Pack the parameters, which must not change until the last pass with them; `packed` is reused if given."""
+        """Pack the parameters, into `packed` if given; they must not change until the last pass with the result."""
         if packed is None:
             packed = [make_layer(self.cell, size, self.hidden, p.buffer.dtype) for size in self.input_sizes]
         for layer, name in zip(packed, self.names, strict=True):
@@ -250,8 +250,9 @@ class Stack:
         work: Workspace | None = None,
         tables: Tables = NO_TABLES,
     ) -> tuple[Array | None, Array]:
-        """d_x, None for ids, and the gradient on the initial state (L·D, P, B, H), empty unless it is needed.
+        """d_x (None for ids) and the gradient on the initial state, (L·D, P, B, H).
 
+        Without `initial` and a learned initial state the latter is empty. With truncation d_x is that of the blocks.
         The parts of the gradient of a parameter in `tables` are appended to the list there; do not use its entry in
         `gradients`.
         """
@@ -341,9 +342,9 @@ def check_ids(name: str, ids: Array, limit: int) -> None:
         raise RangeError(name, expected=f"ids from 0 to {limit - 1}", got=f"{ids.min()} to {ids.max()}")
 
 
-def check_inputs(x: Array, stack_inputs: int, *, tokens: bool) -> None:
-    """Raise RangeError unless x has ids of the vocabulary, or as many numbers per step as the network has inputs."""
+def check_inputs(x: Array, size: int, *, tokens: bool) -> None:
+    """Raise RangeError unless x has ids below `size`, or vectors of `size` numbers."""
     if tokens:
-        check_ids("x", x, stack_inputs)
-    elif x.shape[-1] != stack_inputs:
-        raise RangeError("x", expected=f"{stack_inputs} numbers per step", got=x.shape[-1])
+        check_ids("x", x, size)
+    elif x.shape[-1] != size:
+        raise RangeError("x", expected=f"vectors of {size} numbers", got=x.shape[-1])

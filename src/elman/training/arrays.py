@@ -53,7 +53,10 @@ def to_bytes(arrays: Mapping[str, Array]) -> bytes:
 def read_arrays(
     path: Path, expected: ExpectedArrays | None = None, *, finite: bool = True, max_header: int = MAX_HEADER
 ) -> dict[str, Array]:
-    """The arrays in a file by name; CheckpointError if they are not those expected or, with `finite`, not finite."""
+    """The arrays in a file by name; CheckpointError if the file is damaged or does not have the expected arrays.
+
+    With `finite`, NaN and infinity are an error too.
+    """
     try:
         with open_regular(path) as file:
             entries = _header(path, file, max_header)

@@ -1,4 +1,4 @@
-"""The memory and time of a training: estimated before it begins, and measured if `seconds` limits it."""
+"""The memory and time of a training, estimated before it begins; the time is measured if `seconds` limits it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from elman.training.events import Stepped
 from elman.training.task import Task
 from elman.training.trainer import Trainer
 
-BYTES_PER_SECOND = 8e9  # of weights read from memory: validating a large network, row by row, takes mainly this time
-LONG = 300.0  # seconds of one step or one validation above which the user is warned
+BYTES_PER_SECOND = 8e9  # of weights read from memory, which is most of the time that validating a large network takes
+LONG = 300.0  # seconds of one step or one validation, beyond the time limit, above which the user is warned
 CGROUP = Path("/sys/fs/cgroup")
 CONTAINERS = [  # cgroup versions 2 and 1: files of the limit, of the use and of its parts; prefix of the parts' names
     ("memory.max", "memory.current", "memory.stat", ""),
@@ -42,14 +42,14 @@ class Cost(NamedTuple):
 
 
 def estimate(shapes: Shapes, config: Config, itemsize: int, *, batch: int, steps: float, validated: float) -> Cost:
-    """The cost of batches of `batch` rows of `steps` time steps and of validating `validated` tokens."""
+    """The cost of batches of `batch` rows of `steps` time steps, and of a validation of `validated` time steps."""
     batch = -(-batch // world().size)
     sizes = [int(np.prod(shape, dtype=float)) for shape in shapes.values()]
     matrices = [(size, shape[1]) for size, shape in zip(sizes, shapes.values(), strict=True) if len(shape) == 2]
     # the number of weights, and of values per time step that are kept for the backward pass
     weights, kept = (sum(column) for column in zip(*matrices, strict=True))
-    # parameters, best parameters and state of the optimizer: in use, to roll back to, and in the copy that is saved;
-    # also the gradients, of the batch and of each slice, and packed weights
+    # parameters, best parameters and state of the optimizer: those in use, the snapshot to roll back to, and the next
+    # snapshot while it replaces that one; also the gradients, of the batch and of each slice, and packed weights
     copies = 3 * (2 + len(OPTIMIZERS[config.optimizer].memory)) + slice_count(batch) + 3
     memory = itemsize * (copies * float(sum(sizes)) + kept * batch * steps)
     # a multiplication and an addition per weight in the forward pass, twice as many in the backward pass
@@ -59,7 +59,7 @@ def estimate(shapes: Shapes, config: Config, itemsize: int, *, batch: int, steps
 
 
 def check_cost(cost: Cost, seconds: float | None) -> None:
-    """Raise RangeError if a training does not fit into memory; warn if it nearly fills it or takes long."""
+    """Raise RangeError if a training does not fit into memory; warn if it needs more than half or takes long."""
     free = free_memory()
     if free is not None and cost.memory > free:
         needs = f"at most {_size(free)} of memory, which is free"
@@ -75,7 +75,7 @@ def check_cost(cost: Cost, seconds: float | None) -> None:
 
 
 def free_memory() -> int | None:
-    """Bytes of memory that are free: of the machine, its container and the limit of the process; None if unknown."""
+    """Free bytes of memory: the least of those of machine, container and process limit; None if all are unknown."""
     known = []
     with contextlib.suppress(OSError, ValueError, KeyError):  # not Linux
         machine = _read_numbers(Path("/proc/meminfo"))
@@ -111,8 +111,8 @@ def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: 
     """The median seconds of a step, measured for `measured` seconds on a task that is discarded afterwards.
 
     `parts` calls of `part` take about as long as one step. If this estimate is above config.seconds it is returned, so
-    that measuring a large network does not take longer than the user allows; if it is close to the time of a first step
-    that takes longer than `measured`, that time is returned.
+    that measuring a large network does not take longer than the user allows. If the first step takes longer than
+    `measured`, but less than twice the estimate, so that compiling can be only a part of it, its time is returned.
     """
     part()  # the first call may compile
     about = world().broadcast(timed(part) * parts)
@@ -137,7 +137,7 @@ def step_seconds(task: Task, config: Config, part: Callable[[], object], parts: 
 
 
 def allowed_share(validation: float, seconds: float) -> float:
-    """The fraction of the held-out part whose validation takes a tenth of `seconds`, but at least one second.
+    """The fraction of the held-out part whose validation takes a tenth of `seconds`, or one second if that is more.
 
     `validation`: the seconds that a validation of the whole part takes.
     """

@@ -1,7 +1,8 @@
 """Data-parallel training: the ranks of an MPI world train one network, each on its part of the batch.
 
-A step has one all-reduce of the flat gradient buffer. Then every rank computes the same from the same sums: it clips,
-updates, validates, rolls back and stops at the same step. Rank 0 emits the events and writes all files.
+A step has one all-reduce of the flat gradient buffer, and one of the loss and the requests to stop. Then every rank
+computes the same from the same sums: it clips, updates, validates, rolls back and stops at the same step. Rank 0 emits
+the events and writes all files.
 
 An expected error (ElmanError, OSError, MemoryError) before the parameters are broadcast reaches all ranks in their next
 exchange, and all end with the same message; any other error on one rank ends the others through MPI's abort.
@@ -154,7 +155,7 @@ def join(started: Launch | None = None) -> World:
         mpi = _mpi(started)
         if mpi.COMM_WORLD.size != started.size:
             raise ElmanError(
-                f"{started.variable} is {started.size}, but MPI sees {mpi.COMM_WORLD.size} process here",
+                f"{started.variable} is {started.size}, but MPI sees {_processes(mpi.COMM_WORLD.size)} here",
                 do=_advice(started),
             )
         _world = Ranks(mpi.COMM_WORLD, mpi)
@@ -168,8 +169,12 @@ def _mpi(started: Launch) -> Any:
     except (ImportError, RuntimeError) as error:  # mpi4py is missing, or finds no MPI library
         raise MissingExtraError(
             f"{started.variable} is {started.size}, but this Python has no MPI ({error})",
-            do="Install it: pip install 'elman[mpi]' beside the site's MPI, or 'elman[mpi-local]' with its own.",
+            do="Install it: pip install 'elman[mpi]' for the MPI of this machine, or 'elman[mpi-local]' with Open MPI.",
         ) from None
+
+
+def _processes(count: int) -> str:
+    return "1 process" if count == 1 else f"{count} processes"
 
 
 def _advice(started: Launch) -> str:

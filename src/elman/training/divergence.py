@@ -1,9 +1,9 @@
 """Detects divergence from the losses and the gradient norm, which all ranks share, so that they all decide the same.
 
 baseline_loss is the loss of a trivial prediction. For classes and tokens that is the uniform distribution: log of their
-number. For regression it is ten times the largest loss of the mean, 10 · max(1, largest squared target after
-standardizing), because initial outputs have no bound. With weighted examples it is multiplied by the largest weight
-relative to the mean.
+number. For regression it is ten times the largest loss of an example if the mean is predicted, 10 · max(1, largest
+squared target after standardizing), because initial outputs have no bound. With weighted examples it is multiplied by
+the largest weight relative to the mean.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from elman.training.progress import Progress
 
 EXPLODED = 2.0  # times baseline_loss, or times the best smoothed loss
 MARGIN = 1.0  # added to EXPLODED · baseline_loss, which is small with few classes
-GOOD = 1.1  # times the best smoothed loss: a state that is worth a snapshot
+GOOD = 1.1  # times the best smoothed loss: up to here a state is worth a snapshot
 FLOOR = 0.25  # times baseline_loss, added to both losses of a comparison: twice a tiny loss is no divergence
-IN_A_ROW = 3  # steps: a single batch may have such a loss by chance, at any learning rate
+IN_A_ROW = 3  # steps with a loss above the bound: a single batch may have one by chance, at any learning rate
 SMOOTHING = 0.98  # decay of the moving average
 
 
@@ -28,8 +28,9 @@ def is_good(p: Progress, baseline_loss: float) -> bool:
 def diverged(p: Progress, loss: float, norm: float, baseline_loss: float) -> bool:
     """Whether the training has diverged after this loss and gradient norm; updates the moving averages of `p`.
 
-    It has if one of them is not finite, if the loss is above EXPLODED · baseline_loss + MARGIN for IN_A_ROW steps, or
-    if the smoothed loss is above EXPLODED times its best value, both with FLOOR · baseline_loss added.
+    It has diverged if the loss or the norm is not finite, if the loss is above EXPLODED · baseline_loss + MARGIN for
+    IN_A_ROW steps, or if the smoothed loss is above EXPLODED times its best value, with FLOOR · baseline_loss added to
+    both.
     """
     if not (math.isfinite(loss) and math.isfinite(norm)):
         return True

@@ -28,7 +28,7 @@ _version = cache(version)  # `version` reads a file at each call
 
 
 def _cpu() -> tuple[str, str, int | None]:
-    """Name, features and vector width that the kernels are compiled for; without kernels, those of this CPU."""
+    """Name, features and vector width that the kernels are compiled for; else name and features of this CPU."""
     if KERNELS == "compiled":
         from elman.kernels.compile import VECTOR_BYTES, target
 

@@ -37,7 +37,7 @@ class Started:
     run : Path or None
         The run folder.
     finished : str or None
-        Why a resumed run is already finished, if nothing is left to do: as in Finished.
+        Why a resumed run is already finished, if nothing is left to do: see Finished.why.
     validation : Validation or None
         The validation of the model that training starts from, if it starts from one.
     """
@@ -101,20 +101,20 @@ class Stepped:
 
 @dataclass(frozen=True)
 class RolledBack:
-    """The loss diverged: training returns to an earlier step and continues with half the learning rate.
+    """Training diverged: it returns to an earlier step and continues with half the learning rate.
 
     Parameters
     ----------
     step : int
-        Where the loss diverged.
+        The step at which training diverged.
     to : int
         The step from which training continues.
     loss : float
-        The loss that diverged.
+        The loss at that step; finite if only the gradient is not.
     learning_rate : float
         The new maximum learning rate, before warm-up and schedule.
     retries_left : int
-        How often this may still happen.
+        How many more times training may return to an earlier step.
     """
 
     step: int
@@ -153,7 +153,7 @@ class Finished:
     best_loss : float or None
         The best validation loss.
     best_step : int
-        The step of the best validation loss; 0 if no step improved on the model that training started from.
+        The step of the best validation loss; 0 if there is none, or if no step improved on the initial model.
     seconds : float
         Time of the whole training.
     last_loss : float or None
@@ -175,7 +175,9 @@ class Finished:
 
 @dataclass(frozen=True)
 class Failed:
-    """An exception ends the training: the last event, in place of Finished, or after it if a listener raised there.
+    """An exception ends the training: the last event.
+
+    It comes in place of Finished, or after it if a listener raised the exception at Finished.
 
     Parameters
     ----------

@@ -39,5 +39,8 @@ def cores() -> set[int]:
 
 
 def fair_threads(cores_of: Sequence[AbstractSet[int]], mine: int) -> int:
-    """The number of threads of rank `mine`, given the cores of each rank of a machine: a core of k ranks counts 1/k."""
+    """The number of threads of rank `mine`, given the cores of each rank of a machine.
+
+    A core that k ranks may use counts 1/k.
+    """
     return max(1, int(sum(Fraction(1, sum(core in theirs for theirs in cores_of)) for core in cores_of[mine])))

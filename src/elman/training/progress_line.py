@@ -161,6 +161,6 @@ def _columns(stream: TextIO | None) -> int:
 def rolled_back(event: RolledBack) -> str:
     """The message about a diverged training."""
     return (
-        f"step {event.step}: the loss diverged ({event.loss:.4g}). Back to step {event.to} with the learning rate "
+        f"step {event.step}: training diverged (loss {event.loss:.4g}). Back to step {event.to} with the learning rate "
         f"halved to {event.learning_rate:.2g}; retries left: {event.retries_left}."
     )

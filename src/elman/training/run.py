@@ -2,8 +2,8 @@
 
 config.json         all options, the data, and the versions that it was made with
 vocabulary.json     the tokens
-model.safetensors   the best weights by validation
-metrics.jsonl       one row per log_every steps
+model.safetensors   the weights with the lowest validation loss; the last ones if there is no validation
+metrics.jsonl       a row every log_every steps and after each validation or sample; a row for each rollback
 checkpoints/step-N  all that is needed to resume
 """
 
@@ -75,8 +75,8 @@ class Run:
     ) -> Iterator[Run]:
         """Create the folder as `create` does, and hold its lock inside the `with` block.
 
-        With `force` an existing run is replaced, unless it is being trained; other folders are never replaced. The old
-        run is deleted only when the new one is in its place.
+        With `force` an existing run is replaced, unless it is being trained; of other folders only an empty one is
+        replaced. The old run is deleted only when the new one is in its place.
         """
         path = Path(os.path.realpath(path))
         refuse_existing(path, force=force)
@@ -121,7 +121,7 @@ class Run:
         return read_arrays(self.path / "model.safetensors", expected)
 
     def save(self, step: int, arrays: Mapping[str, Array], metadata: Mapping[str, Any]) -> None:
-        """Write a checkpoint, then delete older ones."""
+        """Write a checkpoint, then delete all others except the KEPT - 1 newest of the earlier steps."""
         files: dict[str, Content] = {"state.safetensors": to_pieces(arrays), "state.json": as_json(metadata)}
         write_folder(self._folder() / f"step-{step}", files)
         ahead = [path for number, path in self._checkpoints() if number > step]  # from before a rollback
@@ -130,7 +130,7 @@ class Run:
             shutil.rmtree(path, ignore_errors=True)
 
     def newest(self) -> Checkpoint | None:
-        """The newest complete checkpoint; damaged ones are skipped. None if there are no checkpoints at all."""
+        """The newest checkpoint that is not damaged; None if there are none; CheckpointError if all are damaged."""
         damaged = None
         for step, path in self._checkpoints():
             try:
@@ -146,7 +146,7 @@ class Run:
         return None
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics.jsonl; an incomplete last line is left out."""
+        """The rows of metrics.jsonl; a line that is incomplete or no JSON object is left out."""
         rows = []
         with contextlib.suppress(OSError), open_regular(self.path / "metrics.jsonl") as file:
             while line := file.readline(MAX_LINE):
@@ -166,6 +166,7 @@ class Run:
         return folder
 
     def _checkpoints(self) -> Iterator[tuple[int, Path]]:
+        """The step and the folder of each checkpoint, newest first."""
         folder = self._folder()
         found = []
         for path in folder.iterdir() if folder.is_dir() else ():
@@ -216,7 +217,7 @@ def _put_in_place(new: Path, path: Path, old: Path | None) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a folder. Another process may hold it for a moment to check whether a training does."""
+    """Hold the lock of a folder. Another process may hold it for a moment, to check whether a training holds it."""
     if sys.platform == "win32":  # which has no such locks
         yield
         return

@@ -1,16 +1,16 @@
 """Ctrl-C and SIGTERM during a training.
 
-After the first step, the first signal makes the loop finish its step and save, the second ends the process at once.
-Before the first step there is nothing to save, and the first signal ends the process.
+After the first step, the first signal makes the loop finish its step, save and stop; the second ends the process at
+once. Before the first step there is nothing to save, and the first signal ends the process.
 
 Python runs its handlers only in the main thread, and not while that thread is in compiled code, which may take minutes:
-compiling, or a step of a large network. Therefore every signal also wakes a separate thread, which ends the process if
-the main thread does not do so in time.
+compiling, or a step of a large network. Therefore every signal also wakes a separate thread, which makes the loop
+stop, or ends the process if the main thread does not do so in time.
 
 With several MPI ranks there is no such thread, and the first signal always makes all ranks stop together, after a step.
 
 SIGUSR1, which mpirun forwards to its ranks and which Slurm can send before a job ends, always makes the loop finish its
-step and save.
+step, save and stop.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Stopping:
         return self.asked
 
     def receive(self, number: int) -> None:
-        """Handle a signal: in the thread of `_listen`, or, in a rank of MPI, which has none, in the handler."""
+        """Handle a signal: in the thread of `_listen`; in a rank of MPI, which has no such thread, in the handler."""
         if number == SAVE:
             self._ask()
         elif self.asked:
@@ -69,7 +69,7 @@ class Stopping:
                 self.notify("Stopping after this step; press Ctrl-C again to quit at once.")
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal in the main thread."""
+        """The handler, in the main thread: raises an exception if there is no step to save; `receive` does the rest."""
         if not self.begun and number != SAVE:
             self.raised = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
             raise self.raised
@@ -107,7 +107,7 @@ def stop_on_signals(notify: Callable[[str], None] = lambda text: None) -> Iterat
     if threading.current_thread() is not threading.main_thread():
         yield stopping
         return
-    if world().size > 1:  # their wakeup fd belongs to cli/mpi.py, which only prints: the handler asks to stop
+    if world().size > 1:  # cli/mpi.py uses the wakeup fd of a rank, only to print: here the handlers ask to stop
         with _handled({number: lambda number, frame: stopping.receive(number) for number in SIGNALS}):
             yield stopping
         return
@@ -127,7 +127,8 @@ def stop_on_signals(notify: Callable[[str], None] = lambda text: None) -> Iterat
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """For `fit` in a user's program: the first Ctrl-C after a step asks to stop, any other raises KeyboardInterrupt.
+    """For `fit` in a user's program: the first Ctrl-C after the first step asks to stop, any other one raises
+    KeyboardInterrupt.
 
     Outside the main thread, or if the program has its own handler of Ctrl-C, nothing changes.
     """
@@ -148,7 +149,7 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
 
 def raise_if_interrupted(finished: Finished) -> None:
-    """Raise KeyboardInterrupt if stop_on_interrupt stopped the training; the caller has kept the model before."""
+    """Raise KeyboardInterrupt if stop_on_interrupt stopped the training; the caller must keep the model first."""
     if finished.why == "interrupted":
         text = f"Interrupted after step {finished.step}: the model is fitted, with the best parameters so far."
         try:
@@ -169,6 +170,7 @@ def _handled(handlers: dict[signal.Signals, Callable[[int, FrameType | None], No
 
 
 def _listen(listen: socket.socket, stopping: Stopping) -> None:
+    """Handle the signals that the wakeup fd reports, in a separate thread."""
     with suppress(OSError):  # it was closed: the training is over
         while number := listen.recv(1):
             if number[0] in SIGNALS:

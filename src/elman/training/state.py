@@ -62,7 +62,7 @@ class State:
         self.retries, self.rate_factor = self.retries + 1, self.rate_factor / 2
 
     def reset_patience(self) -> None:
-        """Let a training continue that early stopping has ended, or would end."""
+        """Let a training continue although early stopping has ended it, or would end it soon."""
         self.progress.finished, self.progress.worse = None, 0
         if self.good is not None:
             self.good.metadata["progress"]["worse"] = 0

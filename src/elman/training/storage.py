@@ -1,7 +1,7 @@
 """Atomic writes: files and folders are written under a temporary name, flushed to the disk, then renamed.
 
-At any moment a file has its old content or its new content, never a part of it. So does a folder, except that a folder
-that is being replaced is missing for the moment between two renames.
+At any moment a file has its old content or its new content, never a part of it. The same is true of a folder,
+except that a folder that is being replaced is missing for a moment, between two renames.
 """
 
 from __future__ import annotations

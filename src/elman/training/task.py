@@ -1,4 +1,5 @@
-"""The interface between the training loop and a model: the loop can train anything that has these methods."""
+"""The interface between the training loop and a model: the loop can train anything that has these attributes and
+methods."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ class Task(Protocol):
     steps_per_epoch: float
     tokens_per_step: int
     baseline_loss: float  # of a trivial prediction; divergence.py explains it
-    # world: World, only of a task whose batch is split among ranks: loss_and_gradients then returns the part of a rank,
-    # validate uses all ranks, and state returns the state of all ranks
+    # world: World, only of a task whose batch is split among ranks: loss_and_gradients then computes the part of this
+    # rank, validate returns the result of all ranks, and state the state of all ranks
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
-        """Overwrite `gradients` with those of the mean loss of the next batches; returns the loss."""
+        """Overwrite `gradients` with those of the mean loss of the batches of this step, and return the loss."""
 
     def validate(self) -> Validation | None:
-        """The loss on the held-out part; None if there is none."""
+        """The loss on the held-out part, and the accuracy if the task has one; None if there is no held-out part."""
 
     def sample(self, step: int) -> str | None:
         """A sample of generated text to show during training; None if the model cannot generate."""

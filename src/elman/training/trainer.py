@@ -32,7 +32,8 @@ from elman.training.task import Task, Validation
 class Trainer:
     """Trains a task for a number of steps; with a `run`, it writes metrics and checkpoints to that folder.
 
-    With `validate_start` the initial parameters, those of a trained model, are validated too: they are the best so far.
+    `validate_start` is for fine-tuning: the parameters that training starts from are validated too, and are the best
+    ones until a later validation is better.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Trainer:
         if self.run is None and self.world.size == 1:
             return
         self._broadcast_state()
-        arrays, metadata = self.state.whole()  # on every rank: it gathers the carried states of all ranks
+        arrays, metadata = self.state.whole()  # on every rank, because it gathers the carried states of all ranks
         self._saved = self._position()
         if self.run is None or self.metrics is None:
             return
@@ -95,9 +96,10 @@ class Trainer:
 
     # -- the loop -----------------------------------------------------------------------------------------------------
 
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # divergence is detected from the loss
+    # without warnings, because divergence is detected from the loss and the gradient norm
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def train(self) -> Finished:
-        """Train until the budget or the patience is used up, or `stopping` returns True."""
+        """Train until all steps are taken, the patience is used up or `stopping` returns True."""
         self._started = time.perf_counter()
         checkpoint = self.world.broadcast(self.run.newest() if self.run is not None and self.world.rank == 0 else None)
         offset = self.load(checkpoint) if checkpoint else 0
@@ -130,7 +132,7 @@ class Trainer:
                 self.metrics.close()
 
     def _validate_start(self) -> Validation | None:
-        """The validation of the parameters that training starts from, unless a checkpoint already has it."""
+        """The validation of the parameters that training starts from, if it is wanted and no checkpoint has it yet."""
         p = self.state.progress
         if not self.validate_start or p.step or p.best_loss is not None:
             return None
@@ -222,10 +224,11 @@ class Trainer:
         c, state = self.config, self.state
         at = state.progress.step
         if state.good is None or state.retries >= c.retries:
+            clip = f"a lower {option('clip_norm')}" if c.clip_norm else f"a {option('clip_norm')} above 0"
             raise DivergenceError(
-                f"The loss diverged at step {at} ({loss:.4g}), after {state.retries} retries with lower learning rates",
-                do=f"Start again with a {option('learning_rate')} below {c.learning_rate:g}, or with a lower "
-                f"{option('clip_norm')}.",
+                f"Training diverged at step {at} (loss {loss:.4g}), after {state.retries} retries with lower learning "
+                "rates",
+                do=f"Start again with a {option('learning_rate')} below {c.learning_rate:g}, or with {clip}.",
             )
         state.go_back(state.good)
         self._begin_row()

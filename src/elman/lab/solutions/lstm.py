@@ -1,3 +1,5 @@
+# A solution. In a student's copy gaps.py replaces the lines from "# gap" to "# end" by NotImplementedError; no copy has
+# this comment.
 """A step of an LSTM by hand: fill in the gaps, in this order, and check them with
 
     elman lab check lstm.py

@@ -58,7 +58,8 @@ for (const card of document.querySelectorAll(".reach")) {
     while (lag <= i && row[i - lag] >= 0.01 * own) lag += 1;
     const far = lag > i ? `all ${i} steps back to the start` : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
     const loss = losses[i - 1] === null ? "∞" : losses[i - 1].toFixed(2);
-    output.textContent = `The loss of “${tokens[i].dataset.token}” is ${loss} nats. More than 1 % of its gradient reaches ${far}.`;
+    const reached = row.some((norm) => norm > 0) ? `At least 1 % of its gradient reaches ${far}.` : "It has no gradient.";
+    output.textContent = `The loss of “${tokens[i].dataset.token}” is ${loss} nats. ${reached}`;
     slider.value = i;
   };
   slider.addEventListener("input", () => show(Number(slider.value)));

@@ -1,6 +1,6 @@
 "use strict";
-// The unrolled network as a drawing: it fills with numbers as the equations run, forward and then backward. A bar above
-// its line is positive, below it negative.
+// A drawing of the unrolled network: its boxes show numbers as soon as the equations have computed them, forward and then
+// backward. A bar above its line is positive, below it negative.
 
 const BOX = 116, BAR = 52, GAP = 34, LEFT = 84, PITCH = 164; // pixels
 const SVG = "http://www.w3.org/2000/svg";
@@ -201,7 +201,7 @@ class Drawing {
     return this.boxes.get(here)?.group ?? null;
   }
 
-  /** A function that says which edges an equation uses, and which are therefore highlighted. */
+  /** A function of an edge: whether the equation uses it, so that it is highlighted. */
   #lit({ name, t, layer }) {
     const at = (...kinds) => (k, s, l) => kinds.includes(k) && s === t && l === layer, top = this.net.layers - 1;
     if (name === "d_h") return (k, s, l) => (["W_hh", ...(this.net.cell === "gru" ? ["carry"] : [])].includes(k) && s === t + 1 && l === layer) || (layer === top ? k === "W_hy" && s === t : k === "W_xh" && s === t && l === layer + 1);

@@ -173,7 +173,7 @@ function jacobianNorms(net, P, ids, steps) {
   const cell = CELLS[net.cell], f = ACTIVATIONS[net.activation], H = net.hidden, size = net.cell === "lstm" ? 2 * H : H, norms = [1];
   let product = Array.from({ length: size }, (_, i) => Array.from({ length: size }, (__, j) => Number(i === j)));
   for (const kept of q.kept) {
-    const columns = product.map((_, j) => { // the derivative of entry j after the step by every entry before it
+    const columns = product.map((_, j) => { // the derivatives of entry j after the step with respect to every entry before it
       const unit = Array.from({ length: 2 * H }, (__, i) => Number(i === j));
       const step = cell.backward(p, kept, unit.slice(0, H), unit.slice(H), f);
       const d_h = plus(step.d_h, timesT(step.d_a_h, p.W_hh));

@@ -29,7 +29,7 @@ class Lab {
     at("gain").addEventListener("input", () => this.setGain(Number(at("gain").value)));
   }
 
-  /** Axes of a parameter: the labels of its rows and columns. */
+  /** The axes of the rows and of the columns of a parameter; a bias has no axis of rows. */
   #axes(name) {
     const [short, axes] = [name.split(".").at(-1), this.data.axes], wide = this.net.cell === "rnn" ? axes.H : axes.G, below = name.startsWith("layers.0.") ? axes.X : axes.H;
     return { W_xh: [below, wide], W_hh: [axes.H, wide], b_h: [null, wide], b_hn: [null, axes.H], W_hy: [axes.H, axes.Y], b_y: [null, axes.Y] }[short];
@@ -113,13 +113,13 @@ class Lab {
   update(table = true) {
     this.found = passes(this.net, this.P, this.ids);
     for (const step of this.data.steps) for (const value of [step.result, ...step.operands]) value.values = this.values(value, step.layer);
-    const { L, "y_hat[t]": y_hat } = this.found.output, said = y_hat.map((row) => this.data.vocabulary[row.indexOf(Math.max(...row))]);
+    const { L, "y_hat[t]": y_hat } = this.found.output, predicted = y_hat.map((row) => this.data.vocabulary[row.indexOf(Math.max(...row))]);
     at("loss").textContent = Number.isFinite(L) ? L.toFixed(4) : "not finite";
     const change = L - this.first;
-    at("change").textContent = Math.abs(change) < 5e-5 ? "(unchanged)" : `${change < 0 ? "▼" : "▲"} ${Math.abs(change).toFixed(4)}`;
-    at("said").replaceChildren(...said.map((token, t) => make("span", { class: token === this.data.tokens[t][1] ? "right" : "wrong", title: `${(100 * y_hat[t][this.ids[1][t]]).toFixed(1)} % for the target` }, visible(token))));
+    at("change").textContent = Math.abs(change) < 5e-5 ? "(unchanged)" : `${change < 0 ? "▼" : "▲"} ${Math.abs(change).toFixed(4)} since the start`;
+    at("predicted").replaceChildren(...predicted.map((token, t) => make("span", { class: token === this.data.tokens[t][1] ? "right" : "wrong", title: `${(100 * y_hat[t][this.ids[1][t]]).toFixed(1)} % for the target` }, visible(token))));
     at("learned").textContent = this.learned() ? "✓ learned" : "not yet";
-    at("steps-taken").textContent = `${this.count} step${this.count === 1 ? "" : "s"}`;
+    at("steps-taken").textContent = `${this.count} training step${this.count === 1 ? "" : "s"}`;
     at("gain-value").textContent = `×${this.gain.toFixed(2)}`;
     if (table || !at("weights").firstChild) this.#table();
     this.#jacobians();

@@ -1,4 +1,8 @@
-"""The table of cells, CELLS. A new cell is one file here, one in kernels/cells, and one row of the table."""
+"""The table of cells, CELLS.
+
+A new cell is a file here and a row of CELLS. To run compiled it also needs a file in kernels/cells and a row of
+COMPILED there; to be a value of the option `cell`, an entry in CellName in config.py.
+"""
 
 from __future__ import annotations
 

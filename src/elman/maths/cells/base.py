@@ -1,13 +1,15 @@
 """The base class of recurrent cells: a cell computes the state after a step from the state before it.
 
-A cell has G gates and P state parts. The time loop (recurrence.py) computes two products for it, of all gates at once,
+A cell has G gates and P state parts. In the code each block of H columns of W_xh and W_hh counts as a gate, even that
+of the candidate of a GRU or an LSTM and the only one of a vanilla cell. The time loop (recurrence.py) computes two
+products for the cell, of all gates at once,
 
     a_x[t] = x[t] @ W_xh + b_h      (B, G·H)
     a_h[t] = h[t] @ W_hh            (B, G·H)
 
 and the cell computes the rest entry by entry. The products are passed separately because a GRU gates the second one.
 The first state part is h, which is multiplied by W_hh and is the output of the cell; an LSTM has a second one, c.
-A name in brackets at the end of a comment, such as [a_x], marks a line that docs/maths.md or `elman steps` quotes.
+Names in brackets at the ends of comments, such as [unit], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
@@ -194,7 +196,8 @@ class Cell(ABC):
         Returns
         -------
         array (P·H, P·H)
-            Entry (i, j) is the derivative of entry j of s[t+1] with respect to entry i of s[t].
+            Entry (i, j) is the derivative of entry j of s[t+1] with respect to entry i of s[t]. A state has
+            all entries of h first, then those of the next part.
         """
         P, _, H = s.shape  # (P, 1, H)
         N = P * H

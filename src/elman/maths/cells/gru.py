@@ -1,12 +1,15 @@
-"""The GRU cell (Cho et al. 2014): three gates, one state part. As in PyTorch, r multiplies the recurrent product.
+"""The GRU cell (Cho et al. 2014): two gates and a candidate (G = 3), one state part.
 
     r = sigmoid(x[t] @ W_xr + h[t] @ W_hr + b_r)        z = sigmoid(x[t] @ W_xz + h[t] @ W_hz + b_z)
     q = h[t] @ W_hn + b_hn                              n = tanh(x[t] @ W_xn + b_n + r ⊙ q)
     h[t+1] = (1 - z) ⊙ n + z ⊙ h[t]
 
-W_xr, W_xz and W_xn are the three blocks of columns of W_xh, and so on. b_hn is a separate parameter: the reset gate
-multiplies b_hn and not b_n, so that one cannot replace the other. Because r multiplies the recurrent product of n, the
-gradients on the two products differ: d_a_n on the input product, r ⊙ d_a_n on the recurrent one.
+W_xr, W_xz and W_xn are the three blocks of columns of W_xh, and likewise for W_hh and b_h. b_hn is a separate
+parameter: the reset gate multiplies b_hn and not b_n, so that one cannot replace the other. Because r multiplies the
+recurrent product of n, as in PyTorch, the gradients on the two products differ: d_a_n on the input product, r ⊙ d_a_n
+on the recurrent one.
+
+Names in brackets at the ends of comments, such as [r], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations

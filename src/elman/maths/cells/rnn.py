@@ -1,6 +1,7 @@
 """The vanilla cell, h[t+1] = f(a[t]): G = 1, one state part.
 
 rnn_forward and rnn_backward compute a whole layer: the time loop of recurrence.py with this cell.
+Names in brackets at the ends of comments, such as [a], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def rnn_forward(
     reverse: bool = False,
     h_mask: Array | None = None,  # (B, H), multiplies the state that enters W_hh
     out: Array | None = None,  # (T+1, B, H)
-    forward: Callable[..., CellTrace] = cell_forward,  # the time loop that runs it
+    forward: Callable[..., CellTrace] = cell_forward,  # the time loop
 ) -> Array:
     """Run a layer of vanilla cells: h[t+1] = f(x[t] @ W_xh + h[t] @ W_hh + b_h).
 
@@ -123,7 +124,7 @@ def rnn_forward(
     out : array (T+1, B, H), optional
         Where the result is written.
     forward : function
-        The time loop that runs it: `cell_forward`, or a compiled one.
+        The time loop: `cell_forward`, or a compiled one.
 
     Returns
     -------
@@ -162,7 +163,7 @@ def rnn_backward(
     reverse: bool = False,
     h_mask: Array | None = None,
     out: RNNGradients | None = None,  # gradients to which these are added
-    backward: Callable[..., CellGradients] = cell_backward,  # the time loop that runs it
+    backward: Callable[..., CellGradients] = cell_backward,  # the time loop
 ) -> RNNGradients:
     """Compute the gradients of a layer of vanilla cells: backpropagation through time.
 
@@ -185,9 +186,9 @@ def rnn_backward(
     h_mask : array (B, H), optional
         Multiplies the state that enters W_hh: recurrent dropout.
     out : RNNGradients, optional
-        Gradients to which these are added.
+        Gradients to which these are added; its d_x may be None, and then d_x is not returned.
     backward : function
-        The time loop that runs it: `cell_backward`, or a compiled one.
+        The time loop: `cell_backward`, or a compiled one.
 
     Returns
     -------
@@ -206,8 +207,8 @@ def rnn_backward(
     """
     p = {"W_xh": W_xh, "W_hh": W_hh}
     options = {"lengths": lengths, "reverse": reverse, "h_mask": h_mask}
-    found = backward(RNNCell(activation), d_h_direct, CellTrace(h[np.newaxis]), x, p, **options)  # [backward]
-    d = RNNGradients(found.d_p["W_xh"], found.d_p["W_hh"], found.d_p["b_h"], found.d_x, found.d_s0[0])  # [gradients]
+    found = backward(RNNCell(activation), d_h_direct, CellTrace(h[np.newaxis]), x, p, **options)
+    d = RNNGradients(found.d_p["W_xh"], found.d_p["W_hh"], found.d_p["b_h"], found.d_x, found.d_s0[0])
     if out is None:
         return d
     for total, part in zip(out, d, strict=True):
