@@ -80,6 +80,7 @@ def test_options_are_checked_before_the_task_is_guessed_from_the_file(refused):
     Path("numbers.csv").write_text("a,b\n1,2\n")
     refused(["train", "numbers.csv"], "a table of numbers")
     refused(["train", "numbers.csv", "--hidden", "0"], "^elman: --hidden: ")
+    refused(["train", "numbers.csv", "--preset", "huge"], "^elman: --preset: ")
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -1,13 +1,14 @@
 """Mistakes that somebody could make in the commands, one a line, for scripts/mutate: see tests/mutations/maths.py."""
 
 FOLDER = "elman/cli"
-HELP, TRAIN, USE, REFUSED, PROCESS, PROGRESS = (
-    f"tests/cli/test_cli_{name}.py" for name in ("help", "train", "use", "refusals", "process", "progress")
+FLAGS, HELP, TRAIN, USE, REFUSED, PROCESS, PROGRESS, SEQUENCES = (
+    f"tests/cli/test_cli_{name}.py"
+    for name in ("flags", "help", "train", "use", "refusals", "process", "progress", "sequences")
 )
 TESTS = {
     "main.py": [HELP, REFUSED, TRAIN, PROCESS],
-    "flags.py": [HELP, USE, REFUSED, TRAIN],
-    "train.py": [TRAIN, REFUSED, PROCESS],
+    "flags.py": [FLAGS, HELP, USE, REFUSED, TRAIN],
+    "train.py": [TRAIN, REFUSED, PROCESS, SEQUENCES],
     "summary.py": [TRAIN, REFUSED, PROCESS],
     "sample.py": [USE, REFUSED],
     "evaluate.py": [USE, REFUSED],
@@ -32,7 +33,6 @@ MUTANTS = [
     ("train.py", "        check_value(name, value)\n", "        pass\n", "not checked before the file is opened"),
     ("train.py", "if task not in OPTIONS[name].tasks:", "if False:", "a flag of another task"),
     ("train.py", "budget_options=self.options, ", "", "the budget is ignored"),
-    ("train.py", "    if preset is not None and preset not in PRESETS:", "    if False:", "any preset"),
     ("main.py", 'sys.stdout.reconfigure(errors="replace")', "pass", "an ASCII terminal"),
     ("main.py", "        sys.stdout.flush()\n", "", "a broken pipe at exit"),
     ("main.py", "(ElmanError, OSError, MemoryError)", "(ElmanError, MemoryError)", "system errors"),

@@ -13,7 +13,7 @@ from elman.cli.compile_notice import print_compile_notice
 from elman.cli.console import console, errors
 from elman.cli.flags import argument, flag
 from elman.cli.progress import reading
-from elman.cli.train import check_options, checked_config, guess, reading_options
+from elman.cli.train import Preset, check_options, checked_config, guess, reading_options
 from elman.errors import ArgumentError, DataError, RangeError
 from elman.training.events import Stepped
 
@@ -50,7 +50,7 @@ class Sweep:
     )
     out: Path | None = flag(None, "folder of the sweep (default: sweeps/NAME)")
     storage: Path | None = flag(None, "file that records all trials (default: journal.log in the folder of the sweep)")
-    preset: str | None = flag(None, "the same as --seconds 30 (fast), 300 (default) or 3000 (best)")
+    preset: Preset | None = flag(None, "the same as --seconds 30 (fast), 300 (default) or 3000 (best)")
     threads: int | None = flag(None, "number of threads (default: $ELMAN_THREADS, else all cores)")
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Sweep:
         if world().size > 1:
             do = "Start elman sweep several times instead: the processes share the work."
             raise ArgumentError("A sweep cannot run under mpirun", do=do)
-        check_options(self.options, self.preset)
+        check_options(self.options)
         if self.trials < 1:
             raise RangeError("--trials", expected="1 or more", got=self.trials)
         if "-" in self.source:

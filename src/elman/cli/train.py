@@ -14,7 +14,6 @@ from elman.config import (
     ALL_TASKS,
     BUDGET,
     OPTIONS,
-    PRESETS,
     Config,
     DataForm,
     Task,
@@ -24,7 +23,7 @@ from elman.config import (
     in_words,
     resolve,
 )
-from elman.errors import ArgumentError, UnknownNameError
+from elman.errors import ArgumentError
 
 if TYPE_CHECKING:
     from elman.data import Split
@@ -80,7 +79,9 @@ class Train:
     )
     task: Task | None = flag(None, "the task (default: guessed from SOURCE; lm for a text)")
     out: Path | None = flag(
-        None, "the run folder (default: runs/NAME, with the name of SOURCE; if it exists, runs/NAME-2 …)"
+        None,
+        "the run folder (default: runs/NAME, where NAME is the name of SOURCE without its suffix, or runs/NAME-2 … if "
+        "this exists)",
     )
     force: bool = flag(False, "replace the folder of --out if it is a run, unless a process is training it")
     start: Path | None = flag(
@@ -116,7 +117,7 @@ class Train:
         from elman.kernels.threads import set_threads
         from elman.training.distributed import world
 
-        check_options(self.options, self.preset)
+        check_options(self.options)
         # the ranks of one machine share its cores
         shared = None if os.environ.get("ELMAN_THREADS") else world().threads
         if (threads := shared if self.threads is None else self.threads) is not None:
@@ -306,12 +307,10 @@ class Train:
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
-def check_options(options: dict[str, Any], preset: str | None) -> None:
+def check_options(options: dict[str, Any]) -> None:
     """Check the options as far as this is possible before a file is opened: each alone, and the training time."""
     for name, value in options.items():
         check_value(name, value)
-    if preset is not None and preset not in PRESETS:
-        raise UnknownNameError("--preset", expected=f"one of {', '.join(PRESETS)}", got=repr(preset))
     check_budget(options)
 
 
