@@ -1,7 +1,7 @@
-"""Many ranks against many threads: .venv/bin/python benchmarks/mpi.py [--rounds N] [--run RUN] [--write]
+"""Many ranks compared with many threads: .venv/bin/python benchmarks/mpi.py [--rounds N] [--run RUN] [--write]
 
-Each measurement is a fresh launch; the rivals take turns, and the best of all rounds counts. --write puts the tables
-into docs/scale.md. --run names a trained run on whose text the noise of the gradient is measured, too.
+Each measurement is a fresh launch. All numbers of ranks and threads take turns, and the shortest times of all rounds
+count. --write puts the tables into docs/scale.md. --run names a trained run: its gradient noise scale is measured, too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = [(32, 50, 128, 65), (64, 64, 256, 75), (64, 64, 512, 96)]  # B, T, H, V
 AIM = 0.85  # of the tokens a second of one process with as many threads as there are ranks
 STEPS = 48
 
-#          network: latency of a message in seconds, bytes a second
+# latency of a message in seconds, bytes a second
 NETWORKS = {
     "Ethernet, 10 Gbit/s": (30e-6, 1.1e9),
     "Ethernet, 100 Gbit/s": (10e-6, 11e9),
@@ -80,16 +80,17 @@ def measure(size: Sequence[int], threads: int) -> dict[str, float]:
 
 
 def add_up(buffer: np.ndarray) -> None:
-    """The all-reduce by itself; the ranks begin together."""
+    """An all-reduce alone."""
     if world().size == 1:
         return
     from mpi4py import MPI
 
     MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, buffer)
-    buffer *= 1 / world().size  # lest the numbers grow
+    buffer *= 1 / world().size  # so that the numbers do not grow
 
 
 def median(work: Any, times: int) -> float:
+    """The median time of this many calls, each of which all ranks begin together."""
     took = []
     for _ in range(times):
         if world().size > 1:
@@ -100,7 +101,7 @@ def median(work: Any, times: int) -> float:
     return float(np.median(took))
 
 
-# -- the rivals -------------------------------------------------------------------------------------------------------
+# -- the launches -----------------------------------------------------------------------------------------------------
 
 
 def launch(size: Sequence[int], ranks: int, threads: int) -> dict[str, float]:
@@ -116,19 +117,19 @@ def launch(size: Sequence[int], ranks: int, threads: int) -> dict[str, float]:
     return result
 
 
-def rivals() -> list[tuple[int, int]]:
-    """Ranks and threads: all pairs that fill the cores or a part of them."""
+def pairs() -> list[tuple[int, int]]:
+    """Numbers of ranks and threads, powers of two, that need no more than all cores."""
     most = len(cores())
     counts = [2**k for k in range(most.bit_length())]
     return [(ranks, threads) for ranks in counts for threads in counts if ranks * threads <= most]
 
 
-def compete(rounds: int) -> dict[str, Any]:
+def measure_all(rounds: int) -> dict[str, Any]:
     results: dict[str, Any] = {}
     for size in SIZES:
         best: dict[tuple[int, int], dict[str, float]] = {}
         for round_ in range(rounds):
-            for ranks, threads in rivals()[:: -1 if round_ % 2 else 1]:
+            for ranks, threads in pairs()[:: -1 if round_ % 2 else 1]:
                 got = launch(size, ranks, threads)
                 old = best.get((ranks, threads), got)
                 best[ranks, threads] = {name: min(old[name], got[name]) for name in got}
@@ -166,7 +167,7 @@ def noise(path: Path, windows: int = 24) -> tuple[float, int, int]:
 
 
 def all_reduce(count: int, size: float, latency: float, speed: float) -> float:
-    """Halving and doubling: 2 log2 n messages, and each byte but 1/n of them twice over the wire."""
+    """Recursive halving and doubling: 2 log2 n messages, in which a rank sends all bytes but 1/n of them twice."""
     return 2 * math.log2(count) * latency + 2 * (count - 1) / count * size / speed
 
 
@@ -200,11 +201,11 @@ def model(results: dict[str, Any]) -> str:
                          f"{got['tiny'] * 1e6:.0f}", f"{expected * 1e3:.2f}", f"{got['step'] * 1e3:.2f}",
                          f"{(got['sum'] + got['tiny']) / got['step']:.1%}"])  # fmt: skip
     header = ["B, T, H, V", "ranks × threads", "gradients", "all-reduce, µs", "loss and flag, µs", "model, ms a step",
-              "measured", "all-reduce's share"]  # fmt: skip
+              "measured, ms a step", "share of both all-reduces"]  # fmt: skip
     return table(header, rows)
 
 
-def paper(results: dict[str, Any]) -> str:
+def predictions(results: dict[str, Any]) -> str:
     """Efficiency: the fraction of its time that a rank trains, if each is a machine with all its cores and B lanes."""
     rows = []
     for size, best in results.items():
@@ -214,7 +215,7 @@ def paper(results: dict[str, Any]) -> str:
             costs = [all_reduce(n, data, latency, speed) + all_reduce(n, 16, latency, speed) for n in (8, 64, 512)]
             shares = [f"{step / (step + cost):.0%}" for cost in costs]
             rows.append([size, name, f"{step * 1e3:.1f}", f"{costs[-1] * 1e6:.0f}", *shares])
-    header = ["lanes of a rank, T, H, V", "network", "ms a step alone", "all-reduce of 512 ranks, µs",
+    header = ["lanes of a rank, T, H, V", "network", "ms a step alone", "both all-reduces of 512 ranks, µs",
               "efficiency, 8 ranks", "64 ranks", "512 ranks"]  # fmt: skip
     return table(header, rows)
 
@@ -223,18 +224,18 @@ def page(results: dict[str, Any], noisy: tuple[float, int, int] | None) -> str:
     from machine import machine
 
     here = machine()
-    aims = "64, 64, 256, 75"
-    n = max(ranks for ranks, _ in results[aims])
-    share = results[aims][1, n]["step"] / results[aims][n, 1]["step"]
+    size = "64, 64, 256, 75"  # for which the aim is set
+    n = max(ranks for ranks, _ in results[size])
+    share = results[size][1, n]["step"] / results[size][n, 1]["step"]
     parts = [
         f"Measured on {here['cpu']}, {here['cores']} cores, {time.strftime('%Y-%m-%d')}.",
         measured(results),
-        f"{n} ranks of 1 thread reach {share:.2f} of the speed of 1 process with {n} threads at {aims};"
+        f"{n} ranks of 1 thread reach {share:.2f} of the speed of 1 process with {n} threads at {size};"
         f" the aim was {AIM}.",
         "**The model below, compared with the measurement**",
         model(results),
         "**Computed from the model**",
-        paper(results),
+        predictions(results),
     ]
     if noisy is not None:
         lanes, step, T = noisy
@@ -265,7 +266,7 @@ def main() -> None:
         if world().rank == 0:
             print(json.dumps(got), flush=True)
         return
-    text = page(compete(options.rounds), noise(options.run) if options.run else None)
+    text = page(measure_all(options.rounds), noise(options.run) if options.run else None)
     print(text)
     if options.write:
         write(text)

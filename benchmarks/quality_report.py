@@ -11,14 +11,14 @@ from typing import Any
 
 from report import DOCS, Sheet, markdown, show_sheet
 
-MEASURES = {  # the metric of each, and its key in a row
+MEASURES = {  # of each corpus: its title, the metric, and the metric's key in a row
     "surnames": ("surname → language", "accuracy", "score"),
     "part of speech": ("word → part of speech", "accuracy", "score"),
     "sentiment": ("sentence → sentiment", "accuracy", "score"),
     "pronunciation": ("spelling → pronunciation", "exact match", "score"),
     "french": ("English → French", "words right", "words right"),
 }
-BARS = {"surnames": 0.83, "part of speech": 0.90}  # of the others, the twin's
+BARS = {"surnames": 0.83, "part of speech": 0.90}  # the aims; for other corpora PyTorch's score
 TRANSLATED = {  # the aims of each task, by the key in a row
     "English → French": {"score": 0.15, "words right": 0.55},
     "spelling → pronunciation": {"score": 0.50},
@@ -26,18 +26,18 @@ TRANSLATED = {  # the aims of each task, by the key in a row
     "string → reversed": {"score": 0.99},
 }
 FOLDS = 10  # of the cross-validation of sentences
-LEADS = {"sentiment": -0.005, "questions": 0.03}  # over a linear model on words
-LONG_MEMORY = {  # problem and T: what is aimed at, the measure, and its bar for every seed
+LEADS = {"sentiment": -0.005, "questions": 0.03}  # aims, relative to a linear model on words
+LONG_MEMORY = {  # problem and T: the aim in words, the measure, and its aim for every seed
     ("adding", 200): ("the adding problem over 200 steps, vanilla: an error under 0.01", "mean squared error", 0.01),
     ("adding", 400): ("the adding problem over 400 steps, gated: an error under 0.01", "mean squared error", 0.01),
     ("digits", 64): ("digits pixel by pixel, vanilla: accuracy of at least 0.95", "accuracy", 0.95),
     ("copy memory", 100): ("copy memory over 100 steps: symbols right of at least 0.99", "symbols right", 0.99),
 }
-LANGUAGE_BARS = {  # cell and preset: nats per character of the last tenth; those of best hold for default, too
+LANGUAGE_BARS = {  # cell and preset: the aim for the nats per character of the last tenth
     ("rnn", "default"): 1.20,
     ("gru", "default"): 1.18,
 }
-ERRORS = "mean squared error", "nats per step"  # measures that are to be low
+ERRORS = "mean squared error", "nats per step"  # measures of which lower values are better
 WHO = {"elman": "Elman", "torch": "PyTorch", "torch, Elman's rate": "PyTorch, Elman's rate"}
 
 
@@ -54,17 +54,17 @@ def sheets(results: dict[str, Any]) -> dict[str, Sheet]:
     }
     made = {part: make(results[part]) for part, make in makers.items() if part in results}
     aims = [[aim, measured, "yes" if met else "no"] for aim, measured, met in targets(results)]
-    return {"targets": Sheet("What was aimed at", ["aim", "measured", "met"], aims), **made}
+    return {"targets": Sheet("Aims", ["aim", "measured", "met"], aims), **made}
 
 
 def curves(rows: list[dict[str, Any]]) -> Sheet:
     cells = [[r["shape"], f"{r['first']:.4f}", f"{r['last']:.4f}", f"{r['off']:.1e}"] for r in rows]
-    return Sheet("Loss over 50 steps, float64", ["shape", "at first", "at last", "largest difference"], cells)
+    return Sheet("Loss over 50 steps, float64", ["task", "first loss", "last loss", "largest difference"], cells)
 
 
 def float32(rows: list[dict[str, Any]]) -> Sheet:
     cells = [[r["shape"], f"{r['elman']:.4f}", f"{r['torch']:.4f}"] for r in rows]
-    return Sheet("Score on what was held out, after 500 steps, float32", ["shape", "Elman", "PyTorch"], cells)
+    return Sheet("Score on held-out data after 500 steps, float32", ["task", "Elman", "PyTorch"], cells)
 
 
 def column(rows: list[dict[str, Any]], who: str, what: str) -> list[float]:
@@ -141,9 +141,8 @@ def language_targets(rows: list[dict[str, Any]]) -> Iterator[tuple[str, str, boo
 
 def adding(rows: list[dict[str, Any]]) -> Sheet:
     cells = [[r["start"], f"{r['error']:.4f}", f"{r['steps']:,}", f"{r['seconds']:.0f}"] for r in rows]
-    return Sheet(
-        "The adding problem, 50 steps, 64 units", ["W_hh starts as", "mean squared error", "steps", "s"], cells
-    )
+    header = ["initial W_hh, activation", "mean squared error", "steps", "s"]
+    return Sheet("The adding problem, 50 steps, 64 units", header, cells)
 
 
 def grouped(rows: list[dict[str, Any]], *names: str) -> list[list[dict[str, Any]]]:
@@ -165,7 +164,8 @@ def memory(rows: list[dict[str, Any]]) -> Sheet:
             cells.append([f"{first['problem']}, {measure}", first["cell"], first["start"], str(first["T"]),
                           str(first["units"]), f"{first['rate']:g}", f"{first['steps']:,}", scores,
                           f"{baseline:.3f}", *times])  # fmt: skip
-    header = ["", "cell", "W_hh starts as", "T", "units", "rate", "steps", "on test data", "baseline", "s", "CPU s"]
+    header = ["", "cell", "initial W_hh, activation", "T", "units", "rate", "steps", "on test data", "baseline",
+              "s", "CPU s"]  # fmt: skip
     return Sheet("Long memory, seeds 0, 1 and 2", header, cells)
 
 
@@ -190,12 +190,12 @@ def targets(results: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
         yield "losses agree with PyTorch's to 1e-6 over 50 steps, float64", f"{worst:.1e}", worst <= 1e-6
     if part := results.get("float32"):
         worst = max(abs(row["elman"] - row["torch"]) for row in part)
-        yield "scores within one point of PyTorch's after 500 steps, float32", f"{worst:.4f}", worst <= 0.01
+        yield "scores within 0.01 of PyTorch's after 500 steps, float32", f"{worst:.4f}", worst <= 0.01
     for name, rows in results.get("defaults", {}).items():
         title, measure, what = MEASURES[name]
         ours, theirs = mean(column(rows, "elman", what)), mean(column(rows, "torch", what))
         bar = BARS.get(name, theirs)
-        aim = f"{title}: {measure} of at least {bar:.3f}" + ("" if name in BARS else ", the twin's")
+        aim = f"{title}: {measure} of at least {bar:.3f}" + ("" if name in BARS else ", PyTorch's")
         yield aim, f"{ours:.3f}", ours >= bar
     for task, runs in by_task(results.get("translation", [])).items():
         for what, bar in TRANSLATED[task].items():
@@ -227,7 +227,7 @@ def write_docs(results: dict[str, Any], path: Path = DOCS / "quality.md") -> Non
         title = f"**{sheet.title}**"
         found = re.search(rf"^{re.escape(title)}[^|]*\n\n((?:\|.*\n)+)", text, flags=re.MULTILINE)
         if found is None:
-            raise SystemExit(f"{path} has no table with the title {title}.")
+            raise SystemExit(f"{path}: expected a table below the title {title}, got none. Add the title and a table.")
         if part == "targets":
             sheet, caption = sheet._replace(rows=merged_aims(found[1], sheet.rows)), title
         else:
@@ -238,7 +238,10 @@ def write_docs(results: dict[str, Any], path: Path = DOCS / "quality.md") -> Non
 
 
 def merged_aims(table: str, rows: list[list[str]]) -> list[list[str]]:
-    """The rows of the table, and in their place or below them those that were measured; a bar may have changed."""
+    """The rows of the table, in which measured rows replace those of the same aim or are added at the end.
+
+    Aims that differ in their numbers only are the same: a limit may have changed.
+    """
     old = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
     merged = {re.sub(r"[\d.]+", "", row[0]): row for row in [*old, *rows]}
     return list(merged.values())

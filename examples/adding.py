@@ -1,8 +1,8 @@
 """A test of long memory: two of many numbers are marked, and the target is their sum.
 
 The first marked number is in the first half, so the gradient of the loss must reach back over at least half of the
-sequence. W_hh starts as the identity, with relu (the IRNN of Le, Jaitly and Hinton, 2015), as a random orthogonal
-matrix, or with independent entries as Glorot and Bengio proposed (2010), both with tanh.
+sequence. Three initializations of W_hh are compared: the identity, with relu (the IRNN of Le, Jaitly and Hinton, 2015);
+a random orthogonal matrix, with tanh; and independent random entries, as Glorot and Bengio proposed (2010), with tanh.
 
 python examples/adding.py [--quick]
 """

@@ -1,4 +1,4 @@
-"""Fine-tuning: a model of a novel learns 50 KB of Python's documentation; compared with a model of these 50 KB only.
+"""Fine-tune a model of a novel on 50,000 characters of Python's documentation; compare it with a model of these alone.
 
 python examples/fine_tuning.py [FILE] [--quick]
 """
@@ -20,9 +20,10 @@ pretrained = elman.LanguageModel(**options, epochs=2 if args.quick else 10).fit(
 tuned = elman.LanguageModel(epochs=3 if args.quick else 15).fit(text, start=pretrained, listeners=[progress])
 alone = elman.LanguageModel(**options, epochs=3 if args.quick else 15).fit(text, listeners=[progress])
 
-known = "".join(character for character in unseen if character in alone.vocabulary_.tokens)
-for name, model in (("the novel first, then", tuned), ("only", alone)):
-    print(f"{name} {len(text):,} characters of documentation: {-model.score(known):.3f} nats per character")
+known = "".join(character for character in unseen if character in alone.vocabulary_.tokens)  # tuned has these too
+print("Nats per character of other documentation, after training on")
+for name, model in (("the novel, then", tuned), ("only", alone)):
+    print(f"{name} {len(text):,} characters of documentation: {-model.score(known):.3f}")
 old_before, old_after = tuned.fitted_.fine_tuning["old"]
-print(f"loss on the novel: {old_before:.3f} nats per character before fine-tuning, {old_after:.3f} after")
+print(f"\nloss on the novel: {old_before:.3f} nats per character before fine-tuning, {old_after:.3f} after")
 print(f"\n{tuned.sample(200, prompt='The ', seed=1)}")

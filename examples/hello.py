@@ -1,4 +1,4 @@
-"""A whole RNN on one screen: learn to complete "hell" to "hello", with the equations of elman.maths only.
+"""A whole RNN on a page: it learns to complete "hell" to "hello", with the equations of elman.maths only.
 
 python examples/hello.py
 """

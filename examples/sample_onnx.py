@@ -30,14 +30,14 @@ except Exception as error:  # onnxruntime raises many classes of errors
 if "kind" not in vocabulary:
     sys.exit(f"{path} is not a language model")
 if vocabulary["kind"] == "bpe":
-    sys.exit(f"{path} has subwords as tokens; this example reads characters, bytes and words only")
+    sys.exit(f"{path} has subwords as tokens; this example supports only characters, bytes and words")
 kind, tokens = vocabulary["kind"], vocabulary.get("tokens", range(256))
 if kind == "byte":
     ids = list(prompt.encode())
 else:
     pieces = re.findall(r" ?\w{1,64}| ?[^\w\s]|\s", prompt) if kind == "word" else list(prompt)
     if unknown := set(pieces) - set(tokens):
-        raise SystemExit(f"the model does not know {sorted(unknown)}")
+        sys.exit(f"{sorted(unknown)} are not in the vocabulary of the model: remove them from the prompt")
     ids = [tokens.index(piece) for piece in pieces]
 
 decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may have several bytes

@@ -1,4 +1,4 @@
-"""Shared by the examples: arguments, the path of a corpus, a line with the progress of training, numbers in words."""
+"""What several examples use: arguments, the path of a corpus, a progress line, numbers in words."""
 
 import argparse
 import os
@@ -8,11 +8,14 @@ from elman.data import find_source
 from elman.errors import ElmanError
 from elman.training import ProgressLine
 
-progress = ProgressLine()  # a listener: it writes only to a terminal
+progress = ProgressLine()  # a listener; it writes only to a terminal or a notebook
 
 
 def arguments(doc: str, corpus: str | None = None) -> argparse.Namespace:
-    """args.quick, and args.path, the corpus, which is downloaded once; if that fails, exit with code 2."""
+    """The arguments of the command line: quick and, if the example needs a corpus, its path.
+
+    Unless a path is given, the corpus is downloaded once. If that fails, or there is no such file, exit with code 2.
+    """
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="train for a few seconds only")
     if corpus:
@@ -29,7 +32,7 @@ def arguments(doc: str, corpus: str | None = None) -> argparse.Namespace:
 
 
 def _error(message: str) -> int:
-    """Print the message to stderr; returns the exit code."""
+    """Print the message to stderr and return the exit code."""
     print(message, file=sys.stderr)
     return 2
 
@@ -40,7 +43,7 @@ TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "nin
 
 
 def number_in_words(n: int) -> str:
-    """Below a million: 42 is "forty two"."""
+    """A number below a million in words: 42 is "forty two"."""
     if n < 20:
         return ONES[n]
     if n < 100:

@@ -28,8 +28,8 @@ predicted = true[:, :PAST]
 for _ in range(FUTURE):  # each forecast becomes an input of the next ones
     predicted = np.column_stack([predicted, model.predict(predicted[:, -PAST:])])
 error = np.sqrt(((predicted - true)[:, PAST:] ** 2).mean(axis=0))  # (FUTURE,)
-print(f"RMS error of the forecasts of waves between -1 and 1: 1 step ahead {error[0]:.3f}, 10 {error[9]:.3f}, "
-      f"{FUTURE} {error[-1]:.3f}\n")  # fmt: skip
+print(f"RMS error of the forecasts of waves between -1 and 1: 1 step ahead {error[0]:.3f}, "
+      f"10 steps {error[9]:.3f}, {FUTURE} steps {error[-1]:.3f}\n")  # fmt: skip
 canvas = np.full((13, PAST + FUTURE), " ")
 for t in range(PAST + FUTURE):
     canvas[round(6 - 6 * true[0, t]), t] = "·"

@@ -14,7 +14,7 @@ DOCUMENT = """# How well
 
 Words.
 
-**What was aimed at**
+**Aims**
 
 | aim | measured | met |
 | :-- | --: | --: |

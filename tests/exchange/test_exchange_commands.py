@@ -81,7 +81,7 @@ def test_a_file_that_exists_is_replaced_only_by_force(elman, to):
     (("export", "runs/novel", "--to", "gguf"), "--to: expected one of onnx, torch, html, npz, got 'gguf'"),
     (("import", "nothing.onnx", "--out", "x"), "nothing.onnx: No such file"),
     (("import", "some.txt", "--out", "x"),
-     "expected a name that ends in .safetensors, .pt or .onnx, or --from, got .txt. See elman import --help."),
+     "expected a name that ends in .safetensors, .pt, .pth or .onnx, or --from, got .txt. See elman import --help."),
     (("import", "some", "--out", "x"), "got no suffix"),
     (("import", "x.npz", "--out", "x"), "got .npz, which cannot be imported. Export the run with --to onnx or torch."),
     (("import", "some.txt", "--out", "x", "--from", "torch"), "is not a safetensors file"),
@@ -152,7 +152,7 @@ def test_a_foreign_state_dict_is_imported_with_its_vocabulary(elman):
     save_file({name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}, "x.safetensors")
     status, _, err = elman("import", "x.safetensors", "--out", "x")
     assert status == 2
-    assert "Name a file with them by --vocabulary" in " ".join(err.split())
+    assert "Give --vocabulary, the path of a vocabulary.json" in " ".join(err.split())
     Path("letters.txt").write_text("cab\n")
     words = ("--vocabulary", "letters.txt", "--activation", "relu", "--out", "x")
     assert elman("import", "x.safetensors", *words)[0] == 0

@@ -123,7 +123,7 @@ def test_a_training_is_stopped_when_its_time_is_up(monkeypatch, tmp_path):
 
     async def train() -> None:
         trainings = TrainingRoutes(Registry(), Limits(), tmp_path, allowed=True)
-        with pytest.raises(ApiError, match="ended before it started"):
+        with pytest.raises(ApiError, match="ended before its first step"):
             await trainings._start(TEXT, None, "x", ["--hidden=8", "--seconds=600"])
 
     began = time.monotonic()

@@ -48,6 +48,12 @@ def test_invalid_arguments_are_refused(words, capsys):
     assert capsys.readouterr().err.startswith("elman: ")
 
 
+@pytest.mark.parametrize(("flag", "kind"), [("--max-tokens", "a whole number"), ("--max-seconds", "a number")])
+def test_a_limit_that_is_not_positive_is_named_as_a_flag(flag, kind, capsys):
+    assert attempt(["serve", flag, "0"]) == 2
+    assert capsys.readouterr().err.startswith(f"elman: {flag}: expected {kind} above 0 and below 2^53, got 0")
+
+
 def test_a_running_stream_is_completed_after_sigint(runs):
     server = Server(runs / "char", "--max-tokens", 10**6)
     ended: list[str] = []

@@ -18,7 +18,8 @@ def client(server):
 
 
 def test_models_are_listed_and_found(client):
-    assert [model.id for model in client.models.list()] == ["char", "byte", "word", "names"]
+    # another test may have trained one more
+    assert [model.id for model in client.models.list()][:4] == ["char", "byte", "word", "names"]
     assert client.models.retrieve("byte").owned_by == "elman"
 
 

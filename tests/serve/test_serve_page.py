@@ -329,6 +329,26 @@ def test_flow_draws_the_analysis_and_follows_the_text(visit, open_server):
     until(page, "b => JSON.stringify(document.getElementById('map-figure').data[0].z) !== b", before)
 
 
+@pytest.mark.parametrize(("changed", "shown"), [
+    ({"kind": "explodes", "lag": None, "horizon": None}, "–"),  # the states overflow
+    ({"kind": "explodes", "lag": 3, "horizon": None, "followed": 3}, "10+"),
+    ({"kind": "vanishes", "lag": 4, "horizon": 4}, "4"),
+])  # fmt: skip
+def test_flow_shows_after_how_many_steps_the_gradient_is_gone(visit, changed, shown):
+    def answer(route):
+        found = route.fetch()
+        data = found.json()
+        data["verdicts"][0] |= changed
+        route.fulfill(response=found, json=data)
+
+    page = visit("#flow/char")
+    drawn(page, "map")
+    page.route("**/v1/elman/look/flow", answer)
+    page.fill("#flow-text", "The dog sat")
+    until(page, "document.getElementById('map-figure').data[0].z.length === 10")
+    assert page.inner_text("#verdict .far b") == shown
+
+
 def test_flow_shows_the_gates_of_a_gated_cell(visit, more_server):
     page = visit("#flow/lstm", more_server)
     page.wait_for_selector("#gates-figure.drawn", timeout=20_000)

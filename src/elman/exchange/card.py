@@ -49,24 +49,24 @@ class Figures(NamedTuple):
     """Results on one part of the data."""
 
     part: str  # validation or test
-    tokens: int | None
-    values: Mapping[str, float]  # by unit
+    tokens: int | None  # only for language models
+    values: Mapping[str, float]  # by the unit of the loss, or the name of the measure
 
 
 def write_card(
     run: str | Path, *, seed: int = 0, length: int = 500, temperature: float = 0.8, force: bool = False
 ) -> list[Path]:
-    """Write a model card into a run folder: README.md and, if the run has metrics, curve.svg.
+    """Write a model card into a run folder: README.md and, if the metrics have losses of two steps or more, curve.svg.
 
-    The card says what the model is, how good it is, what it was trained on and how to use it. The front matter follows
-    Hugging Face's format, so that the folder can be uploaded.
+    The card says what the model is, how good it is, what it was trained on and how to use it; that of a language model
+    shows a sample. The front matter follows Hugging Face's format, so that the folder can be uploaded.
 
     Parameters
     ----------
     run : str or Path
         The run folder.
     seed, length, temperature : int, int, float
-        Options of the sample that the card of a language model shows.
+        Options of the sample; its length is in tokens.
     force : bool
         Replace a README.md or curve.svg that `write_card` did not write.
 
@@ -88,7 +88,9 @@ def write_card(
     task_name = str(opened.config.get("task"))
     if task_name not in TASKS:
         raise RunError(
-            f"{opened.path}", expected=f"a run with task {', '.join(TASKS)}", got=repr(opened.config.get("task"))
+            f"{opened.path}",
+            expected=f"a run with one of the tasks {', '.join(TASKS)}",
+            got=repr(opened.config.get("task")),
         )
     task, unit = TASKS[task_name], UNITS[task_name]
     for name in (README, CURVE):
@@ -99,7 +101,7 @@ def write_card(
     rows = kept_rows(opened.metrics())
     picture = curve(rows, f"Loss, {unit}, over steps")
     language = task_name == "lm"
-    figures = (_language_figures(opened) if language else []) or _recorded(rows, unit)
+    figures = (_language_figures(opened) if language else []) or _logged_figures(rows, unit)
     name = opened.path.resolve().name
     sections = [
         f"# {plain(name)}\n\n{_kind(opened)} that {task.description}: {_network(opened, size)}.",
@@ -131,7 +133,7 @@ def _refuse_foreign(path: Path, *, force: bool) -> None:
         raise RunError(f"{path} was not made by elman card", do=f"{option('force', True)} replaces it.")
 
 
-def _recorded(rows: Sequence[Mapping[str, Any]], unit: str) -> list[Figures]:
+def _logged_figures(rows: Sequence[Mapping[str, Any]], unit: str) -> list[Figures]:
     """The best validation loss in metrics.jsonl, which is that of the saved model."""
     validated = [row for row in rows if is_number(row.get("validation_loss"))]
     if not validated:
@@ -148,7 +150,7 @@ def _front_fields(name: str, run: Run, task: Task, unit: str, figures: list[Figu
         "bits per character": "bits_per_character",
         "accuracy": "accuracy",
     }
-    data = _record(run).get("name")
+    data = _data_record(run).get("name")
     results = [
         {
             "task": {"type": task.pipeline or task.tag},
@@ -169,20 +171,20 @@ def _front_fields(name: str, run: Run, task: Task, unit: str, figures: list[Figu
     }
 
 
-def _record(run: Run) -> dict[str, Any]:
+def _data_record(run: Run) -> dict[str, Any]:
     """The description of the data in config.json."""
     found = run.config.get("data")
     return found if isinstance(found, dict) else {}
 
 
 def _data(run: Run) -> str:
-    record = _record(run)
+    record = _data_record(run)
     counts = {name: f"{record[name]:,}" for name in ("tokens", "characters", "examples") if is_number(record.get(name))}
     facts = {name: record[name] for name in ("name", "sha256") if isinstance(record.get(name), str)} | counts
     if not facts:
         return "## Data\n\nThe training data are not recorded."
-    parts = _config(run)
-    fractions = {what: parts.get(f"{what}_fraction") for what in ("validation", "test")}
+    options = _config(run)
+    fractions = {what: options.get(f"{what}_fraction") for what in ("validation", "test")}
     held = {f"held out for {what}": f"{f:.0%}" for what, f in fractions.items() if f and is_number(f)}
     note = "No license is stated here: it depends on the data."
     return f"## Data\n\n{table({**facts, **held})}\n\n{note}"
@@ -191,7 +193,8 @@ def _data(run: Run) -> str:
 def _results(figures: list[Figures], drawn: bool) -> str:
     image = f"![Loss over training steps]({CURVE})" if drawn else ""
     if not figures:
-        return f"## Results\n\nNot measured: nothing was held out, or the data are missing.\n\n{image}".strip()
+        why = "nothing was held out, or the data are missing or have changed"
+        return f"## Results\n\nNot measured: {why}.\n\n{image}".strip()
     units = list(figures[0].values)
     counted = any(f.tokens is not None for f in figures)  # only for language models
     head = f"| part |{' tokens |' * counted} {' | '.join(units)} |\n|---|{'--:|' * (counted + len(units))}"
@@ -223,7 +226,7 @@ def _use_sequences(run: Run) -> str:
     return f"{_INSTALLED}\n\n{fenced(commands, 'sh')}\n\n{fenced(code, 'python')}"
 
 
-_INSTALLED = "## Use\n\nWith Elman installed, in the parent folder:"
+_INSTALLED = "## Use\n\nWith Elman installed, in the folder that contains this one:"
 
 
 def _training(run: Run, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -264,7 +267,7 @@ def _config(run: Run) -> dict[str, Any]:
 
 
 def _language_figures(run: Run) -> list[Figures]:
-    """Results on the held-out parts; empty if the text is missing."""
+    """Results on the held-out parts; empty if the text is missing or has changed."""
     try:
         setup = runs.open_text_setup(run)
     except (ElmanError, OSError):
@@ -292,7 +295,7 @@ def _language_sample(run: Run, *, seed: int, length: int, temperature: float) ->
     try:
         copied = f"Of this sample, {plain(str(model.copies(text)))}."
     except (ElmanError, OSError):
-        copied = "How much of it is copied is unknown: the training text is missing."
+        copied = "How much of it is copied is unknown: the training text is missing or has changed."
     return f"## A sample\n\nTemperature {temperature:g}, seed {seed}:\n\n{fenced(text, 'text')}\n\n{copied}"
 
 
@@ -327,11 +330,11 @@ def table(facts: Mapping[str, object]) -> str:
 LEFT, TOP, WIDTH, HEIGHT = 60, 34, 560, 260
 COLORS = {"loss": "#1f5fa8", "validation_loss": "#c0392b"}
 NAMES = {"loss": "training", "validation_loss": "validation"}
-MAX_POINTS = 600  # of a line; more are not visible
+MAX_POINTS = 600  # of a line; more would not be visible
 
 
 def curve(rows: Sequence[Mapping[str, Any]], title: str) -> str | None:
-    """Training and validation loss over steps as SVG; None if there are fewer than two steps."""
+    """Training and validation loss over steps as SVG; None if the rows have losses of fewer than two steps."""
     lines = {name: _thinned([(row["step"], row[name]) for row in rows if is_number(row.get(name))]) for name in COLORS}
     points = [point for line in lines.values() for point in line]
     steps, losses = [step for step, _ in points], [loss for _, loss in points]
@@ -370,5 +373,6 @@ def _text(x: float, y: float, text: str, anchor: str = "middle", color: str = "#
 
 
 def _thinned(line: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most MAX_POINTS + 1 points of a line, with the first and the last."""
     every = -(-len(line) // MAX_POINTS) or 1
     return line if every == 1 else [*line[:-1:every], line[-1]]

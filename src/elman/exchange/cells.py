@@ -1,8 +1,9 @@
-"""How ONNX and PyTorch write a recurrent cell. A new cell is one row here.
+"""How ONNX and PyTorch store the weights of a recurrent cell. A new cell needs one entry in FORMATS.
 
-Both use the same names for the cells, store transposes of our matrices with the gates stacked, and have two biases, one
-for each product. Our gates are in PyTorch's order; ONNX has its own. Where the two biases are added, ours is their sum,
-exported as the first bias with zeros as the second. For `rnn` this means W = W_xh.T, R = W_hh.T, B = (b_h, zeros).
+Both use the same names for the cells, store the transposes of our matrices with the gates stacked, and have two biases,
+one for each product. Our gates are in PyTorch's order; ONNX has its own. Where the two biases are only added, our bias
+is their sum; it is exported as the first one, with zeros as the second. For `rnn` the inputs of the ONNX operator are
+W = W_xh.T, R = W_hh.T and B = (b_h, zeros).
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ TENSORS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")  # PyTorch's tensors 
 
 
 class CellFormat(NamedTuple):
-    """How other formats store one cell; each gate is one letter."""
+    """How ONNX and PyTorch store one cell; each gate is one letter."""
 
     name: str  # of the ONNX operator and, after nn., of the PyTorch module
     gates: str  # in our order
     onnx_gates: str  # in ONNX's order
-    onnx_activations: Mapping[str, tuple[str, ...]]  # our activation: ONNX's activations of all gates
-    torch_activations: tuple[str, ...]
-    own_biases: Mapping[str, str] = MappingProxyType({})  # gate: the parameter of its second bias, if it is separate
-    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # required; one that a file leaves out is 0
+    onnx_activations: Mapping[str, tuple[str, ...]]  # our activation: the operator's attribute `activations`
+    torch_activations: tuple[str, ...]  # those of our activations that the PyTorch module has
+    own_biases: Mapping[str, str] = MappingProxyType({})  # gate whose biases are not added: our name of the second one
+    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # required values; one that a file leaves out is 0
 
     # -- PyTorch ------------------------------------------------------------------------------------------------------
 
     def to_torch(self, p: Weights) -> dict[str, Array]:
         """The tensors of one layer and direction."""
         b_h = p["b_h"]
-        second = np.broadcast_to(b_h.dtype.type(0), b_h.shape)  # zeros without memory, for when only shapes are needed
+        second = np.broadcast_to(b_h.dtype.type(0), b_h.shape)  # takes no memory: pytorch.py may need only its shape
         if self.own_biases:
             second = second.copy()
             for gate, name in self.own_biases.items():
@@ -44,7 +45,7 @@ class CellFormat(NamedTuple):
         return dict(zip(TENSORS, (p["W_xh"].T, p["W_hh"].T, b_h, second), strict=True))
 
     def from_torch(self, tensors: Mapping[str, Array]) -> dict[str, Array]:
-        """Our parameters."""
+        """Our parameters, from the tensors of one layer and direction."""
         W_ih, W_hh, first, second = (tensors[name] for name in TENSORS)
         p = {"W_xh": W_ih.T, "W_hh": W_hh.T, "b_h": _merged(first, second)}
         for gate, name in self.own_biases.items():
@@ -60,7 +61,7 @@ class CellFormat(NamedTuple):
         return [W, R, np.concatenate(biases)]
 
     def from_onnx(self, W: Array, R: Array, B: Array) -> dict[str, Array]:
-        """Our parameters."""
+        """Our parameters, from the arrays that to_onnx returns."""
         arrays = (_reordered(array, self.onnx_gates, self.gates) for array in (W, R, *np.split(B, 2)))
         return self.from_torch(dict(zip(TENSORS, arrays, strict=True)))
 
@@ -107,13 +108,13 @@ def format_of(cell: Cell) -> CellFormat:
 
 
 def unit_kind(cell: object, activation: object) -> str:
-    """What the units are called in a sentence: "GRU", or for the vanilla cell its activation."""
+    """The word before "units" in a text: the name of the cell, such as "GRU", or the activation of a vanilla cell."""
     return str(activation) if cell not in FORMATS or cell == "rnn" else FORMATS[str(cell)].name
 
 
-def known_names(before: str = "") -> str:
-    """The names of all cells in other formats, for messages."""
-    *names, last = (f"{before}{row.name}" for row in FORMATS.values())
+def known_names(prefix: str = "") -> str:
+    """The names of all cells in ONNX and, with the prefix "nn.", in PyTorch, for messages: `RNN, GRU or LSTM`."""
+    *names, last = (f"{prefix}{row.name}" for row in FORMATS.values())
     return f"{', '.join(names)} or {last}"
 
 
@@ -124,7 +125,7 @@ def unknown_activation(where: str, cell: Cell, expected: str, *, do: str | None 
 
 
 def _merged(first: Array, second: Array) -> Array:
-    """The sum of two biases; adding 0 changes nothing, not even the sign of a zero."""
+    """The sum of two biases; where the second is 0 it is exactly the first, also if that is -0."""
     return np.where(second == 0, first, first + second)
 
 

@@ -20,13 +20,14 @@ from elman.models.task_spec import TaskSpec
 def with_vocabulary(
     path: Path, parameters: Mapping[str, Array], cell: str, activation: str, vocabulary: Path | None
 ) -> PortableModel:
-    """The model with the rows of W_xh and the columns of W_hy in the order of our token ids."""
+    """The model with the tokens of a vocabulary file; W_xh, W_hy and b_y are reordered by the ids of our vocabulary."""
     hidden, tokens = parameters["head.W_hy"].shape
     if vocabulary is None:
         raise CheckpointError(
             f"{path} does not contain its vocabulary of {tokens} tokens",
-            do=f"Give the file {option('vocabulary')}: a vocabulary.json, a JSON list of the characters or a text "
-            "with each character once, both in the order of their ids, or the training text if they were sorted.",
+            do=f"Give {option('vocabulary')}, the path of a vocabulary.json, a JSON list of the characters or a text "
+            "with each character once, both in the order of their ids, or the training text if the ids are in the "
+            "order of its sorted characters.",
         )
     ours, order = read_vocabulary(vocabulary, tokens)
     p = dict(parameters)
@@ -40,9 +41,10 @@ def with_vocabulary(
 
 
 def refuse_options(path: Path, **given: object) -> None:
-    """Raise ArgumentError for options that the file itself determines."""
+    """Raise ArgumentError for options that are not needed, because Elman wrote the file and it contains them."""
     if names := [option(name) for name, value in given.items() if value is not None]:
-        raise ArgumentError(f"{path} contains these already", got=", ".join(names), do=f"Leave {names[0]} out.")
+        what = f"{path} was written by Elman and contains its vocabulary and options"
+        raise ArgumentError(what, got=", ".join(names), do=f"Leave {' and '.join(names)} out.")
 
 
 def read_vocabulary(path: Path, tokens: int) -> tuple[Vocabulary, Sequence[int]]:
@@ -61,14 +63,15 @@ def read_vocabulary(path: Path, tokens: int) -> tuple[Vocabulary, Sequence[int]]
     if isinstance(value, dict):  # character to id
         ids = {i: token for token, i in value.items() if isinstance(i, int)}
         if sorted(ids) != list(range(len(value))):
-            raise VocabularyError(f"{path}", expected="each character with its id, from 0", got="other numbers")
+            expected = "each character with its id, from 0 without gaps"
+            raise VocabularyError(f"{path}", expected=expected, got="other ids")
         found: Sequence[Any] = [ids[i] for i in range(len(ids))]
     else:
         found = value if isinstance(value, list) else _characters(text, tokens)
     _check_count(path, found, tokens)
     if not all(isinstance(token, str) and len(token) == 1 for token in found) or len(set(found)) < tokens:
         raise VocabularyError(
-            f"{path}", expected="different characters", do="For words, use a vocabulary.json of Elman."
+            f"{path}", expected="single, different characters", do="For words, use a vocabulary.json of Elman."
         )
     return CharVocabulary(found), np.argsort([ord(token) for token in found]).tolist()
 

@@ -75,7 +75,7 @@ def export_html(
     if known in SEQUENCE_TASKS and known != "translate":
         raise RunError(
             f"{run}",
-            expected="a language model or a translator, which an HTML page can run",
+            expected="a language model or a translator, because an HTML page runs no other model",
             got=f"a model to {known}",
             do="Export it to onnx, torch or npz instead.",
         )
@@ -102,7 +102,7 @@ def _text_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
         "arrays": network.shapes,
     }
     texts = {
-        "network": f"A recurrent language model: {_size(stack)}, {parameters.buffer.size:,} weights, "
+        "network": f"A recurrent language model: {_size(stack)}, {parameters.buffer.size:,} parameters, "
         f"{len(vocabulary)} different {token_name}.",
         "tokens": token_name,
         "measured": _loss_sentence(measured, precision, token_name),
@@ -134,9 +134,12 @@ def _translator_page(run: Run, fitted: FittedModel, precision: Precision) -> byt
         "arrays": network.shapes,
     }
     attention = " with attention" if network.attention else ""
+    kind, where = "recurrent", "each of them"
+    if len(network.encoder.directions) > 1:
+        kind, where = "bidirectional", "the decoder and in each direction of the encoder"
     texts = {
-        "network": f"A recurrent encoder and decoder{attention}: {_size(network.decoder)} in each direction, "
-        f"{fitted.parameters.buffer.size:,} weights.",
+        "network": f"A {kind} encoder and a decoder{attention}: {_size(network.decoder)} in {where}, "
+        f"{fitted.parameters.buffer.size:,} parameters.",
         "measured": _loss_sentence(measured, precision, "tokens"),
     }
     return _page("translate.html", TRANSLATOR_SCRIPTS, run, texts, facts, stored.data)
@@ -148,7 +151,7 @@ def _name(run: Run) -> object:
 
 
 def _vocabulary(kind: str, tokens: Sequence[str], bpe: object) -> dict[str, Any]:
-    """The arguments of the page's Vocabulary."""
+    """The arguments of the class Vocabulary of page/model.js."""
     return {
         "tokens": kind,
         "vocabulary": None if kind in ("byte", "bpe") else tokens,
@@ -201,8 +204,9 @@ def _loss_sentence(measured: Measured, precision: str, token_name: str) -> str:
     token, cost = token_name.removesuffix("s"), measured.stored - measured.original
     whole = f"The validation loss is {measured.original:.4f} nats per {token}"
     if not cost:
-        return f"<p>{whole}; the page has the same weights, in {precision}.</p>"
-    return f"<p>{whole}; as stored here, in {precision}, {measured.stored:.4f} ({cost:+.4f}).</p>"
+        return f"<p>{whole}; with the weights as stored here, in {precision}, it is the same.</p>"
+    as_stored = f"{measured.stored:.4f} ({cost:+.4f})"
+    return f"<p>{whole}; with the weights as stored here, in {precision}, it is {as_stored}.</p>"
 
 
 def _page(

@@ -1,9 +1,12 @@
-"""The model that exports and imports pass on: its weights by name, and its metadata as one JSON text."""
+"""A model in the form between a run folder and a file format: its weights by name, and its metadata as one JSON text.
+
+Every import makes such a PortableModel; every export except that to HTML writes one.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +23,7 @@ from elman.training.run import Run
 from elman.training.storage import write_file
 
 KEY = "elman"  # key of the metadata in a file
-FORMAT = 2  # of the metadata
+FORMAT = 2  # version of the metadata
 
 
 class PortableModel(NamedTuple):
@@ -28,7 +31,7 @@ class PortableModel(NamedTuple):
 
     parameters: Mapping[str, Array]
     config: Config
-    spec: TaskSpec  # the meaning of its inputs and outputs
+    spec: TaskSpec  # the task, and the vocabularies, classes and scales of inputs and targets
 
     @property
     def task(self) -> str:
@@ -44,11 +47,12 @@ class PortableModel(NamedTuple):
         return json.dumps({"format": FORMAT, "task": self.task, "config": config, "vocabulary": vocabulary})
 
     def to_float32(self) -> PortableModel:
-        """The same model in float32."""
+        """The same model in float32; RunError if a number is too large."""
         with np.errstate(over="ignore"):
             parameters = {name: array.astype(np.float32) for name, array in self.parameters.items()}
         if lost := [name for name, array in parameters.items() if not np.isfinite(array).all()]:
-            raise RunError(f"{lost[0]} has numbers that are too large for float32")
+            do = "Export it to npz, which keeps float64."
+            raise RunError(f"{lost[0]} has numbers that are too large for float32", do=do)
         return self._replace(parameters=parameters, config=self.config.with_options(dtype="float32"))
 
 
@@ -58,9 +62,9 @@ class ExportResult(NamedTuple):
     Attributes
     ----------
     paths : list of Path
-        The files written: one, or encoder and decoder for ONNX models that generate sequences.
+        The files written: one; for ONNX models of the tasks generate and translate two, encoder and decoder.
     description : str
-        One sentence about what is in the files.
+        One sentence for the user: what the files are, or how to use them.
     """
 
     paths: list[Path]
@@ -83,23 +87,25 @@ def save_run(model: PortableModel, path: Path, *, force: bool = False) -> Run:
 
 
 def read_metadata(path: Path, text: str) -> tuple[Config, TaskSpec]:
-    """Config and vocabularies from the text of `PortableModel.metadata`; CheckpointError for anything else."""
+    """The config and the spec from the text that `PortableModel.metadata` made; CheckpointError for any other text."""
     try:
-        facts: Any = json.loads(text)
+        metadata: Any = json.loads(text)
     except (ValueError, RecursionError):
         raise CheckpointError(f"{path} is damaged: its metadata are not JSON") from None
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        got = facts.get("format") if isinstance(facts, dict) else type(facts).__name__
-        raise CheckpointError(f"{path}", expected=f"a model of format {FORMAT}", got=got)
-    task, config, vocabulary = (facts.get(name) for name in ("task", "config", "vocabulary"))
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        got = metadata.get("format") if isinstance(metadata, dict) else type(metadata).__name__
+        raise CheckpointError(f"{path}", expected=f"metadata of format {FORMAT}", got=got)
+    task, config, vocabulary = (metadata.get(name) for name in ("task", "config", "vocabulary"))
     return from_json(config), TaskSpec.from_json(str(task), vocabulary)
 
 
 def checked_model(path: Path, parameters: Mapping[str, Array], config: Config, spec: TaskSpec) -> PortableModel:
-    """The model, if its parameters have the names and shapes of the network and are finite."""
+    """The model with these parameters, in float64 if one of them is, else in float32.
+
+    CheckpointError unless they have the names and shapes of the network's parameters and are finite.
+    """
     expected = build_network(spec, config).shapes
-    if different := sorted(set(parameters) ^ set(expected)):
-        raise CheckpointError(f"{path}", expected=f"{len(expected)} parameters", got=f"a difference in {different[:6]}")
+    check_names(path, "parameters", parameters, expected)
     for name, shape in expected.items():
         array = parameters[name]
         if array.shape != shape:
@@ -110,6 +116,20 @@ def checked_model(path: Path, parameters: Mapping[str, Array], config: Config, s
             raise CheckpointError(f"{path}, {name}", expected="finite numbers", got="NaN or infinity")
     double = any(array.dtype == np.float64 for array in parameters.values())
     return PortableModel(parameters, config.with_options(dtype="float64" if double else "float32"), spec)
+
+
+def check_names(path: Path, what: str, found: Iterable[str], expected: Iterable[str]) -> None:
+    """Raise CheckpointError unless a file has exactly the expected parameters, or tensors, by their names."""
+    found, expected = set(found), set(expected)
+    lists = [("missing", expected - found), ("unknown", found - expected)]
+    if got := "; ".join(f"{kind}: {first_few(sorted(names))}" for kind, names in lists if names):
+        raise CheckpointError(f"{path}", expected=f"the {len(expected)} {what} of its network", got=got)
+
+
+def first_few(names: Iterable[str]) -> str:
+    """The first six names, for messages."""
+    names = list(names)
+    return ", ".join(names[:6]) + ", …" * (len(names) > 6) or "nothing"
 
 
 def refuse_existing(out: Path, *, force: bool) -> None:

@@ -13,7 +13,7 @@ from elman.exchange.model_file import KEY, ExportResult, load_run, write_new
 def export_npz(run: str | Path, out: str | Path, *, force: bool = False) -> ExportResult:
     """Export the best model of a run as NumPy arrays.
 
-    The file has every parameter under its name, and the config and the vocabulary as JSON under "elman".
+    The file has every parameter under its name, and the task, the config and the vocabulary as JSON under "elman".
 
     Parameters
     ----------
@@ -42,4 +42,4 @@ def export_npz(run: str | Path, out: str | Path, *, force: bool = False) -> Expo
     file = io.BytesIO()
     np.savez(file, **{**model.parameters, KEY: np.array(model.metadata())})  # type: ignore[arg-type]
     path = write_new(Path(out), file.getvalue(), force=force)
-    return ExportResult([path], "np.load reads it: every parameter by its name.")
+    return ExportResult([path], "np.load reads it: one array for each parameter, by name.")

@@ -1,7 +1,7 @@
 """Building an ONNX graph and writing it as a file.
 
-Opset 22 and IR version 10 are the newest that all supported versions of onnxruntime run; its recurrent operators have
-neither float64 nor layout 1.
+Opset 22 and IR version 10 are the newest that all supported versions of onnxruntime run. Its recurrent operators
+support neither float64 nor layout 1 (batch-major).
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Graph:
         return name
 
     def scalar(self, value: float) -> str:
+        """A constant number in float32."""
         name = f"scalar.{value}"
         self.weights[name] = np.array(value, np.float32)
         return name
@@ -90,7 +91,8 @@ class Graph:
         """The content of the file, checked by onnx.checker."""
         size = sum(array.nbytes for array in self.weights.values())
         if size > MAX_BYTES:
-            raise RangeError("an ONNX file", expected="at most 2 GB", got=f"{size / 2**30:.1f} GB of weights")
+            got, do = f"{size / 2**30:.1f} GB of weights", "Export it to torch or npz instead."
+            raise RangeError("an ONNX file", expected="at most 2 GB", got=got, do=do)
         helper, from_array = self.onnx.helper, self.onnx.numpy_helper.from_array
         weights = [from_array(array, name) for name, array in self.weights.items()]
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, weights)

@@ -1,7 +1,9 @@
-"""A model from an ONNX file: stacked recurrent operators and a linear output.
+"""A model from an ONNX file.
 
-The graph is followed from the logits back to the token ids. Only the operators listed here may occur on the way; any
-other operator is an error that names it, because ignoring it would give another model.
+The graph of a language model, stacked recurrent operators and a linear output, is followed from the logits back to the
+token ids. Only the operators listed here may occur on the way; any other operator is an error that names it, because
+ignoring it would give another model. Models of other tasks are read only from files of export_onnx: the weights have
+our names there, and the graph must be the one that export_onnx writes.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from elman.models.fitted import build_network
 from elman.models.task_spec import TaskSpec
 from elman.network import Network
 
-LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # only move numbers
-STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # select the initial state of a layer
-AROUND = {"Concat", "Shape", "Constant", "ConstantOfShape"}  # compute shapes and initial states, beside the path
-# Each of these, and each recurrent layer, must be on the path from the tokens to the logits.
+LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # only rearrange numbers
+STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # may also be between an initial state and its layer
+SIDE = {"Concat", "Shape", "Constant", "ConstantOfShape"}  # compute shapes and initial states, which are not followed
+# Every node with one of these operators, and every recurrent one, must be on the path from the tokens to the logits.
 PARTS = {"MatMul", "Gemm", "Add", "OneHot"}
-STANDARD = ("", "ai.onnx")  # domains
+STANDARD = ("", "ai.onnx")  # the domains of ONNX's own operators
 NEVER_EMPTY = ("activations", "perm")  # attributes that must not be empty lists
 
 
@@ -39,9 +41,9 @@ def import_onnx(
 ) -> Path:
     """Make a run from an ONNX file.
 
-    A file that `export_onnx` wrote gives the same model, bit for bit (in float32), whatever its task; of encoder and
-    decoder, give either file. A file of another project must be a language model: RNN, GRU or LSTM operators and a
-    linear output. Needs the extra `onnx`.
+    A file that `export_onnx` wrote gives the same model, bit for bit (in float32), whatever its task; if it wrote an
+    encoder and a decoder, either file stands for both. A file of another project must be a language model: RNN, GRU or
+    LSTM operators and a linear output. Needs the extra `onnx`.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ def import_onnx(
         The run folder to write.
     vocabulary : str or Path, optional
         For files of other projects: a vocabulary.json, a JSON list of characters in the order of their ids, a text with
-        each character once, in that order, or the training text if the characters were sorted.
+        each character once, in that order, or the training text if the ids are in the order of its sorted characters.
     force : bool
         Replace the folder if it is a run that is not being trained.
 
@@ -76,15 +78,15 @@ def import_onnx(
 
 
 def read_onnx(path: Path, *, vocabulary: Path | None = None) -> PortableModel:
-    """The model in a file, or in two files (encoder and decoder), of which either may be given."""
+    """The model in a file, or in two files (encoder and decoder); `path` may be either of them."""
     onnx = require_onnx()
     path, *others = _files(path)
     model, reader = _load(path, onnx)
-    facts = {entry.key: entry.value for entry in model.metadata_props}.get(KEY)
-    if facts is None:
+    metadata = {entry.key: entry.value for entry in model.metadata_props}.get(KEY)
+    if metadata is None:
         return with_vocabulary(path, *reader.parameters(), vocabulary)
     refuse_options(path, vocabulary=vocabulary)
-    config, spec = read_metadata(path, facts)
+    config, spec = read_metadata(path, metadata)
     if spec.task != "lm":
         return _sequence_model(path, [model, *(_load(other, onnx)[0] for other in others)], config, spec, onnx)
     parameters, *found = reader.parameters(with_embedding=bool(config.embedding))
@@ -95,7 +97,7 @@ def read_onnx(path: Path, *, vocabulary: Path | None = None) -> PortableModel:
 
 
 def _files(path: Path) -> list[Path]:
-    """The file, or encoder and decoder, in this order."""
+    """The file; or encoder and decoder, in this order, from the path of either or that given to export_onnx."""
     stem = path.with_suffix("")
     if not path.exists() and stem.with_suffix(f".encoder{path.suffix}").exists():
         stem = stem.with_suffix(".encoder")
@@ -105,7 +107,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _sequence_model(path: Path, models: list[Any], config: Config, spec: TaskSpec, onnx: Any) -> PortableModel:
-    """The model in files that export_onnx wrote for another task than lm: the weights have our names."""
+    """The model in files that export_onnx wrote for another task than lm."""
     network = build_network(spec, config)
     weights = {weight.name: onnx.numpy_helper.to_array(weight) for m in models for weight in m.graph.initializer}
     try:
@@ -115,12 +117,12 @@ def _sequence_model(path: Path, models: list[Any], config: Config, spec: TaskSpe
     model = checked_model(path, parameters, config, spec)
     expected = [onnx.load_from_string(graph.to_bytes({})).graph for graph in graphs(model).values()]
     if expected != [m.graph for m in models]:
-        raise CheckpointError(f"{path}", expected="the operators that elman export writes", got="others")
+        raise CheckpointError(f"{path}", expected="the operators that elman export writes", got="other operators")
     return model
 
 
 def _parameters(network: Network, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """Our parameters, from the constants of a graph."""
+    """Our parameters, from the constants of graphs that export_onnx made."""
     p = {name: weights[name] for name in network.shapes if name in weights}
     for stack in network.stacks:
         D, row = len(stack.directions), format_of(stack.cell)
@@ -137,7 +139,7 @@ def _parameters(network: Network, weights: Mapping[str, Array]) -> dict[str, Arr
 
 
 def _load(path: Path, onnx: Any) -> tuple[Any, GraphReader]:
-    """The model, checked, and a reader of its graph."""
+    """The model, which onnx.checker accepts, and a reader of its graph."""
     data = path.read_bytes()
     try:
         model = onnx.load_from_string(data)
@@ -151,11 +153,11 @@ def _load(path: Path, onnx: Any) -> tuple[Any, GraphReader]:
         raise
     except Exception as error:  # onnx raises many kinds
         why = str(error).partition("\n")[0][:200] or "it is empty"
-        raise CheckpointError(f"{path} is not an ONNX file: {why}") from None
+        raise CheckpointError(f"{path} is not a valid ONNX file: {why}") from None
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
-    """Every tensor of a graph, those in the attributes of its nodes included."""
+    """Every tensor of a graph, including those in the attributes of its nodes."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
@@ -176,16 +178,17 @@ def _refuse_foreign(path: Path, model: Any) -> None:
 
 
 def _widths(graph: Any) -> dict[str, int]:
-    """The size of the last axis of each value for which the graph states it."""
+    """The size of the last axis of each value, where the graph states it."""
     shapes = {v.name: v.type.tensor_type.shape.dim for v in (*graph.input, *graph.value_info, *graph.output)}
     return {name: shape[-1].dim_value for name, shape in shapes.items() if shape and shape[-1].dim_value}
 
 
 class GraphReader:
-    """Reads a language model from a graph: which node makes each value, and which values are constants."""
+    """Reads a language model from a graph; values and their arrays are looked up by name."""
 
     def __init__(self, path: Path, graph: Any, onnx: Any, widths: dict[str, int]) -> None:
         self.path, self.graph, self.widths, self.to_array = path, graph, widths, onnx.numpy_helper.to_array
+        # the node that computes each value; the attributes of each node, by the name of its first output
         self.maker = {name: node for node in graph.node for name in node.output if name}
         self.attributes = {
             node.output[0]: {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute} for node in graph.node
@@ -200,18 +203,18 @@ class GraphReader:
                 value = self.attributes[node.output[0]]["value"]
                 self.constants[node.output[0]] = onnx.numpy_helper.to_array(value)
         self.inputs = {value.name for value in graph.input} - set(self.constants)
-        self.passed: list[Any] = []  # the nodes that are part of the model
+        self.passed: list[Any] = []  # the nodes that were found on the path, as parts of the model
 
     def parameters(self, *, with_embedding: bool = False) -> tuple[dict[str, Array], str, str]:
         """The parameters of the network, its cell and its activation.
 
-        An embedding is multiplied with W_xh, and the product is our W_xh, one row per token; or `with_embedding`, it is
-        a parameter.
+        An embedding is multiplied with W_xh, and the product is our W_xh, one row per token; with `with_embedding` it
+        is a parameter instead.
         """
         operators = {node.op_type for node in self.graph.node}
-        self.cells = {row.name: cell for cell, row in FORMATS.items()}  # by operator
+        self.cells = {row.name: cell for cell, row in FORMATS.items()}  # our name of a cell, by that of its operator
         parts = PARTS | set(self.cells)
-        if unknown := sorted(operators - STATE - AROUND - parts):
+        if unknown := sorted(operators - STATE - SIDE - parts):
             raise self._refused(f"operators {known_names()} and a linear output", ", ".join(unknown))
         W_hy, b_y, value = self._head()
         layers: list[dict[str, Array]] = []  # the last one first
@@ -223,7 +226,7 @@ class GraphReader:
             kinds["activation"].add(activation)
             value = self._back(rnn.input[0], LAYOUT, keep_width=True)
             if self._made_by(value, *self.cells) is not None:
-                self._back(rnn.input[0], LAYOUT, keep_time=True)  # only to check the operators between two layers
+                self._back(rnn.input[0], LAYOUT, keep_time=True)  # only checks the operators between two layers
         if not layers:
             raise self._refused(f"an operator {known_names()} before the linear output", "another input")
         for what, found in kinds.items():
@@ -260,12 +263,14 @@ class GraphReader:
             bias, value = self.constants[constant[0]], self._back(rest[0], LAYOUT, keep_width=True)
         node = self._made_by(value, "MatMul", "Gemm")
         if node is None:
-            raise self._refused("MatMul or Gemm", "another operator before Add")
+            raise self._refused("MatMul or Gemm before Add", "another operator")
         W = self._constant(node, 1, 2)
         if node.op_type == "Gemm":
             a = self.attributes[node.output[0]]
             if a.get("transA", 0) or a.get("alpha", 1.0) != 1 or a.get("beta", 1.0) != 1 or bias is not None:
-                raise self._refused("Gemm that is h @ W_hy + b_y", f"{sorted(a)}")
+                found = [f"{name} = {value}" for name, value in sorted(a.items())]
+                found += [] if bias is None else ["an Add after it"]
+                raise self._refused("a Gemm that is h @ W_hy + b_y", f"one with {', '.join(found)}")
             W = W.T if a.get("transB", 0) else W
             bias = self._constant(node, 2, 1) if len(node.input) > 2 and node.input[2] else None
         b_y = np.zeros(W.shape[1], W.dtype) if bias is None else bias
@@ -279,7 +284,7 @@ class GraphReader:
         row, parts = FORMATS[cell], len(CELLS[cell].state_names)
         direction = a.get("direction", b"forward").decode("utf-8", "replace")
         if direction != "forward":
-            raise self._refused("a network that reads forwards, which a language model must", direction)
+            raise self._refused("layers that read forwards only, as a language model must", direction)
         if "clip" in a:
             raise self._refused(f"{operator} without clip", a["clip"])
         for name, value in row.onnx_attributes.items():
@@ -288,7 +293,8 @@ class GraphReader:
         W, R = self._constant(node, 1, 3)[0], self._constant(node, 2, 3)[0]  # (G·H, X), (G·H, H)
         N = len(R)
         if len(W) != N or len(row.gates) * R.shape[1] != N:
-            raise self._refused(f"{operator} with weights (1, G·H, X) and (1, G·H, H)", f"{W.shape}, {R.shape}")
+            expected = f"{operator} with weights (1, N, inputs) and (1, N, units), N = {len(row.gates)} · units"
+            raise self._refused(expected, f"{(1, *W.shape)} and {(1, *R.shape)}")
         B = self._constant(node, 3, 2)[0] if len(node.input) > 3 and node.input[3] else np.zeros(2 * N, R.dtype)
         if len(B) != 2 * N:
             raise self._refused(f"biases of shape (1, {2 * N})", f"(1, {len(B)})")
@@ -311,7 +317,7 @@ class GraphReader:
         if gather is not None:
             embedding = self._constant(gather, 0, 2)
             if self.attributes[value].get("axis", 0) != 0:
-                raise self._refused("Gather of rows", "of columns")
+                raise self._refused("Gather of rows", "Gather of columns")
             value = self._back(gather.input[1], LAYOUT | {"Cast"})
         elif one_hot is not None:
             values, axis = self._constant(one_hot, 2, 1), self.attributes[value].get("axis", -1)
@@ -340,7 +346,10 @@ class GraphReader:
         return filling is not None and bool(self.to_array(filling).any())
 
     def _back(self, value: str, through: set[str], *, keep_time: bool = False, keep_width: bool = False) -> str:
-        """Follow a value back through operators of these kinds; refuse those that move time or units, if asked to."""
+        """The value that this one comes from, through operators of these kinds only, each by its first input.
+
+        keep_time, keep_width: refuse operators that move the time axis, or change the last axis.
+        """
         while (node := self.maker.get(value)) is not None and node.op_type in through:
             if node.op_type == "Gather" and node.input[0] in self.constants:
                 break  # an embedding
@@ -360,7 +369,7 @@ class GraphReader:
         return node.op_type not in ("Reshape", "Flatten") or (before is not None and before == after)
 
     def _made_by(self, value: str, *operators: str) -> Any:
-        """The node that makes this value as its first output, if it is one of these."""
+        """The node that computes this value as its first output, if it is one of these; it is added to `passed`."""
         node = self.maker.get(value)
         if node is None or node.op_type not in operators or node.output[0] != value:
             return None
@@ -371,7 +380,9 @@ class GraphReader:
         array = self.constants.get(node.input[index])
         if array is None or array.ndim != rank or (rank == 3 and len(array) != 1):
             what = f"input {index} of {node.op_type}"
-            raise self._refused(f"{what} as a constant with {rank} axes", "none" if array is None else array.shape)
+            axes = f"{rank} axes, the first of size 1" if rank == 3 else f"{rank} axes"
+            got = "a computed value" if array is None else f"shape {array.shape}"
+            raise self._refused(f"{what} as a constant with {axes}", got)
         return array
 
     def _refused(self, expected: str, got: object) -> CheckpointError:

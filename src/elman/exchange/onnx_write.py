@@ -1,12 +1,14 @@
-"""A run as an ONNX file, or as two if the model generates sequences: an encoder that computes the initial state, and a
-decoder that computes steps.
+"""A run as an ONNX file, or as two files for the tasks generate and translate: an encoder, which computes the initial
+state, and a decoder, which computes steps.
 
-Batches are time-major, as everywhere. `lengths` (B,) are the numbers of steps of the rows; padding past them has no
-effect. Numbers enter unscaled, in float64; the graph standardizes them as training did. float64 weights become float32:
-no runtime has a recurrent operator in float64. cells.py maps the parameters of a cell to those of an ONNX operator.
+Batches are time-major, as everywhere in Elman. `lengths` (B,) are the numbers of steps of the rows; padding past them
+has no effect. Numbers enter unscaled, in float64; the graph standardizes them as training did. float64 weights become
+float32: onnxruntime has no recurrent operator in float64. cells.py maps the parameters of a cell to those of an ONNX
+operator.
 
-Letters in shapes: T steps, B rows, X inputs, V tokens, Y outputs, H units, G gates, L layers, D directions, P state
-parts (2 in an LSTM: h and c), M = D·H outputs of the encoder, K the size of a query of the attention.
+Letters in shapes: T steps, B rows, X numbers of an input, V tokens, Y numbers of an output, H units, G gates, L layers,
+D directions, P state parts (2 in an LSTM: h and c), M = D·H the size of an output of the encoder, K that of a query of
+the attention. Where h0 and h_n are named, an LSTM also has c0 and c_n.
 """
 
 from __future__ import annotations
@@ -34,15 +36,16 @@ Scale = tuple[Array, Array]  # mean (X,) and standard deviation (X,)
 def export_onnx(run: str | Path, out: str | Path, *, force: bool = False) -> ExportResult:
     """Export the best model of a run as ONNX (opset 22), for any ONNX runtime.
 
-    A model that generates sequences becomes two files, NAME.encoder.onnx and NAME.decoder.onnx. Inputs are ids, or
-    numbers as they are: standardization is part of the graph. float64 is rounded to float32. Needs the extra `onnx`.
+    A model of the task generate or translate becomes two files, NAME.encoder.onnx and NAME.decoder.onnx. Inputs are
+    token ids, or unscaled numbers: standardization is part of the graph. float64 is rounded to float32. Needs the extra
+    `onnx`.
 
     Parameters
     ----------
     run : str or Path
         The run folder.
     out : str or Path
-        The .onnx file to write; the names of two files are made from it.
+        The .onnx file to write, NAME.onnx.
     force : bool
         Replace the file if it exists.
 
@@ -72,7 +75,7 @@ def export_onnx(run: str | Path, out: str | Path, *, force: bool = False) -> Exp
 
 
 def graphs(model: PortableModel) -> dict[str, Graph]:
-    """The graph of a model, or its parts encoder and decoder."""
+    """The graph of a model under the key "", or two graphs under "encoder" and "decoder"."""
     p, network, spec = model.parameters, model.network, model.spec
     if isinstance(network, HeadNetwork) and spec.task != "lm":
         return {"": head_graph(network, p, scale=_scale(spec.inputs), target_scale=_scale(spec.targets))}
@@ -91,7 +94,7 @@ def _scale(numbers: object) -> Scale | None:
 
 
 def text_graph(network: Network, p: Mapping[str, Array]) -> Graph:
-    """x (T, B) ids and h0 (L, B, H) to logits (T, B, V) and h_n (L, B, H): one step or many."""
+    """From x (T, B) ids and h0 (L, B, H) to logits (T, B, V) and h_n (L, B, H), for any T."""
     stack, parts = network.stacks[-1], network.stacks[-1].cell.state_names
     shape = stack.layers, "B", stack.hidden
     graph = Graph("text")
@@ -107,8 +110,8 @@ def text_graph(network: Network, p: Mapping[str, Array]) -> Graph:
 def attention_graph(network: EncoderDecoder, p: Mapping[str, Array]) -> Graph:
     """One step of a decoder with attention (network/attention.py).
 
-    x (1, B) ids, h0 (L, B, H), h_tilde (B, H), zeros at first, values (T, B, M) of the encoder and lengths (B,) of the
-    source to logits (1, B, V), h_n, h_tilde_n and alpha (T, B).
+    Inputs: x (1, B) ids, h0 (L, B, H), h_tilde (B, H), which is zeros at the first step, values (T, B, M), the outputs
+    of the encoder, and lengths (B,) of the source. Outputs: logits (1, B, V), h_n, h_tilde_n and alpha (T, B).
     """
     stack, parts = network.decoder, network.decoder.cell.state_names
     shape, H = (stack.layers, "B", stack.hidden), stack.hidden
@@ -151,7 +154,7 @@ def attention_graph(network: EncoderDecoder, p: Mapping[str, Array]) -> Graph:
 def head_graph(
     network: HeadNetwork, p: Mapping[str, Array], *, scale: Scale | None = None, target_scale: Scale | None = None
 ) -> Graph:
-    """x (T, B) ids or (T, B, X) and lengths (B,) to logits (B, Y), or (T, B, Y) where every step has an output.
+    """From x (T, B) ids or (T, B, X) numbers and lengths (B,) to logits (B, Y), or (T, B, Y) for a tagger.
 
     With `target_scale` (regression) the output is y (B, Y) in float64, in the units of the data.
     """
@@ -177,7 +180,10 @@ def encoder_graph(
     labels: bool = False,  # the condition is a label id instead of numbers
     scale: Scale | None = None,
 ) -> Graph:
-    """A source x with lengths, or a condition x (B,) ids or (B, X), to the decoder's initial state h0 (L, B, H)."""
+    """From a source x with lengths (B,), or a condition x (B,) ids or (B, X), to h0 (L, B, H) of the decoder.
+
+    For a decoder with attention the outputs of the encoder, values (T, B, M), are an output too.
+    """
     graph, decoder, encoder = Graph("start"), network.decoder, network.encoder
     shape, parts = (decoder.layers, "B", decoder.hidden), decoder.cell.state_names
     if encoder is None:
@@ -282,7 +288,7 @@ def recurrent(
             **attributes,
         )
         if lengths is not None and all(start):
-            # a row without steps keeps its initial state, for which the operator returns 0
+            # the operator returns 0 as the final state of a row without steps, which must be its initial state
             none = graph.node("Unsqueeze", graph.node("Equal", lengths, graph.ints(0)), graph.ints(1))  # (B, 1)
             last = [graph.node("Where", none, first, after) for first, after in zip(start, last, strict=True)]
         final.append(last)
@@ -301,7 +307,7 @@ def linear(graph: Graph, p: Mapping[str, Array], h: str, prefix: str = "head.") 
 
 
 def pooled(graph: Graph, read: StackOutput, how: str, lengths: str) -> str:
-    """From a sequence to one vector (B, D·H): its last state, or the mean or maximum over the steps of the row."""
+    """One vector (B, D·H) per row: the final state, or the mean or maximum of the outputs over the steps of the row."""
     if how == "last":
         rows = graph.node("Transpose", read.final[-1][0], perm=[1, 0, 2])  # (B, D, H)
         return graph.node("Flatten", rows)
@@ -331,12 +337,13 @@ def _first_input(
     stack: Stack,
     p: Mapping[str, Array],
     ids: str,
-    directions: list[dict[str, Array]],  # the parameters of the first layer in each direction; W_xh may be replaced
+    directions: list[dict[str, Array]],  # the parameters of the first layer in each direction; changed in place
     feed: str | None = None,
 ) -> str:
-    """The input of the first layer: each token's row of the embedding, or of W_xh.
+    """The input of the first layer's operator for tokens.
 
-    A row of W_xh is already the product of a one-hot row with W_xh; the operator's input weights are then the identity.
+    With an embedding it is each token's row of the embedding. For one-hot tokens, or with `feed`, it is the product
+    with W_xh of all directions, plus `feed`; then the identity takes the place of W_xh in `directions`.
     """
     name = f"{stack.prefix}embedding.W"
     if stack.embedding:
@@ -355,7 +362,7 @@ def _first_input(
 def _initial_states(
     graph: Graph, stack: Stack, p: Mapping[str, Array], x: str, state: Sequence[str]
 ) -> list[list[str]]:
-    """(D, B, H) for each layer and state part; empty names where it is zeros."""
+    """The names of the initial states, (D, B, H) for each layer and state part; an empty name stands for zeros."""
     layers, parts = range(stack.layers), stack.cell.state_names
     names = [[f"{stack.prefix}layers.{layer}.{part}0" for part in parts] for layer in layers]
     if state and stack.layers == 1:

@@ -1,25 +1,25 @@
-"""PyTorch state dicts: nn.RNN, nn.GRU or nn.LSTM with nn.Linear and nn.Embedding, whose matrices are the transposes of
-ours. They are written as safetensors files, without a pickle and without torch.
+"""PyTorch state dicts: nn.RNN, nn.GRU or nn.LSTM with nn.Linear and nn.Embedding. They are written as safetensors
+files, without a pickle and without torch. The names of our parameters and of their tensors:
 
-    layers.0.W_xh   rnn.weight_ih_l0                  head.W_hy     linear.weight
-    layers.0.W_hh   rnn.weight_hh_l0                  head.b_y      linear.bias
-    layers.0.b_h    rnn.bias_ih_l0, bias_hh_l0        embedding.W   embedding.weight, not transposed
-    layers.0.h0     h0 (layers · directions, 1, H)    bridge.W_ch   bridge.weight
+    layers.0.W_xh   rnn.weight_ih_l0                  head.W_hy             linear.weight
+    layers.0.W_hh   rnn.weight_hh_l0                  head.b_y              linear.bias
+    layers.0.b_h    rnn.bias_ih_l0, bias_hh_l0        embedding.W           embedding.weight
+    layers.0.h0     h0 (layers · directions, 1, H)    bridge.W_ch, b_h      bridge.weight, bridge.bias
     attention.W_q, W_k, w_a, W_c                      attention.query, key, score and combine.weight
 
-W_fh, the input-feeding weights of a decoder with attention, follows W_xh in the first weight_ih of the decoder, whose
-input is [x, h_tilde].
+The tensor of a matrix is its transpose, except that of the embedding. W_fh, the input-feeding weights of a decoder with
+attention, follows W_xh in the first weight_ih of the decoder, whose input is [x, h_tilde].
 
-The tensors of a layer depend on its cell (cells.py). An encoder-decoder network has the prefixes `encoder.` and
-`decoder.` before these names. A file of torch.save is a pickle: torch itself opens it, with weights_only=True. No other
-module imports torch.
+The tensors of a layer depend on its cell (cells.py). In an encoder-decoder network the names of the layers, the
+embedding and h0 begin with `encoder.` or `decoder.`. A file of torch.save is a pickle: torch itself opens it, with
+weights_only=True. No other module imports torch.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,9 @@ from elman.exchange.model_file import (
     KEY,
     ExportResult,
     PortableModel,
+    check_names,
     checked_model,
+    first_few,
     load_run,
     read_metadata,
     save_run,
@@ -44,7 +46,7 @@ from elman.models.fitted import build_network
 from elman.network import Network, Stack
 from elman.training.arrays import read_arrays
 
-OTHERS = {  # our parameters outside the recurrent layers: PyTorch's
+OTHERS = {  # parameters outside the stacks of layers: the names of their tensors
     "head.W_hy": "linear.weight",
     "head.b_y": "linear.bias",
     "bridge.W_ch": "bridge.weight",
@@ -54,8 +56,9 @@ OTHERS = {  # our parameters outside the recurrent layers: PyTorch's
     "attention.w_a": "attention.score.weight",
     "attention.W_c": "attention.combine.weight",
 }
-FEEDING = "decoder.rnn.weight_ih_l0"  # with attention (G·H, E + H), E the size of the embedding: W_xh and W_fh
-CELL = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
+FEEDING = "decoder.rnn.weight_ih_l0"  # with attention W_xh and W_fh, (G·H, E + H); E is the size of an input
+# a tensor of a recurrent module; groups: prefix, weight or bias, ih or hh, layer, reverse direction
+RNN_TENSOR = re.compile(r"(.*?)(weight|bias)_(ih|hh)_l(\d{1,4})(_reverse)?")
 MIN_TORCH = (2, 6)  # in older versions weights_only does not prevent code execution (CVE-2025-32434)
 FLOATS = {"F16", "F32", "F64"}
 MAX_HEADER = 100_000_000  # bytes, the limit of safetensors itself; the header may contain a vocabulary
@@ -67,8 +70,8 @@ MAX_HEADER = 100_000_000  # bytes, the limit of safetensors itself; the header m
 def export_torch(run: str | Path, out: str | Path, *, force: bool = False) -> ExportResult:
     """Export the best model of a run as a PyTorch state dict in a safetensors file.
 
-    Its modules are `rnn` (nn.RNN, nn.GRU or nn.LSTM), `linear` (nn.Linear) and, where there is one, `embedding`. The
-    numbers keep the run's dtype. torch is not needed.
+    Its modules are `rnn` (nn.RNN, nn.GRU or nn.LSTM), `linear` (nn.Linear) and, where there is one, `embedding`;
+    docs/translation.md shows those of a translator. The numbers keep the run's dtype. torch is not needed.
 
     Parameters
     ----------
@@ -124,7 +127,7 @@ def import_torch(
         The run folder to write.
     vocabulary : str or Path, optional
         For files of other projects: a vocabulary.json, a JSON list of characters in the order of their ids, a text with
-        each character once, in that order, or the training text if the characters were sorted.
+        each character once, in that order, or the training text if the ids are in the order of its sorted characters.
     activation : {"tanh", "relu"}, optional
         For files of other projects: the nonlinearity of nn.RNN; tanh by default.
     force : bool
@@ -155,19 +158,19 @@ def import_torch(
 def read_torch(path: Path, *, activation: str | None = None, vocabulary: Path | None = None) -> PortableModel:
     """The model in a file."""
     if path.suffix in (".pt", ".pth"):
-        state, facts = read_pt(path), None
+        state, metadata = read_pt(path), None
     else:
-        state, facts = _read_safetensors(path)
-    if facts is None:
+        state, metadata = _read_safetensors(path)
+    if metadata is None:
         parameters, cell = from_other_module(path, state)
         return with_vocabulary(path, parameters, cell, activation or "tanh", vocabulary)
     refuse_options(path, activation=activation, vocabulary=vocabulary)
-    config, spec = read_metadata(path, facts)
+    config, spec = read_metadata(path, metadata)
     return checked_model(path, from_torch(path, state, build_network(spec, config)), config, spec)
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Array], str | None]:
-    """The arrays, and our metadata if there are any."""
+    """The arrays, and the metadata that export_torch wrote; None if another project wrote the file."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         text = file.read(size) if size <= MAX_HEADER else b""
@@ -178,12 +181,12 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Array], str | None]:
     if not isinstance(header, dict):
         raise CheckpointError(f"{path} is not a safetensors file", do="A file of torch.save must be named .pt or .pth.")
     metadata = header.pop("__metadata__", None)
-    kinds = {str(entry.get("dtype")) if isinstance(entry, dict) else "none" for entry in header.values()}
-    if unknown := sorted(kinds - FLOATS):
-        expected, do = f"numbers of {', '.join(sorted(FLOATS))}", "Save model.float().state_dict() instead."
+    dtypes = {str(entry.get("dtype")) if isinstance(entry, dict) else "none" for entry in header.values()}
+    if unknown := sorted(dtypes - FLOATS):
+        expected, do = f"dtypes {', '.join(sorted(FLOATS))}", "Save model.float().state_dict() instead."
         raise CheckpointError(f"{path}", expected=expected, got=", ".join(unknown), do=do)
-    facts = metadata.get(KEY) if isinstance(metadata, dict) else None
-    return read_arrays(path, max_header=MAX_HEADER), facts if isinstance(facts, str) else None
+    ours = metadata.get(KEY) if isinstance(metadata, dict) else None
+    return read_arrays(path, max_header=MAX_HEADER), ours if isinstance(ours, str) else None
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -200,12 +203,11 @@ def to_torch(network: Network, p: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def from_torch(path: Path, state: Mapping[str, Array], network: Network) -> dict[str, Array]:
-    """The parameters of a network, from a state dict that to_torch has made."""
-    # shapes only, without memory: the metadata of a file may claim any size
-    none = {name: np.broadcast_to(np.float32(0), shape) for name, shape in network.shapes.items()}
-    expected = {name: array.shape for name, array in _state_dict(network, none).items()}
-    if different := sorted(set(state) ^ set(expected)):
-        raise CheckpointError(f"{path}", expected=f"{len(expected)} tensors", got=f"a difference in {different[:6]}")
+    """The parameters of a network, from a state dict that to_torch has made; CheckpointError for any other."""
+    # views that take no memory, because only the shapes are needed and the metadata of a file may claim any size
+    views = {name: np.broadcast_to(np.float32(0), shape) for name, shape in network.shapes.items()}
+    expected = {name: array.shape for name, array in _state_dict(network, views).items()}
+    check_names(path, "tensors", state, expected)
     for name, shape in expected.items():
         if state[name].shape != shape:
             raise CheckpointError(f"{path}, {name}", expected=f"shape {shape}", got=state[name].shape)
@@ -250,7 +252,7 @@ def _state_dict(network: Network, p: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _layers(stack: Stack) -> Iterator[tuple[str, str]]:
-    """Our name of each layer and direction, and the suffix of PyTorch's names."""
+    """Our name of each layer and direction, and how the names of its tensors end: `layers.0.reverse`, `_l0_reverse`."""
     D = len(stack.directions)
     for number, name in enumerate(stack.names):
         yield name, f"_l{number // D}{'_reverse' if stack.directions[number % D] else ''}"
@@ -264,20 +266,20 @@ def from_other_module(path: Path, state: Mapping[str, Array]) -> tuple[dict[str,
 
     An embedding is multiplied with W_xh: the product is our W_xh, one row per token.
     """
-    cells = {name: match for name in state if (match := CELL.fullmatch(name))}
+    cells = {name: match for name in state if (match := RNN_TENSOR.fullmatch(name))}
     module = known_names("nn.")
     if not cells:
-        raise _refused(path, f"the weights of {module} (rnn.weight_ih_l0, …)", _few(state))
+        raise _refused(path, f"the weights of {module} (rnn.weight_ih_l0, …)", first_few(state))
     if len(parts := sorted({match[1] for match in cells.values()})) > 1:
         raise _refused(path, f"one {module}", ", ".join(parts))
     if any(match[5] for match in cells.values()):
-        raise _refused(path, "a network that reads forwards, which a language model must", "both directions")
+        raise _refused(path, "layers that read forwards only, as a language model must", "both directions")
     p: dict[str, Array] = {}
     kinds, hidden = set(), 0
     for layer in range(len({match[4] for match in cells.values()})):
         ih, hh = (state.get(f"{parts[0]}weight_{part}_l{layer}") for part in ("ih", "hh"))
         if ih is None or hh is None or ih.ndim != 2 or hh.ndim != 2:
-            raise _refused(path, f"weight_ih_l{layer} and weight_hh_l{layer}", _few(cells))
+            raise _refused(path, f"matrices weight_ih_l{layer} and weight_hh_l{layer}", first_few(cells))
         hidden = hh.shape[1]
         cell = next((name for name, row in FORMATS.items() if len(row.gates) * hidden == len(hh)), None)
         if cell is None:
@@ -296,7 +298,7 @@ def from_other_module(path: Path, state: Mapping[str, Array]) -> tuple[dict[str,
     p["head.W_hy"], p["head.b_y"] = W_hy.T, b_y
     if embedding is not None:
         if embedding.shape[1:] != p["layers.0.W_xh"].shape[:1]:
-            shapes = f"{embedding.shape} before {p['layers.0.W_xh'].shape}"
+            shapes = f"shape {embedding.shape} before W_xh of shape {p['layers.0.W_xh'].shape}"
             raise _refused(path, "an embedding as wide as the first layer's input", shapes)
         if len(embedding) != len(W_hy):  # checked before the product, which could be of any size
             raise _refused(path, f"an embedding of {len(W_hy)} tokens, as the nn.Linear has", str(len(embedding)))
@@ -309,21 +311,16 @@ def _head(path: Path, rest: Mapping[str, Array], hidden: int) -> tuple[Array | N
     embeddings = [name for name, array in rest.items() if array.ndim == 2 and "emb" in name.lower()]
     heads = [name for name, array in rest.items() if array.ndim == 2 and name not in embeddings]
     if len(heads) != 1 or len(embeddings) > 1 or rest[heads[0]].shape[1] != hidden:
-        expected = f"besides {known_names('nn.')} one nn.Linear of {hidden} inputs"
-        raise _refused(path, expected, _few(rest) or "nothing")
+        expected = f"besides {known_names('nn.')} one nn.Linear of {hidden} inputs and at most one nn.Embedding"
+        raise _refused(path, expected, first_few(rest))
     W_hy = rest[heads[0]]
     bias = heads[0].removesuffix("weight") + "bias"
     if unknown := sorted(set(rest) - {*embeddings, *heads, bias}):
-        raise _refused(path, f"nothing besides nn.Embedding, {known_names('nn.')} and nn.Linear", _few(unknown))
+        raise _refused(path, f"nothing besides nn.Embedding, {known_names('nn.')} and nn.Linear", first_few(unknown))
     b_y = rest.get(bias, np.zeros(len(W_hy), W_hy.dtype))
     if b_y.shape != W_hy.shape[:1]:
         raise _refused(path, f"{bias} of shape {W_hy.shape[:1]}", str(b_y.shape))
     return (rest[embeddings[0]] if embeddings else None), W_hy, b_y
-
-
-def _few(names: Iterable[str]) -> str:
-    names = list(names)
-    return ", ".join(names[:6]) + ", …" * (len(names) > 6)
 
 
 def _refused(path: Path, expected: str, got: str) -> CheckpointError:
@@ -372,8 +369,8 @@ def _array(path: Path, name: str, tensor: Any) -> Array:
             do = "Save contiguous tensors."
             raise CheckpointError(f"{path}, {name}", expected=f"{claimed} bytes of numbers", got=got, do=do)
         array: Array = (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy(force=True)
-    except (TypeError, RuntimeError):  # sparse, quantized or 8-bit tensors, which NumPy does not have
+    except (TypeError, RuntimeError):  # NumPy has no sparse or quantized tensors, and no 8-bit floats
         got = f"{tensor.layout} of {tensor.dtype}".replace("torch.", "")
-        do = "Save dense tensors of model.float().state_dict() instead."
-        raise CheckpointError(f"{path}, {name}", expected="a dtype that NumPy has", got=got, do=do) from None
+        expected, do = "a dense tensor of a dtype that NumPy has", "Save those of model.float().state_dict() instead."
+        raise CheckpointError(f"{path}, {name}", expected=expected, got=got, do=do) from None
     return array

@@ -1,4 +1,4 @@
-"""Analyses of a model while it reads a text, as JSON: gradient flow, spectra, units, and every equation."""
+"""Analyses of a model, as JSON: gradient flow, spectra, units, surprise, attribution, attention, and every equation."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from elman.serve.schemas import (
 )
 from elman.serve.worker import Worker
 
-EXPONENTS, JACOBIANS = 32, 6  # Lyapunov exponents and step Jacobians of each layer
+EXPONENTS, JACOBIANS = 32, 6  # largest numbers of Lyapunov exponents and of step Jacobians of each layer
 MAX_ATTENTION_STEPS = 1000  # of a source and of a target
-GATE_UNITS = 64  # units of a gate that are returned
+GATE_UNITS = 64  # largest number of units of a gate that are returned
 MAX_MULTIPLICATIONS = 1 << 35  # of an attribution, which reads a sequence once per step: a few seconds
 
 
@@ -57,7 +57,7 @@ class AnalysisRoutes:
         return await self._respond("text", lambda: _spectra(model, body.text, body.steps))
 
     async def units(self, body: UnitsRequest) -> Response:
-        """Units that track an interpretable feature of a text."""
+        """Units that track a readable feature of a text."""
         model = await self._model(body)
         return await self._respond("text", lambda: _units(model, body.text, body.count))
 
@@ -146,7 +146,7 @@ def _flow_layer(found: GradientFlow, layer: int) -> dict[str, Any]:
     return {
         "map": _rounded(found.norms[layer]),  # (T, T+1); null where L[t] does not depend on s[k]
         "by_lag": found.by_lag(layer),
-        "paths": {path: found.by_lag(layer, path=path) for path in found.paths},  # of a gated cell
+        "paths": {path: found.by_lag(layer, path=path) for path in found.paths},  # only in a gated cell
         "activation": activation,
         "recurrent": recurrent,
         "horizon": memory_horizon(found, layer),
@@ -183,7 +183,7 @@ def _spectrum(found: Spectrum) -> dict[str, Any]:
 
 
 def _units(model: LanguageModel, text: str, count: int) -> dict[str, Any]:
-    """For each interpretable feature of the text the units that track it best."""
+    """For each readable feature of the text, the units that track it best."""
     ranking = rank_units(read_text(model, text, alternatives=1))
     features = [
         {"feature": name, "measure": measure, "units": ranking.best(name, count)}
@@ -229,7 +229,7 @@ def _attention(model: Any, request: AttentionRequest) -> dict[str, Any]:
 
 
 def _rounded(values: Array, digits: int = 5) -> Array:
-    """Round to some significant digits, enough for a figure."""
+    """Round to `digits` significant digits, enough for a figure."""
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.floor(np.log10(np.abs(values, dtype=np.float64)))
     scale = 10.0 ** (digits - 1 - np.clip(np.where(np.isfinite(size), size, 0), -300, 300))

@@ -39,7 +39,7 @@ from elman.serve.worker import Worker
 
 Responses = dict[int | str, dict[str, Any]]
 HERE = Path(__file__).parent
-MAX_TURNS_AHEAD = 1  # turns of the engine whose deltas the event loop has not dispatched yet
+MAX_TURNS_AHEAD = 1  # largest number of turns of the engine whose deltas the event loop has not dispatched yet
 DESCRIPTION = "Trained recurrent networks over HTTP: OpenAI's completions, predictions, and analyses of the networks."
 ERRORS = "400 invalid request, 401 missing or wrong key, 403 not allowed, 404 not found, 405 wrong method, "
 ERRORS += "408 timeout, 409 not possible now, 413 too large, 415 not JSON, 429 busy; always with this body."
@@ -159,7 +159,7 @@ class Service:
         page = StaticFiles(directory=HERE / "page", html=True)
 
         async def default(scope: Scope, receive: Receive, send: Send) -> None:
-            """The page, after all routes: mounted at / it would answer a wrong method on a route with 404."""
+            """The page, if no route matches. Mounted at /, it would answer GET on a POST route with 404, not 405."""
             if needs_key(scope["path"]):
                 raise HTTPException(404)
             await page(scope, receive, send)
@@ -191,7 +191,7 @@ class Service:
         self.ready = True
 
     def _deliver(self, deltas: Deltas) -> None:
-        """Called by the engine, which waits here if the event loop is behind, so that requests are accepted first."""
+        """Called by the engine, which waits here while the event loop is behind, so that the loop accepts requests."""
         self._loop.call_soon_threadsafe(self._dispatch, deltas)
         with self._delivered:
             self._ahead += 1
@@ -224,5 +224,5 @@ class Service:
 def new_service(
     paths: Sequence[Path], policy: AccessPolicy, limits: Limits | None = None, *, runs: Path | None = None
 ) -> Service:
-    """A service for the runs at these paths; RunError for one that cannot be served."""
+    """A service for the runs at these paths; RunError if one of them cannot be served."""
     return Service(Registry(paths), policy, limits, runs=runs)

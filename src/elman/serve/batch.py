@@ -1,4 +1,7 @@
-"""Texts of one model that are generated together, each with its own settings: one matrix product per step for all."""
+"""Texts of one model that are generated together, each with its own settings: one matrix product per step for all.
+
+The letters of shapes are explained in stepper.py.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from elman.maths.arrays import Array
 from elman.serve.sequence_job import Delta, SequenceJob, TokenInfo
 from elman.serve.stepper import Stepper
 
-BLOCK, MIN_BLOCK = 32, 4  # tokens that one call of compiled code generates
-BLOCK_WORK = 1 << 27  # multiplications in such a call, a few milliseconds, which new requests have to wait for
+BLOCK, MIN_BLOCK = 32, 4  # largest and smallest number of tokens that one call generates for each text
+# multiplications in such a call, unless MIN_BLOCK tokens need more: a few milliseconds, for which new requests wait
+BLOCK_WORK = 1 << 27
 
 
 class Batch:
@@ -20,7 +24,7 @@ class Batch:
         self.state: Array = stepper.network.stack.zero_state(0, self.o.dtype)  # (L, P, B, H)
 
     def add(self, jobs: list[SequenceJob]) -> None:
-        """Add jobs whose prompts are read."""
+        """Add jobs whose prompts have been read."""
         self.jobs += jobs
         self.o = np.concatenate([self.o, *(job.o[np.newaxis] for job in jobs if job.o is not None)])
         self.state = np.concatenate([self.state, *(job.state for job in jobs)], axis=2)
@@ -32,7 +36,7 @@ class Batch:
             self.o, self.state = self.o[kept], self.state[:, :, kept]
 
     def generate(self) -> list[Delta]:
-        """Generate the next few tokens of each text."""
+        """Generate the next few tokens of each text; returns a delta for each."""
         n = max(MIN_BLOCK, min(BLOCK, BLOCK_WORK // (self.stepper.parameters.buffer.size * len(self.jobs))))
         n = min(n, max(job.max_tokens - job.tokens_generated for job in self.jobs))
         uniforms = np.stack([job.rng.random(n) for job in self.jobs], axis=1)  # (n, B)
@@ -46,9 +50,9 @@ class Batch:
         ]
 
     def _token_infos(self, rows: list[int], tokens: Array, before: Array, state: Array) -> dict[int, list[TokenInfo]]:
-        """The log-probabilities of some rows.
+        """The log-probabilities and activations of the tokens of some rows.
 
-        Their tokens are read a second time, because sampling does not return the states and logits of each step.
+        These tokens are read a second time, because sampling does not return the states and logits of each step.
         """
         s = self.stepper.read(list(tokens[:, rows].T), state)  # (L, P, n+1, rows, H)
         o = self.stepper.logits(s[-1, 0, 1:])  # (n, rows, Y)

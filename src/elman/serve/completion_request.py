@@ -1,4 +1,4 @@
-"""From a completion request to the jobs of the engine."""
+"""Turns a completion request into jobs of the engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_LOGPROBS = 1 << 19  # log-probabilities in one response: about 14 MB
 
 
 class CompletionParams:
-    """A request after the checks that need the limits of the service or several fields."""
+    """A completion request that was checked against the limits of the service, and its fields against each other."""
 
     def __init__(self, request: CompletionRequest, limits: Limits) -> None:
         self.request, self.limits = request, limits
@@ -68,7 +68,7 @@ class CompletionParams:
         return ids, text
 
     def count_logprobs(self, prompt: int) -> int:
-        """Log-probabilities in the response for a prompt with this number of tokens, at most."""
+        """The largest number of log-probabilities in the response for a prompt of this number of tokens."""
         if self.logprobs is None:
             return 0
         tokens = (prompt if self.request.echo else 0) + self.request.max_tokens
@@ -77,7 +77,10 @@ class CompletionParams:
     def new_job(
         self, ids: Any, index: int, stepper: Stepper, on_delta: Callable[[Delta], None], deadline: float
     ) -> SequenceJob:
-        """The job of sample `index` of this seed; it equals sample `index` of LanguageModel.sample_many."""
+        """The job of sample `index` of a prompt.
+
+        Its text is that of sample `index` of LanguageModel.sample_many with the same prompt, seed and options.
+        """
         rng = np.random.default_rng([self.seed, index])
         initial: list[int] = []
         logprobs = self.logprobs

@@ -27,7 +27,7 @@ from elman.serve.sequence_job import Delta, SequenceJob, TokenInfo
 from elman.serve.stepper import Stepper
 from elman.serve.streaming import EventStream, until_disconnect
 
-LONG_PROMPT = 20_000  # characters: a longer prompt is encoded in a thread, as subwords of 1 MB can take two seconds
+LONG_PROMPT = 20_000  # characters: a longer prompt is encoded in a thread; 1 MB as subwords can take two seconds
 
 
 class DeltaQueue:
@@ -42,7 +42,7 @@ class DeltaQueue:
         self._event.set()
 
     async def take(self) -> list[tuple[int, Delta]]:
-        """All new deltas, merged to one for each text: under load several turns become one chunk."""
+        """All new deltas, merged to one for each text: under load several turns of the engine become one chunk."""
         await self._event.wait()
         self._event.clear()
         new, self._new = self._new, []
@@ -66,7 +66,7 @@ class ChoiceBuilder:
         self.tokens = 0
 
     def chunk(self, delta: Delta) -> dict[str, Any]:
-        """What a delta adds; the echo of the prompt comes with the first."""
+        """The entry for a delta; the first entry begins with the prompt if `echo` is set."""
         text, self._echo = self._echo + delta.text, ""
         self.tokens += delta.tokens
         logprobs = self._logprobs(delta.infos) if self.logprobs is not None else None
@@ -174,7 +174,7 @@ class CompletionTask:
         }
 
     async def chunks(self) -> AsyncIterator[list[dict[str, Any]]]:
-        """Entries of `choices`, all that are available at a time, until every text is finished."""
+        """Yields lists of entries of `choices`, as they become available, until every text is finished."""
         first = True
         while self.unfinished:
             new, failure = [], None
@@ -213,7 +213,7 @@ class CompletionTask:
             return Response(status_code=400)  # the client is gone and does not read it
         if self.params.logprobs is None:
             return self._render(chunks)
-        return await asyncio.to_thread(self._render, chunks)  # it can be long
+        return await asyncio.to_thread(self._render, chunks)  # the response can be large
 
     def _render(self, chunks: list[list[dict[str, Any]]]) -> Response:
         return JsonResponse({**self.head, "choices": [_join(own) for own in chunks], "usage": self.usage()})

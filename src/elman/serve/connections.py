@@ -101,7 +101,7 @@ class Connection(H11Protocol):
         too_many = max(0, len(open_) - self.most)
         for other in heapq.nsmallest(too_many, waiting, key=lambda other: other._since):
             other.transport.abort()
-        if too_many - len(waiting) > self.at_once:  # all of them are being answered
+        if too_many - len(waiting) > self.at_once:  # the others are being answered, and are still too many
             self.transport.abort()
 
 

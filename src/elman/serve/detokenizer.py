@@ -16,8 +16,8 @@ class Part(NamedTuple):
 
     text: str
     infos: list[Any]  # one for each released token
-    tokens: int  # new tokens, without those after a stop text
-    stopped: bool
+    tokens: int  # number of new tokens, released or held back, without those after a stop text
+    stopped: bool  # whether a stop text is complete
 
 
 class Detokenizer:
@@ -72,7 +72,7 @@ def token_decoder(vocabulary: Vocabulary) -> Callable[[Iterable[int]], list[str]
 
 
 def token_names(vocabulary: Vocabulary) -> tuple[str, ...]:
-    """The names of tokens in log-probabilities: their texts; bytes outside of ASCII as OpenAI writes them."""
+    """The names of tokens in log-probabilities: their texts; bytes that are no whole characters in OpenAI's form."""
     if vocabulary.kind == "byte":
         return tuple(chr(i) if i < 128 else f"bytes:\\x{i:02x}" for i in range(256))
     if isinstance(vocabulary, BPEVocabulary):

@@ -2,7 +2,8 @@
 
 In each turn new jobs join, finished and cancelled ones leave, a few hundred tokens of prompts are read, and every text
 gets some more tokens. All texts of a model share its matrix products, whatever their settings. A text depends only on
-its own prompt, settings and random numbers: it is the same whatever else is generated, and equals LanguageModel.sample.
+its own prompt, settings and random numbers, not on what else is generated: it equals that of LanguageModel.sample_many
+with the same seed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from elman.serve.batch import Batch
 from elman.serve.sequence_job import Delta, SequenceJob
 from elman.serve.stepper import Stepper
 
-READ_TOKENS = 512  # tokens of prompts in one turn: a long prompt must not keep others waiting
-READ_ROWS = 32  # prompts that are read together
+READ_TOKENS = 512  # largest number of tokens of prompts in one turn: a long prompt must not keep others waiting
+READ_ROWS = 32  # largest number of prompts that are read together
 
 Deltas = list[tuple[SequenceJob, Delta]]
 log = logging.getLogger("elman.serve")
@@ -35,7 +36,7 @@ def dispatch(deltas: Deltas) -> None:
 
 
 class Engine:
-    """`deliver` is called with all deltas after each turn, in the engine's thread."""
+    """Generates at most `limit` texts at a time; its thread calls `deliver` with the deltas of each turn."""
 
     def __init__(self, limit: int = 64, deliver: Callable[[Deltas], None] = dispatch) -> None:
         self.limit, self.deliver = limit, deliver
@@ -75,7 +76,7 @@ class Engine:
             self._wake.notify()
         self._thread.join()
 
-    # -- in the thread ------------------------------------------------------------------------------------------------
+    # -- in the engine's thread ---------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while True:
@@ -91,7 +92,7 @@ class Engine:
                 self._turn()
             except Exception:
                 self._restart(jobs)
-            del jobs  # an idle engine keeps no model alive
+            del jobs  # otherwise an idle engine would keep their models in memory
 
     def _restart(self, jobs: list[SequenceJob]) -> None:
         """After an error that belongs to no single batch: all jobs fail, the engine continues."""
@@ -168,7 +169,7 @@ class Engine:
         batch.keep([not self._add(job, delta, deltas) for job, delta in zip(batch.jobs, new, strict=True)])
 
     def _add(self, job: SequenceJob, delta: Delta, deltas: Deltas) -> bool:
-        """Add a delta to those that are delivered; True if the job is finished."""
+        """Add a delta to those that are delivered; returns whether the job is finished."""
         self.tokens_generated += delta.tokens
         if delta.text or delta.infos or delta.tokens or delta.finish:
             deltas.append((job, delta))

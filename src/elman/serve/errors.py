@@ -54,13 +54,13 @@ def timed_out(seconds: float) -> ApiError:
 
 
 def unknown_token(param: str, error: VocabularyError) -> ApiError:
-    """The same error without the command-line flags that its message suggests."""
+    """The error for the client, without the command-line flags that its message suggests."""
     message = f"{param}: the model does not know {error.got}. Remove it from the text."
     return ApiError(400, message, code="unknown_token", param=param)
 
 
 def from_validation(errors: Sequence[Any]) -> ApiError:
-    """The first error that pydantic found, with status 400 as OpenAI answers, not 422."""
+    """The unknown fields, or else the first error that pydantic found, with status 400 as OpenAI answers, not 422."""
     unknown = [str(error["loc"][-1]) for error in errors if error["type"] == "extra_forbidden"]
     if unknown:
         return ApiError(

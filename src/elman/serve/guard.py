@@ -1,8 +1,8 @@
 """ASGI middleware before every route: checks of host, origin, key and body, and security headers on every response.
 
 A page on another site can make a browser send requests to this service. So a request must name a host that is ours
-(otherwise the domain of an attacker may point to this address: DNS rebinding), must come from our own page if it comes
-from a page at all, and its body must be declared as JSON (see app.py), which a form on another site cannot do.
+(otherwise the domain of an attacker may point to this address: DNS rebinding). If a page sends it, this must be our own
+page or one of an allowed site. Its body must be declared as JSON (see app.py), which a form on another site cannot do.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def needs_key(path: str) -> bool:
 
 
 def _host_name(header: str) -> str:
-    """Without the port and the brackets of an IPv6 address."""
+    """The name in a Host header, without the port and the brackets of an IPv6 address."""
     try:
         return (urlsplit(f"//{header}").hostname or "").lower()
     except ValueError:

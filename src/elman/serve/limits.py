@@ -6,12 +6,13 @@ from dataclasses import dataclass, fields
 
 from elman.config import is_real, is_whole, option
 from elman.errors import RangeError
+from elman.errors import option as written
 
 
 @dataclass(frozen=True)
 class Limits:
     max_body: int = option(1 << 20, "bytes in the body of a request")
-    max_prompt: int = option(20_000, "tokens in a prompt")
+    max_prompt: int = option(20_000, "tokens in a prompt; characters or steps in an input to predict or analyze")
     max_tokens: int = option(4096, "tokens that are generated for each text")
     max_sequences: int = option(64, "texts that are generated at the same time")
     max_streams: int = option(32, "clients that follow the metrics of runs at the same time")
@@ -27,7 +28,8 @@ class Limits:
 
     def check(self) -> Limits:
         for field in fields(self):
-            value = getattr(self, field.name)
-            if not (is_whole(value) if field.type == "int" else is_real(value)) or not 0 < value < 2**53:
-                raise RangeError(field.name, expected="a number above 0", got=value)
+            value, whole = getattr(self, field.name), field.type == "int"
+            if not (is_whole(value) if whole else is_real(value)) or not 0 < value < 2**53:
+                expected = f"a {'whole ' * whole}number above 0 and below 2^53"
+                raise RangeError(written(field.name), expected=expected, got=value)
         return self

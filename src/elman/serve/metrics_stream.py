@@ -24,8 +24,8 @@ if sys.platform != "win32":
     import fcntl
 
 POLL_SECONDS = 0.25  # between two reads of the file
-QUIET_POLLS = 8  # polls without a new row, after which the lock of the run is checked
-MAX_ROWS = 500  # in an event
+QUIET_POLLS = 8  # polls after which the lock of the run is checked; while it trains, polls without a new row
+MAX_ROWS = 500  # largest number of rows in an event
 CHUNK = 1 << 18  # bytes that are read at a time: the file of a long run is large, and many clients may follow it
 
 
@@ -65,19 +65,19 @@ def _row(line: bytes) -> str:
     """A row as JSON, "" if the line is not one: the file can contain anything, and NaN is not JSON."""
     try:
         row = json.loads(line)
-        return dumps({name: _cell(name, value) for name, value in row.items()}) if isinstance(row, dict) else ""
+        return dumps({name: _value(name, value) for name, value in row.items()}) if isinstance(row, dict) else ""
     except (ValueError, RecursionError):
         return ""
 
 
-def _cell(name: str, value: Any) -> Any:
-    """None if the type is wrong: a page that expects a number cannot show a text."""
+def _value(name: str, value: Any) -> Any:
+    """The value, or None if its type is wrong: a page that expects a number cannot show a text."""
     kinds = str if name == "sample" else dict if name == "gradient_norms" else int | float
     return value if isinstance(value, kinds) and not isinstance(value, bool) else None
 
 
 def is_training(path: Path) -> bool:
-    """Whether a process holds the lock of the run."""
+    """Whether a process holds the lock of the run; always False on Windows, which has no such locks."""
     if sys.platform == "win32":
         return False
     try:
@@ -96,7 +96,10 @@ def is_training(path: Path) -> bool:
 async def follow(
     path: Path, closing: threading.Event, reading: asyncio.Semaphore
 ) -> AsyncGenerator[ServerSentEvent, None]:
-    """All events of a run until `closing` is set; if it is set, those until now. `reading` bounds concurrent reads."""
+    """All events of a run until `closing` is set; if it is set already, those of the rows that exist.
+
+    `reading` limits how many streams read at a time.
+    """
     follower, training, quiet = MetricsFollower(path / "metrics.jsonl"), None, 0
     while True:
         last = closing.is_set()

@@ -6,7 +6,8 @@
 
 An input is what the model was trained on: a text, a list of tokens, a list of numbers or of rows of numbers; for
 generate a label or a list of numbers. An output is a class, a list of tags, a number or numbers, or a text or tokens.
-With `alternatives` a translation comes with that many outputs of the beam search, the best first, and their scores.
+With `alternatives` a translation comes with up to that many outputs of the beam search, the best first, and their
+scores.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from elman.serve.registry import Registry
 from elman.serve.schemas import PredictRequest
 from elman.serve.worker import Worker
 
-# of all sequences of a request; a character of a text counts as a step, a step of an output once for each candidate
+# largest number of steps of all sequences of a request together: each character of a text is a step; each step of an
+# output counts once for each candidate of the beam
 MAX_STEPS = 1 << 17
-MAX_BYTES = 16 << 20  # of a response
-PROBABILITY_BYTES = 24  # of a probability in JSON
+MAX_BYTES = 16 << 20  # largest size of a response
+PROBABILITY_BYTES = 24  # size of a probability in JSON
 
 
 class PredictRoute:
@@ -60,7 +62,9 @@ class PredictRoute:
         kinds = {_kind(value) for value in inputs}
         if len(kinds) != 1 or None in kinds:
             raise invalid(
-                "inputs", "inputs of one kind: texts, lists of tokens, numbers, lists of numbers, or lists of rows"
+                "inputs",
+                "inputs of one kind: texts, lists of tokens, numbers, lists of numbers, "
+                "or lists of rows, all rows of the same length",
             )
         if any(len(value) > self.limits.max_prompt for value in inputs if isinstance(value, str | list)):
             raise invalid("inputs", f"at most {self.limits.max_prompt} characters or steps each")
@@ -78,12 +82,8 @@ def _predict(model: Any, task: str, request: PredictRequest) -> list[dict[str, A
     if task == "translate" and request.alternatives:
         width = max(request.beam, request.alternatives)
         found = model.n_best(request.inputs, n=request.alternatives, beam=width, limit=request.limit)
-        empty = model.symbols_.decode([])  # if no sequence of the beam has ended
         return [
-            _output(
-                best[0][0] if best else empty,
-                alternatives=[{"output": output, "score": score} for output, score in best],
-            )
+            _output(best[0][0], alternatives=[{"output": output, "score": score} for output, score in best])
             for best in found
         ]
     if task == "regress":
@@ -101,7 +101,10 @@ def _output(output: Any, probabilities: Any = None, alternatives: Any = None) ->
 
 
 def _check_size(model: Any, task: str, request: PredictRequest) -> None:
-    """Raise ApiError before any work: the response to a short request could fill the memory."""
+    """Raise ApiError if the request needs too many steps, or its response too many bytes.
+
+    The response to a short request could fill the memory.
+    """
     inputs = request.inputs
     steps = sum(len(value) if isinstance(value, str | list) else 1 for value in inputs)
     size = 0

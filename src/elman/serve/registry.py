@@ -81,7 +81,7 @@ class ServedRun:
             return self._loaded
 
     def summary(self) -> dict[str, Any]:
-        """The values of config.json that the page shows."""
+        """What the page shows about the run, most of it from config.json."""
         config, corpus = self.run.config, self.run.config.get("data")
         return {
             "name": self.name,
@@ -99,7 +99,10 @@ class ServedRun:
 
     @cached_property
     def inputs(self) -> dict[str, Any] | None:
-        """The kind of inputs that predict takes: char, byte, word, bpe, list, numbers, vector or label."""
+        """What predict takes: the kind of its inputs, and the labels of a generator; None for a language model.
+
+        The kinds are char, byte, word, bpe, list (of tokens), numbers, vector and label.
+        """
         if self.task == "lm":
             return None
         found = read_spec(self.run).inputs
@@ -146,7 +149,7 @@ class Registry:
         return self._runs[name]
 
     async def model(self, name: str | None) -> Loaded:
-        """The model of a run; ApiError if there is none."""
+        """The model of a run; ApiError if there is none or if it cannot be loaded."""
         served = self.get(name)
         recent = served.recent
         return recent if recent is not None else await asyncio.to_thread(self._load, served)

@@ -27,8 +27,8 @@ class RunRoutes:
     def __init__(self, registry: Registry, max_streams: int) -> None:
         self.registry, self.max_streams, self.streams = registry, max_streams, 0
         self.closing, self._closed = threading.Event(), threading.Event()
-        self._closed.set()
-        self._reading = asyncio.Semaphore(1)
+        self._closed.set()  # always set, for streams that end after the rows that exist
+        self._reading = asyncio.Semaphore(1)  # one stream at a time reads its file
 
     async def models(self) -> Response:
         """The models that are served."""
@@ -52,7 +52,7 @@ class RunRoutes:
     async def events(
         self, name: str, follow_: Annotated[Literal["true", "false"], Query(alias="follow")] = "true"
     ) -> Response:
-        """The rows of metrics of a run as server-sent events; unless follow=false also new ones as it trains."""
+        """The rows of metrics of a run as server-sent events; unless follow=false, also new rows while it trains."""
         served = self.registry.get(name)
         if self.streams >= self.max_streams:
             raise busy(f"{self.max_streams} clients follow runs already. Try again in a moment.")
@@ -69,7 +69,7 @@ class RunRoutes:
 
 
 class MetricsResponse(EventSourceResponse):
-    """Counted until it ends, even if it never starts."""
+    """The metrics of a run for one client; counts in `RunRoutes.streams` until it ends, even if it sends nothing."""
 
     def __init__(self, routes: RunRoutes, events: AsyncGenerator[ServerSentEvent, None]) -> None:
         super().__init__(events, sep="\n", send_timeout=SEND_SECONDS, shutdown_grace_period=SHUTDOWN_SECONDS)

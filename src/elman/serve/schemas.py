@@ -21,8 +21,8 @@ T = TypeVar("T")
 MAX_STOPS, MAX_TOP_LOGPROBS, MAX_SEED, MAX_N = 4, 20, 2**63 - 1, 128
 MAX_INPUTS, MAX_BEAM, MAX_OUTPUT = 256, 32, 1000
 STATES = ("h", "c")  # state parts, in the order of the state array
-FLOW_STEPS, MAX_FLOW_STEPS = 96, 256  # time steps that a gradient is followed through
-SHOWN_ENTRIES, MAX_SHOWN_ENTRIES = 12, 64  # entries of each axis in the step-by-step view
+FLOW_STEPS, MAX_FLOW_STEPS = 96, 256  # time steps through which a gradient is followed: by default, at most
+SHOWN_ENTRIES, MAX_SHOWN_ENTRIES = 12, 64  # entries of each axis in the step-by-step view: by default, at most
 
 
 class _NullIsDefault:
@@ -63,7 +63,7 @@ def _only(neutral: object) -> WrapValidator:
 
 
 Nullable = Annotated[T, _NullIsDefault()]
-INTEGRAL = BeforeValidator(_integral)  # the last annotation: constraints before it are part of the JSON schema
+INTEGRAL = BeforeValidator(_integral)  # must be the last annotation: only constraints before it are in the JSON schema
 Number = Annotated[int, Field(gt=-(2**53), lt=2**53)] | Annotated[float, Field(gt=-(2**53), lt=2**53)]
 Index = Annotated[int, Field(ge=0, le=2**31), INTEGRAL]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED), INTEGRAL]
@@ -278,26 +278,32 @@ class TrainingList(_Response):
 class PredictRequest(_Request):
     model: ModelName | None = Field(None, description="The name of a run; the first one by default.")
     inputs: Annotated[list[Sequence], Field(min_length=1, max_length=MAX_INPUTS)] = Field(
-        description="All of one kind: texts, lists of tokens, numbers, lists of numbers, or lists of rows of numbers."
+        description="All of one kind: texts, lists of tokens, numbers, lists of numbers, or lists of rows of numbers, "
+        "all rows of the same length."
     )
     beam: Nullable[Annotated[int, Field(ge=1, le=MAX_BEAM), INTEGRAL]] = Field(
         1, description="generate, translate: candidates that a beam search keeps."
     )
     alternatives: Nullable[Annotated[int, Field(ge=0, le=MAX_BEAM), INTEGRAL]] = Field(
-        0, description="translate: return this many outputs of the beam with their scores, the best first."
+        0, description="translate: return up to this many outputs of the beam with their scores, the best first."
     )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
         None, description="generate: sample at this temperature instead of searching for the most probable sequence."
     )
     seed: Nullable[Seed] = Field(0, description="generate: seed of the samples.")
     limit: Nullable[Annotated[int, Field(ge=1, le=MAX_OUTPUT), INTEGRAL]] = Field(
-        MAX_OUTPUT, description="generate, translate: largest number of tokens of an output."
+        MAX_OUTPUT,
+        description="generate, translate: largest number of tokens of an output, up to 10 more than twice the longest "
+        "one in training.",
     )
 
 
 class Alternative(_Response):
     output: Any = Field(description="A text or tokens.")
-    score: float = Field(description="The mean log probability of its tokens, the end included.")
+    score: float = Field(
+        description="The mean log-probability of its tokens, the end included; if no output ended within the limit, "
+        "the sum of the log-probabilities."
+    )
 
 
 class Output(_Response):
@@ -320,7 +326,7 @@ class TextRequest(_Request):
 
 class FlowRequest(TextRequest):
     steps: Nullable[Annotated[int, Field(ge=1, le=MAX_FLOW_STEPS), INTEGRAL]] = Field(
-        FLOW_STEPS, description="Time steps of the text that are analyzed."
+        FLOW_STEPS, description="Largest number of time steps that are analyzed, from the start of the text."
     )
 
 

@@ -28,11 +28,11 @@ class TokenInfo(NamedTuple):
 
 
 class Delta(NamedTuple):
-    """New text and tokens for the client. Tokens of the prompt come as infos without text, which the client has."""
+    """New text and tokens for the client. Tokens of the prompt come as infos only; ChoiceBuilder adds their text."""
 
     text: str = ""
     infos: Sequence[TokenInfo] = ()
-    tokens: int = 0
+    tokens: int = 0  # number of new tokens, without those of the prompt
     finish: FinishReason | None = None
 
 
@@ -49,7 +49,7 @@ class LogprobOptions:
 class SequenceJob:
     stepper: Stepper
     prompt: Array  # token ids to read first, at least one
-    initial: list[int]  # those of them that count as generated
+    initial: list[int]  # those tokens of the prompt that belong to the generated text
     sampling: Sampling
     rng: np.random.Generator
     max_tokens: int
@@ -60,7 +60,7 @@ class SequenceJob:
     tokens_read: int = 0  # of the prompt
     tokens_generated: int = 0
     cancelled: bool = False
-    o: Array | None = None  # logits (Y,) after the tokens read so far
+    o: Array | None = None  # logits (Y,) after the last token that was read; until the prompt ends only with logprobs
 
     def __post_init__(self) -> None:
         self.state = self.stepper.zero_state  # (L, P, 1, H), while the prompt is read
@@ -70,7 +70,7 @@ class SequenceJob:
         return time.monotonic() > self.deadline
 
     def advance_prompt(self, s: Array, count: int) -> Delta:
-        """Take the states (L, P, T+1, H) of the next `count` tokens of the prompt; later ones are padding."""
+        """Take the states (L, P, T+1, H) of the next `count` tokens of the prompt; later states are padding."""
         ids, before = self.prompt[self.tokens_read : self.tokens_read + count], self.o
         self.tokens_read += count
         self.state = s[:, :, [count]]
@@ -87,11 +87,11 @@ class SequenceJob:
         return delta._replace(infos=[*infos, *delta.infos])
 
     def token_infos(self, ids: Array, before: Array | None, o: Array, s: Array) -> list[TokenInfo]:
-        """The infos of n tokens, given the logits before the first, and o (n, Y) and s (L, P, n+1, H) after each."""
+        """The infos of n tokens, from the logits before the first, those after each, o (n, Y), and s (L, P, n+1, H)."""
         assert self.logprobs is not None
         top, unit = min(self.logprobs.top, o.shape[1]), self.logprobs.unit
         first = np.zeros_like(o[:1]) if before is None else before[np.newaxis]
-        o = np.concatenate([first, o[:-1]]).astype(np.float64)  # (n, Y), from which each token was sampled
+        o = np.concatenate([first, o[:-1]]).astype(np.float64)  # (n, Y), which predict each token
         most_probable = np.argsort(-o, axis=1, kind="stable")[:, :top]  # (n, top)
         tokens = np.column_stack([ids.astype(np.int64), most_probable])  # (n, 1+top)
         logprobs = (-surprise(o[:, np.newaxis], tokens)).tolist()

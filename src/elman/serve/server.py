@@ -18,12 +18,15 @@ from elman.serve.app import Service
 from elman.serve.connections import QUEUE, AcceptErrors, Connection, bounds
 from elman.serve.limits import Limits
 
-CANCEL_SECONDS = 5  # from the end of all connections to the end of their requests
-SWITCH = 0.0005  # seconds after which a thread releases the GIL: short, for the engine
+CANCEL_SECONDS = 5  # that requests have to end after their connections were aborted
+SWITCH = 0.0005  # seconds after which a thread must release the GIL: few, so that the engine does not wait long
 
 
 def listen(host: str, port: int, max_seconds: float = Limits.max_seconds) -> socket.socket:
-    """A socket at this address (port 0: a free one); clients that read nothing for 2 · max_seconds are disconnected."""
+    """A socket at this address (port 0: a free one).
+
+    On Linux, clients that read nothing for 2 · max_seconds are disconnected.
+    """
     if not 0 <= port < 65536:
         raise RangeError(option("port"), expected="0 to 65535", got=port)
     try:
@@ -86,7 +89,7 @@ class Server(uvicorn.Server):
         asyncio.get_running_loop().set_exception_handler(AcceptErrors())
         await super().startup(sockets)
         for listener in sockets or ():
-            listener.listen(QUEUE)  # asyncio has set it to backlog: a burst of clients would wait for seconds
+            listener.listen(QUEUE)  # asyncio has set the queue to backlog: a burst of clients would wait for seconds
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal finishes running requests, the second aborts them; neither is an error."""

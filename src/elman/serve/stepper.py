@@ -2,6 +2,8 @@
 
 A compiled product gives a row the same bits whatever the other rows are. Without compiled kernels rows are computed one
 by one, which gives the same guarantee.
+
+Shapes: L layers, P parts of the state (h, and in an LSTM c), T or n tokens, B texts, H units, Y logits.
 """
 
 from __future__ import annotations

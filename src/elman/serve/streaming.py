@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 async def until_disconnect(receive: Receive, work: Coroutine[Any, Any, R], seconds: float | None = None) -> R | None:
-    """The result of the work; None, and the work is cancelled, if the client disconnects or the time is up before."""
+    """The result of the work; None, and the work is cancelled, if the client disconnects or the time is up first."""
     disconnect, working = asyncio.create_task(_disconnect(receive)), asyncio.create_task(work)
     try:
         await asyncio.wait({disconnect, working}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -29,7 +29,7 @@ async def _disconnect(receive: Receive) -> None:
 
 
 class EventStream(Response):
-    """Server-sent events with two tasks for each client and no timer for each chunk, because there can be many."""
+    """Server-sent events with two tasks for each client; no timer for each chunk, because there can be many chunks."""
 
     media_type = "text/event-stream"
 

@@ -1,7 +1,7 @@
 """python -P -m elman.serve.training_process BOUNDS ARGUMENT…: run `elman ARGUMENT…` within limits that it cannot raise.
 
-The process also ends when the service that started it ends, even if the service is killed (on Linux; on other systems
-only its processor time is limited).
+On Linux the process also ends if the service that started it is killed. On other systems it then continues, at most
+until its processor time is used up; on Windows there are no limits.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def main(words: list[str]) -> None:
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (most, most))
     if sys.platform == "linux":
-        # training saves and ends on SIGUSR1 too; it comes once for each thread of the service, and a second SIGTERM
-        # would end the training before it has saved
+        # not SIGTERM: the signal comes once for each thread of the service, and a second SIGTERM would end the training
+        # before it has saved; on any number of SIGUSR1 it saves and ends
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
     if os.getppid() != bounds.service:  # the service ended before prctl
         raise SystemExit(143)

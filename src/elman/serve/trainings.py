@@ -64,7 +64,7 @@ class TrainingRoutes:
         return JsonResponse({"object": "list", "data": [training.summary() for training in self.known.values()]})
 
     async def start_training(self, body: TrainingRequest) -> Response:
-        """Start a small training; 400 with its message if it fails at once."""
+        """Start a small training; if it fails at once, the answer is its error message with status 400."""
         if not self.allowed:
             message = (
                 "Without a key (ELMAN_API_KEY), trainings can be started only if the service listens on localhost."
@@ -106,7 +106,7 @@ class TrainingRoutes:
         while not (out / "config.json").is_file():
             if training.done.done():
                 del self.known[training.name]
-                message = training.done.result() or "The training ended before it started."
+                message = training.done.result() or "The training ended before its first step, without a message."
                 raise ApiError(400, message, code="training_failed")
             await asyncio.sleep(0.05)
         self.registry.add(out)
@@ -172,7 +172,7 @@ async def _error_message(process: asyncio.subprocess.Process, text: bytes | None
 def _parse(request: TrainingRequest) -> tuple[str | None, str | None, str, list[str]]:
     text, corpus = request.text, request.corpus
     if (text is None) == (corpus is None):
-        raise ApiError(400, "text, corpus: expected one of them", code="missing_field", param="text")
+        raise ApiError(400, "text, corpus: expected exactly one of them", code="missing_field", param="text")
     if text is not None and not text.strip():
         raise ApiError(400, "text: it is empty. Send a text to train on.", code="invalid_value", param="text")
     if corpus is not None and corpus not in (known := [row.name for row in list_corpora(texts=True)]):
@@ -207,7 +207,7 @@ def _size(folder: Path) -> int:
 
 
 def _free_path(folder: Path, name: str, served: set[str]) -> Path:
-    """A path that does not exist and whose name no served run has: a training and its run have the same name."""
+    """A path that does not exist and whose name no served run has, so that the run is served under this name."""
     path, number = folder / name, 1
     while path.exists() or path.name in served:
         number += 1

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from elman.serve.errors import busy, timed_out
 
 CONCURRENT = 1  # computations at the same time
-QUEUED = 8  # computations that are running or waiting
+QUEUED = 8  # largest number of computations that are running or waiting
 
 
 class Worker:

@@ -22,7 +22,7 @@ function known(prompt) { // whether all tokens are known; shows a message otherw
     return true;
   } catch (error) {
     if (!(error instanceof Unknown)) throw error;
-    at("message").textContent = `Not in the training text of the model: ${shown(error.tokens)}.`;
+    at("message").textContent = `Not in the vocabulary of the model: ${shown(error.tokens)}.`;
     at("prompt").focus();
     return false;
   }
@@ -31,7 +31,7 @@ function known(prompt) { // whether all tokens are known; shows a message otherw
 function piece(text, surprise) {
   const element = document.createElement("i");
   element.textContent = text;
-  element.title = `probability ${Math.exp(-surprise).toPrecision(2)}, ${surprise.toFixed(2)} nats`;
+  element.title = `probability ${Math.exp(-surprise).toPrecision(2)}, surprise ${surprise.toFixed(2)} nats`;
   element.style.setProperty("--s", Math.min(surprise / 9, 0.7).toFixed(2));
   return element;
 }
@@ -61,7 +61,7 @@ async function begin() {
   }
   if (current && mine !== current) return; // another text has been started
   const seconds = ((performance.now() - began) / 1000).toFixed(1), mean = (total / count || 0).toFixed(2);
-  at("status").textContent = `${count} ${facts.token_name} in ${seconds} s. Surprise: ${mean} nats each on average.`;
+  at("status").textContent = `${count} ${facts.token_name} in ${seconds} s. Mean surprise: ${mean} nats.`;
   stop();
 }
 

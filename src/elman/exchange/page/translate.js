@@ -49,7 +49,7 @@ class Translator {
 
   embedded(side, token) { return embedded(token, this.p[`${side}.embedding.W`], this.facts.embedding); }
 
-  read(source) { // the initial state of the decoder, and values and keys for attention
+  read(source) { // the state of the decoder before its first step, and values and keys for attention
     let x = source.map(token => this.embedded("encoder", token));
     const final = [];
     for (const directions of this.encoder) {

@@ -30,7 +30,7 @@ export function attributionView(run, input) {
     place.replaceChildren(
       make("p", { class: "deciding" }, "Contributions to ", make("b", {}, found.targets.length > 1 ? `${found.targets[tag]} at “${visible(found.tokens[tag])}”` : String(found.targets[0])), " ", choice),
       make("p", { class: "text mono" }, tokens.flatMap((span, i) => (i && gaps ? [gaps, span] : [span]))),
-      make("p", { class: "hint" }, "Blue tokens support the prediction, orange ones oppose it. ", HINTS[method](run.task === "regress" ? "the predicted value falls" : "the log-odds of the prediction fall"), " ",
+      make("p", { class: "hint" }, run.task === "regress" ? "Blue tokens raise the predicted value, orange ones lower it. " : "Blue tokens support the prediction, orange ones oppose it. ", HINTS[method](run.task === "regress" ? "the predicted value falls" : "the log-odds of the prediction fall"), " ",
         found.agreement === null ? "" : `The rank correlation of the two methods is ${number(found.agreement, 2)}.`));
   }
 

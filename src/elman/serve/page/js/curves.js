@@ -25,8 +25,8 @@ export function drawCurves(rows, run, marked) {
   const held = rows.filter((row) => row.validation_loss != null);
   plot(at("loss-figure"), (c) => ({
     traces: [
-      line(rows, "loss", c.accent, { line: { width: 1 }, trace: { opacity: 0.3, name: "each step", hoverinfo: "skip", hovertemplate: null } }),
-      line(smooth(rows, "loss"), "loss", c.accent, { line: { width: 2.5 }, trace: { name: "training" } }),
+      line(rows, "loss", c.accent, { line: { width: 1 }, trace: { opacity: 0.3, name: "training", hoverinfo: "skip", hovertemplate: null } }),
+      line(smooth(rows, "loss"), "loss", c.accent, { line: { width: 2.5 }, trace: { name: "training, smoothed" } }),
       line(held, "validation_loss", c.warm, { line: { width: 2.5 }, trace: { name: "validation", mode: "lines+markers", marker: { size: 6 } } }),
     ],
     layout: {

@@ -7,7 +7,7 @@ import { drawEigen, drawFactors, drawGates, drawLag, drawLyapunov, drawMap, draw
 const SLOPES = { tanh: "diag(1 − h²)", sigmoid: "diag(h(1 − h))", relu: "diag(h > 0)", identity: "diag(1)" };
 const STEPS = 96; // time steps of the text that are analyzed
 const GATES = {
-  i: "input gate: how much of the candidate enters c", f: "forget gate: how much of c is kept", g: "candidate: what could enter c", o: "output gate: how much of c is shown in h",
+  i: "input gate: how much of the candidate enters c", f: "forget gate: how much of c is kept", g: "candidate: what could enter c", o: "output gate: how much of tanh(c) enters h",
   r: "reset gate: how much of h enters the candidate", z: "update gate: how much of h is kept", n: "candidate: what could replace h",
 };
 let run = null, control = null, found = null, spectra = null, layer = 0, chosen = -1, gate = null;
@@ -83,10 +83,11 @@ function drawGateChoice(gates) {
 
 function drawVerdict() {
   const verdict = found.verdicts[layer];
-  const far = verdict.horizon === null ? `${verdict.followed}+` : String(verdict.horizon);
+  const none = verdict.kind === "silent" || (verdict.kind === "explodes" && verdict.lag === null); // no gradient, or the states overflow
+  const far = none ? "–" : verdict.horizon === null ? `${found.losses.length}+` : String(verdict.horizon);
   at("verdict").dataset.kind = verdict.kind;
   at("verdict").replaceChildren(
-    make("div", { class: "far" }, make("b", {}, verdict.kind === "silent" ? "–" : far), make("span", {}, "steps back until 1 % of the gradient is left")),
+    make("div", { class: "far" }, make("b", {}, far), make("span", {}, "steps back until less than 1 % of the gradient is left")),
     make("div", {}, make("span", { class: "badge" }, verdict.kind), make("p", {}, verdict.words)));
 }
 

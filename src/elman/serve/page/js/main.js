@@ -27,7 +27,7 @@ function emptyMessage(found) {
         make("a", { href: "#steps" }, "step through the equations"), ", which needs no run.")];
   }
   if (view === "flow" && found.task !== "lm") {
-    return ["Flow analyzes language models", `${found.name} is a run for ${found.task}. Write shows how its tokens contribute to a prediction.`,
+    return ["Flow analyzes language models", `${found.name} is a run for ${found.task}. Write shows its predictions.`,
       make("a", { href: `#write/${encodeURIComponent(found.name)}` }, "Open it")];
   }
   if (!found.ready) {

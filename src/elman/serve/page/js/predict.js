@@ -67,7 +67,7 @@ function form() {
   return make("div", { class: "card" }, make("h2", {}, WORDS[run.task][2]),
     make("label", { class: "field", for: "predict-inputs" }, labels ? "A label, such as those below" : `Input, ${kind === "numbers" ? "one sequence of numbers per line" : how}`),
     typed, chips.length ? make("p", { class: "chips" }, chips) : null,
-    run.task === "generate" ? make("label", { class: "check" }, draw, " Sample a different one each time") : null, writes ? search : null,
+    run.task === "generate" ? make("label", { class: "check" }, draw, " Sample a different sequence each time") : null, writes ? search : null,
     make("div", { class: "bar" }, make("button", { type: "button", class: "main", id: "predict-go", onclick: ask }, verb, " ", make("kbd", {}, "Ctrl ↵")), status), out);
 }
 
@@ -90,7 +90,7 @@ function translation(input, output, alternatives, explain) {
     return make("li", {}, make("label", {}, make("input", { type: "radio", name: group, checked: i === 0, onchange: () => choose(target) }), make("span", {}, shown(target))), bar, make("span", {}, percent(Math.exp(score))));
   });
   return make("div", { class: "prediction" }, make("p", {}, make("span", {}, shown(input)), " → ", best),
-    choices.length > 1 ? [make("ul", { class: "shares alternatives" }, choices), make("p", { class: "hint" }, "Alternatives of the beam search. The percentage is the probability per token (geometric mean).")] : null, attention);
+    choices.length > 1 ? [make("ul", { class: "shares alternatives" }, choices), make("p", { class: "hint" }, "Alternatives of the beam search. The percentage is the probability per token (geometric mean); if all were cut off before their end, that of all tokens.")] : null, attention);
 }
 
 function answer(input, { output, probabilities, alternatives }, explain) {

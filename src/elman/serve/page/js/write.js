@@ -84,7 +84,7 @@ function stats(tokens, first, seconds) {
   const surprises = text.cells.map((cell) => cell.surprise).filter((nats) => nats !== null);
   const mean = surprises.reduce((a, b) => a + b, 0) / Math.max(1, surprises.length);
   const surprise = `mean surprise ${number(mean, 2)} nats`;
-  return tokens ? `${count(tokens)} ${kind}, ${surprise} · first after ${count(first)} ms · ${count(tokens / seconds)} per second` : `Only read: ${surprise}`;
+  return tokens ? `${count(tokens)} ${kind}, ${surprise} · first response after ${count(first)} ms · ${count(tokens / seconds)} per second` : `Only analyzed: ${surprise}`;
 }
 
 function legend() {
@@ -107,7 +107,7 @@ async function findUnits() {
     at("found-units").replaceChildren(...features.slice(0, 8).map(({ feature, measure, units: [best] }) =>
       make("li", {}, make("button", { type: "button", onclick: () => chooseUnit(best) },
         make("b", {}, feature), make("span", {}, `${best.state === "c" ? "c of " : ""}unit ${best.unit}${run.config.layers > 1 ? `, layer ${best.layer}` : ""} · ${measure} ${number(best.score, 2)}`)))),
-      make("li", { class: "hint" }, "How well the unit tracks the feature: 1 is perfect. Chance is 0.5 for AUC (yes or no), 0 for R² (a number)."));
+      make("li", { class: "hint" }, "How well the unit tracks the feature: 1 is perfect. Chance is 0.5 for AUC (of a yes-or-no feature), 0 for R² (of a number)."));
   } catch (error) {
     at("found-units").replaceChildren(make("li", { class: "wrong" }, error.message));
   } finally {
@@ -136,7 +136,7 @@ function start() {
   const rewrite = debounced(() => { if (last && run) begin({ slowly: false }); }, 180);
   for (const id of sliders) {
     const shown = document.querySelector(`output[for=${id}]`);
-    const show = () => { shown.textContent = id === "length" ? (value(id) ? count(value(id)) : "only read") : value(id).toFixed(2); };
+    const show = () => { shown.textContent = id === "length" ? (value(id) ? count(value(id)) : "only analyze") : value(id).toFixed(2); };
     at(id).addEventListener("input", () => { show(); rewrite(); });
     show();
   }
