@@ -100,6 +100,21 @@ def test_directly_the_gradient_of_a_gru_is_multiplied_by_the_update_gates_alone(
         assert flow.paths["carry"][0, 7, k] == pytest.approx(np.linalg.norm(product * d_h[7]), abs=1e-12)
 
 
+def test_along_the_recurrent_weights_the_gradient_of_an_lstm_leaves_out_its_cell_state():
+    network, p = random_network(cell="lstm")
+    x, y = random_text(8)
+    (layer,), flow = trace(network, p, x).layers, gradient_flow(network, p, x, y)
+    d_h = ((maths.softmax(trace(network, p, x).o) - np.eye(X)[y]) @ p["head.W_hy"].T)[7]
+    (_, c), (i, f, g, o) = layer.s, (layer.gates[name] for name in "ifgo")
+    for t in range(7, -1, -1):
+        tanh_c = np.tanh(c[t + 1])
+        d_c = d_h * o[t] * (1 - tanh_c**2)
+        d_i, d_f = d_c * g[t] * i[t] * (1 - i[t]), d_c * c[t] * f[t] * (1 - f[t])
+        d_g, d_o = d_c * i[t] * (1 - g[t] ** 2), d_h * tanh_c * o[t] * (1 - o[t])
+        d_h = np.concatenate([d_i, d_f, d_g, d_o]) @ p["layers.0.W_hh"].T
+        assert flow.paths["recurrent"][0, 7, t] == pytest.approx(np.linalg.norm(d_h), abs=1e-12)
+
+
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_without_its_carry_gate_a_cell_has_only_the_path_through_the_weights(cell):
     network, p = random_network(cell=cell)
