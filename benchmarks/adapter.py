@@ -1,7 +1,7 @@
 """How the benchmark runs the Elman of this commit. `scripts/bench --against COMMIT` uses the file of that commit.
 
-A change of Elman's internals is followed here, by writing these three functions anew for it; adapter_04bc60f.py stays
-as it is, for the commits before this file existed.
+When Elman's internals change, the three public functions here must be adapted. adapter_04bc60f.py stays as it is, for
+commits that are older than this file.
 """
 
 from __future__ import annotations

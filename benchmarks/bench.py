@@ -35,12 +35,14 @@ SIZES = [
     Size(64, 64, 256, 75, 2),
 ]
 GATED = [size._replace(cell=cell) for cell in ("gru", "lstm") for size in (*SIZES[:2], *SIZES[3:5])]
-# problems at which all contenders must compute the same losses, at rates and limits that show a wrong gradient
+# problems at which all contenders must compute the same losses, at learning rates and clipping limits that show a wrong
+# gradient
 SMALL = [Size(6, 7, 20, 11), Size(20, 7, 33, 11, 2)]
 SMALL_GATED = [Size(20, 7, 33, 11, 2, cell) for cell in ("gru", "lstm")]
 SMALL_TASKS = [task._replace(B=20, T=7, X=30, E=task.E and 15, H=33, Y=11) for task in TASKS]
 MIDDLE = Size(64, 64, 256, 75)
 PRODUCT = 1536  # rows and columns of the matrices whose product shows the machine's limit
+# the sizes along each dimension at which the part cost measures Elman
 ALONG = {"T": (16, 32, 64, 128, 256), "B": (8, 16, 32, 64, 128, 256), "H": (64, 128, 256, 512, 1024)}
 SAMPLED = {1: 1000, 32: 200}  # sequences at once: characters of each in one step
 PARTS = ("training", "tasks", "memory", "sampling", "cost", "start", "growth", "encoding")
@@ -48,7 +50,7 @@ COMPARED = ("training", "tasks", "sampling")  # with an older commit
 LONG = ("memory", "growth", "encoding")  # left out by --quick
 LEAST_TURNS = 40
 TOLERANCE = 1e-4
-CLEARLY = 1.5  # times as slow, in two turns
+CLEARLY = 1.5  # a variant that is this many times as slow in two turns takes no more turns
 
 
 def same_losses(crew: Crew, kind: str, sizes: Sequence[Any], hyper: dict[str, float], names: list[str]) -> None:
@@ -67,8 +69,8 @@ def same_losses(crew: Crew, kind: str, sizes: Sequence[Any], hyper: dict[str, fl
 def entrants(args: argparse.Namespace, possible: Sequence[str]) -> list[str]:
     """Elman, the older commit if there is one, and the libraries that were asked for.
 
-    Whether OpenMP's threads had better spin or sleep while they wait depends on size and machine: PyTorch takes part
-    with both, and the better one counts.
+    Whether OpenMP's threads had better spin or sleep while they wait depends on size and machine: PyTorch and
+    torch.compile take part with both, and the faster variant counts.
     """
     libraries = [name for name in possible if name in args.contenders]
     spinning = [f"{name}/spin" for name in libraries if name in ("torch", "compile")]
@@ -80,7 +82,7 @@ def take_turns(
 ) -> tuple[list[Turn], dict[Any, dict[str, str]]]:
     """The turns of (size, contender), and for each size the contenders that could not take part, and why.
 
-    The machine's limit takes turns too, unless Elman is compared with nothing but its own past.
+    The machine's limit takes turns too, except in sampling and if no other library takes part.
     """
     limit = bool(args.contenders) and kind != "sample"
     absent: dict[Any, dict[str, str]] = {size: {} for size in sizes}
@@ -103,8 +105,8 @@ def take_turns(
 
 
 def drop_worse_variants(group: dict[tuple[Any, str], Callable[[], float]]) -> None:
-    """On a busy machine threads that spin make a library many times slower. Only the better variant counts, so one that
-    is clearly the worse need not take all its turns."""
+    """On a busy machine threads that spin make a library many times slower. Only the faster variant counts, so one that
+    is clearly slower need not take all its turns."""
     for size, name in [key for key in group if key[1].endswith("/spin")]:
         both = [(size, name), (size, name.partition("/")[0])]
         if all(key in group for key in both):
@@ -114,7 +116,11 @@ def drop_worse_variants(group: dict[tuple[Any, str], Callable[[], float]]) -> No
 
 
 def compared(turns: list[Turn], size: Any, flops: int = 0) -> dict[str, Any]:
-    """Milliseconds a step of all contenders at a size, and how many times as fast as each of them Elman is."""
+    """Milliseconds a step of all contenders at a size, how many times as fast as each of them Elman is, and more.
+
+    best: the rival that is fastest relative to Elman. share: of the limit that Elman reaches. gflops: the limit's rate.
+    numpy_to_torch: how many times as fast as PyTorch Elman's NumPy path is. Each is None if it was not measured.
+    """
     milliseconds: dict[str, Estimate] = {}
     ratios: dict[str, Estimate] = {}
     names = {turn.contender[1] for turn in turns if turn.contender[0] == size}
@@ -153,9 +159,10 @@ def training(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def training_flops(size: Size) -> int:
-    """Of the products of one step: forward, and two as large backward for each. Token inputs cost none.
+    """Floating-point operations of the products of one step: forward, and two as large backward for each.
 
-    Each layer has W_hh, 6GH² a token; each above the first has W_xh of the same size; the output layer has 6HV.
+    Inputs that are token ids cost none. Each layer has 6GH² a token for W_hh; each above the first has as many for
+    W_xh; the output layer has 6HV.
     """
     B, T, H, V, L, _ = size
     return B * T * (6 * size.gates * H * H * (2 * L - 1) + 6 * H * V)
@@ -164,6 +171,7 @@ def training_flops(size: Size) -> int:
 def tasks(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Steps of a classifier, a tagger and translators."""
     names = entrants(args, ("torch",))
+    # an older commit may have no attention
     tasks, small = ([task for task in of if not (args.before and task.attention)] for of in (TASKS, SMALL_TASKS))
     with Crew(args.threads, args.before) as crew:
         same_losses(crew, "task", small, {"rate": 0.01, "limit": 0.2}, [n for n in names if "/" not in n])
@@ -190,7 +198,10 @@ def sampling(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def cost(args: argparse.Namespace) -> dict[str, Any]:
-    """Elman's milliseconds a step along each dimension, the others as in MIDDLE, and the power between the last two."""
+    """Elman's milliseconds a step along each dimension, with the others as in MIDDLE.
+
+    `power` is the exponent with which the time grows between the last two sizes.
+    """
     points = {(axis, n): MIDDLE._replace(**{axis: n}) for axis, along in ALONG.items() for n in along}
     group = {}
     with ExitStack() as stack:
@@ -278,7 +289,10 @@ def main() -> None:
         prog="scripts/bench",
         description="Measures how fast Elman is, compared with other libraries, the machine's limit and its own past.",
     )
-    parser.add_argument("--quick", action="store_true", help="fewer turns, the first four sizes, no memory")
+    parser.add_argument(
+        "--quick", action="store_true",
+        help="fewer turns, only the first four sizes of the vanilla cell, no memory, growth and encoding",
+    )  # fmt: skip
     parser.add_argument("--against", help="compare with an older commit: training, tasks, sampling", metavar="COMMIT")
     parser.add_argument(
         "--contenders", nargs="*", choices=[name for name in NAMES if name != "elman"], metavar="NAME",
@@ -287,7 +301,10 @@ def main() -> None:
     parser.add_argument(
         "--sizes", type=size_of, nargs="+", help="B,T,H,V, B,T,H,Vx2 for two layers, or gru:B,T,H,V", metavar="S"
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, help="what to measure (default: everything)", metavar="P")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, metavar="P",
+        help="what to measure (default: everything; with --load: nothing; with --against: training, tasks, sampling)",
+    )  # fmt: skip
     parser.add_argument(
         "--turns", type=int, metavar="N",
         help=f"of each contender at each size (default: 100, quick: {LEAST_TURNS}, with --against: 200)",
@@ -296,9 +313,11 @@ def main() -> None:
     parser.add_argument("--compile-seconds", type=float, default=300, help="limit for torch.compile (default: 300)")
     parser.add_argument("--json", type=Path, help="write the results here", metavar="FILE")
     parser.add_argument("--load", type=Path, help="start with these results, measure --parts again", metavar="FILE")
-    parser.add_argument("--write", action="store_true", help="make docs/performance.md and its figures")
+    parser.add_argument(
+        "--write", action="store_true", help="save the results in benchmarks/results and write docs/performance.md"
+    )
     args = parser.parse_args()
-    # an older commit is compared in what all commits have, the vanilla cell
+    # an older commit is compared with the vanilla cell only, which all commits have
     args.sizes = args.sizes or (SIZES[:4] if args.quick else SIZES) + ([] if args.against else GATED)
     args.turns = args.turns or (200 if args.against else LEAST_TURNS if args.quick else 100)
     if args.turns < LEAST_TURNS:

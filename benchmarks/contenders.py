@@ -1,8 +1,8 @@
 """One training step of a language model, and sampling from it, of the same network in each library.
 
 A step is: forward, softmax cross-entropy, backward, clip by global norm, SGD. The state after a window is the state
-before the next one, as in training on a text. Each function returns a function that takes one step and returns its
-loss. Elman's are in adapter.py.
+before the next one, as in training on a text. Each function named …_step returns a function that takes one step and
+returns its loss; torch_sampler returns one that draws n tokens of each sequence. Elman's are in adapter.py.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def torch_step(problem: Problem, hyper: Hyper) -> Step:
             getattr(rnn, f"weight_ih_l{layer}").copy_(torch.from_numpy(W_xh.T))
             getattr(rnn, f"weight_hh_l{layer}").copy_(torch.from_numpy(W_hh.T))
             getattr(rnn, f"bias_ih_l{layer}").copy_(torch.from_numpy(b_h))
-            second = getattr(rnn, f"bias_hh_l{layer}").zero_()  # a second bias of a gate would learn twice as fast
+            # the second bias stays 0 where one is enough: the sum of two would learn twice as fast
+            second = getattr(rnn, f"bias_hh_l{layer}").zero_()
             if b_hn:
                 second[2 * H :] = torch.from_numpy(b_hn[0])
                 only_n = torch.cat([torch.zeros(2 * H), torch.ones(H)])
@@ -85,7 +86,7 @@ def torch_step(problem: Problem, hyper: Hyper) -> Step:
     x, y = torch.from_numpy(problem.x), torch.from_numpy(problem.y).view(-1)
 
     def forward(state: Any) -> tuple[Any, Any]:
-        out, state = rnn(F.one_hot(x, V).float(), state)  # PyTorch's layers know no token ids
+        out, state = rnn(F.one_hot(x, V).float(), state)  # PyTorch's layers take no token ids
         last = tuple(part.detach() for part in state) if cell == "lstm" else state.detach()
         return F.cross_entropy(head(out).view(-1, V), y), last
 
@@ -227,7 +228,7 @@ def jax_step(problem: Problem, hyper: Hyper) -> Step:
 
 
 def product_step(n: int) -> Step:
-    """The machine's own rate: one large product in the BLAS that NumPy brings."""
+    """The machine's limit: one large product by the BLAS of NumPy."""
     a, b = np.random.default_rng(0).normal(size=(2, n, n)).astype(np.float32)
     out = np.empty_like(a)
     return lambda: float(np.matmul(a, b, out=out)[0, 0])

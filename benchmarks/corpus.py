@@ -1,8 +1,8 @@
-"""Trains on a corpus that is larger than memory ought to hold: .venv/bin/python benchmarks/corpus.py --gigabytes 4
+"""Trains on a corpus that is too large to be held in memory: .venv/bin/python benchmarks/corpus.py --gigabytes 4
 
 Made-up text in several files is encoded on one core and on all of them, each time in a fresh process with an empty
-cache; then some steps are trained. Memory is what is the process's own: pages of mapped files are the system's to drop.
-Speed is given by the clock, and by the processor's time, which others at work on the machine do not lower.
+cache; then some steps are trained. Memory is RssAnon: without the pages of mapped files, which the system can drop.
+Speed is given per second, and per second of CPU time, which depends less on other programs that run at the same time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--folder", help="where there is room for twice as much (default: the temporary folder)")
+    parser.add_argument("--folder", help="with room for twice --gigabytes (default: the temporary folder)")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.child:
@@ -45,16 +45,16 @@ def main() -> None:
             print(
                 f"{asked.gigabytes:g} GB in {FILES} files on {used} core{'s' * (used > 1)}: encoded in"
                 f" {got['encoding']:.1f} s, {size / got['encoding']:.0f} MB/s ({size / got['cpu']:.0f} MB a second of"
-                f" processor time); {asked.steps} steps of {got['batch_size']:.0f} lanes,"
+                f" CPU time); {asked.steps} steps of {got['batch_size']:.0f} lanes,"
                 f" {got['validations']:.0f} validations of {got['validated']:,.0f} tokens and the compilation in"
                 f" {got['training']:.1f} s;"
-                f" memory at most {got['anonymous']:.0f} MB, file pages aside",
+                f" memory at most {got['anonymous']:.0f} MB without pages of mapped files",
                 flush=True,
             )
 
 
 def measure(texts: Path, used: int, steps: int) -> dict[str, float]:
-    """A child process limited to `cores` cores, measured from outside."""
+    """Runs `train` in a child process limited to `used` cores; adds its largest RssAnon in megabytes."""
     cache, anonymous = texts.parent / "cache", 0.0
     command = [sys.executable, __file__, "--steps", str(steps), "--child", str(texts), str(used)]
     env = os.environ | {"ELMAN_CACHE": str(cache)}

@@ -32,7 +32,7 @@ def cores() -> int:
 
 
 class Worker:
-    """A contender's process. "torch/spin" is PyTorch whose OpenMP threads spin while they wait for work, its default.
+    """A contender's process. In "torch/spin" OpenMP's threads spin while they wait for work, as they do by default.
 
     `source` has the files of the Elman that runs: this commit's, or an older one's.
     """
@@ -126,7 +126,7 @@ class Crew:
     def prepare(
         self, contender: str, kind: str, sizes: Iterable[tuple[Any, ...]], patience: float = PATIENCE
     ) -> dict[tuple[Any, ...], str]:
-        """Makes a contender ready for turns at these sizes; those at which it fails, and why."""
+        """Makes a contender ready for turns at these sizes; returns those at which it fails, and why."""
         failures: dict[tuple[Any, ...], str] = {}
         while True:
             for size in sizes:
@@ -136,7 +136,7 @@ class Crew:
                     self[contender].ask("prepare", kind=kind, size=size, name=str(size), patience=patience)
                 except Failed as error:
                     failures[size] = str(error)
-                    break  # its process has ended, and with it what was ready
+                    break  # its process has ended: a new one prepares all other sizes again
             else:
                 return failures
 

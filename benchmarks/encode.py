@@ -1,4 +1,4 @@
-"""Encodes a large text and tells the speed and the memory it took: .venv-bench/bin/python benchmarks/encode.py 1000
+"""Encodes a large text and prints the speed and the memory: .venv-bench/bin/python benchmarks/encode.py 1000
 
 The argument is the size in megabytes. The text is made up, and encoded in a fresh process with an empty cache.
 """
@@ -27,7 +27,10 @@ def measure(megabytes: int = 1000, tokens: str = "char") -> dict[str, float]:
 
 
 def encode(path: Path, tokens: str) -> dict[str, float]:
-    """In the fresh process. Pages of mapped files are the operating system's to drop, so they count apart."""
+    """In the fresh process. The peak includes pages of mapped files, which the system can drop.
+
+    files: megabytes of these pages at the end.
+    """
     from elman.data import open_corpus
 
     start = time.perf_counter()

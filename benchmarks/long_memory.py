@@ -1,9 +1,9 @@
-"""Problems that need a long memory, the networks that are to solve them, and their scores on sequences never seen.
+"""Problems that need a long memory, the networks that are to solve them, and their scores on test data.
 
 - adding: two of T numbers are marked, one in each half; their sum is the target (Hochreiter and Schmidhuber 1997)
 - digits: an image of 8 × 8 pixels is read one pixel at a time, row by row; its digit is the target (Le et al. 2015)
-- copy memory: 10 symbols of 8, then T steps of which the last asks for them, then 10 steps in which they are the
-  targets; the target of all other steps is a blank (Arjovsky et al. 2016)
+- copy memory: 10 symbols, each one of 8, then T steps of which the last asks for them, then 10 steps in which they are
+  the targets; the target of all other steps is a blank (Arjovsky et al. 2016)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from elman import SequenceClassifier, SequenceRegressor, SequenceTagger
 
-TRAINED, TESTED = 20_000, 2_000  # sequences that are drawn
+TRAINED, TESTED = 20_000, 2_000  # random sequences for training and for the test
 RECALLED, SYMBOLS, BLANK, ASK = 10, "abcdefgh", "-", "?"
 PLAIN = {"bidirectional": False, "dropout": 0.0, "patience": 0, "batch_size": 32}
 TAGGER = {"embedding": 0, "input_dropout": 0.0, "recurrent_dropout": 0.0, "unk_dropout": 0.0}
@@ -74,7 +74,7 @@ def copy_scores(model: Any, X: Any, y: Any) -> dict[str, tuple[float, float]]:
 
 
 class Problem(NamedTuple):
-    kind: Any  # of estimator
+    kind: Any  # the class of the estimator
     data: Callable[[int], list[Any]]  # of T
     scores: Callable[[Any, Any, Any], dict[str, tuple[float, float]]]  # by measure: the score, and the baseline's
 
@@ -89,7 +89,7 @@ PROBLEMS = {
 class Network(NamedTuple):
     problem: str
     T: int  # steps; of copy memory, those between the symbols and their recall
-    start: str  # how W_hh starts, and the activation of a vanilla cell
+    start: str  # the initialization of W_hh, and the activation of a vanilla cell
     options: dict[str, Any]
 
 

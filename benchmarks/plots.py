@@ -1,4 +1,4 @@
-"""The results as small SVG files, written by hand: no library, and a diff that can be read."""
+"""The results as small SVG files, written without a library: a diff can be read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from contenders import NAMES, RIVALS, Size
 
 COLORS = {"elman": "#1f5fa8", "numpy": "#8fb3d9", "torch": "#c0392b", "compile": "#e59866", "jax": "#2e7d32"}
-DARK = {  # what each color becomes on dark paper
+DARK = {  # the color that replaces each in dark mode
     "#fff": "#14171c", "#333": "#e6e6e6", "#ddd": "#3a3f47", "#999": "#8a9099", "#000": "#fff", "#1f5fa8": "#7db4f0",
     "#8fb3d9": "#4d7099", "#c0392b": "#f08a7d", "#e59866": "#c98a5e", "#2e7d32": "#7fcf86",
 }  # fmt: skip
-MOST = 2.5  # bars that are longer are cut, and say so
+MOST = 2.5  # a longer bar is cut, and its label gets an arrow
 
 
 def text(x: float, y: float, words: str, anchor: str = "middle", color: str = "#333") -> str:
@@ -104,6 +104,6 @@ def polyline(points: list[tuple[float, float]], color: str, more: str = "") -> s
 
 
 def log_range(values: list[float]) -> tuple[int, int]:
-    """Powers of two around them."""
+    """The exponents of the powers of two around the values."""
     low, high = math.floor(math.log2(min(values))), math.ceil(math.log2(max(values)))
     return low, max(high, low + 1)

@@ -3,9 +3,10 @@
     .venv/bin/python benchmarks/profile_steps.py                        every size and task, all threads
     .venv/bin/python benchmarks/profile_steps.py --threads 1 --only gru
 
-The functions of the parts are replaced by ones that take the time, that of the parts they call aside. With several
-threads a part's time is the sum over threads, divided by their number. "other" is what is left: Python, and waiting for
-the other thread. The time loop is one kernel; "its product alone" is the same matrix product without the rest of it.
+The functions of the parts are replaced by ones that measure their time, without the time of other parts that they call.
+The time of a part that runs in several threads is the sum over threads, divided by their number. "other" is the rest:
+Python, and waiting for other threads. A forward and a backward pass over all steps are one kernel each; "its product
+alone" is the speed of the matrix product in the forward one, measured without the rest of it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tasks import TASKS, Task, TaskHyper, TaskProblem
 import elman.kernels as kernels
 from elman.kernels import layers, recurrence, threads
 from elman.network import attention, network, stack
+from elman.network.batch import slice_count
 
 Work = Callable[..., tuple[float, float]]  # floating-point operations and bytes of a call, from its arguments
 
@@ -62,13 +64,14 @@ PARTS: list[tuple[str, Any, str, Work]] = [
     ("selecting steps that count", network.Network, "head_loss", lambda *_, **__: (0, 0)),
     ("gradient of W_hh", recurrence.CompiledLayer, "recurrent_gradient",
      lambda layer, h, *_, **__: (2 * h.size * layer.N, 0)),
-    ("gradient of token rows", recurrence, "token_gradient", lambda *_, **__: (0, 0)),
     ("gradient of token rows", stack, "token_gradient", lambda *_, **__: (0, 0)),
-    ("gradient of token rows", network, "token_gradient", lambda *_, **__: (0, 0)),
     ("adding up slices", network, "add_up", lambda total, parts: (0, 3 * total.nbytes * len(parts))),
+    ("gradient of large tables", network.Network, "_add_up", lambda *_, **__: (0, 0)),
     ("norm", kernels, "clip_by_norm", lambda g, _: (0, g.nbytes)),
     ("update", kernels, "update", lambda _, p, g, r, memory: (0, (3 + 2 * len(memory)) * p.nbytes)),
 ]  # fmt: skip
+# run by the main thread, which may use the others
+IN_MAIN_THREAD = {"pack the weights", "adding up slices", "gradient of large tables", "norm", "update"}
 
 
 class Spent(NamedTuple):
@@ -81,6 +84,7 @@ class Spent(NamedTuple):
 def clocks() -> Iterator[dict[str, Spent]]:
     """What each part has spent, while this is open."""
     spent: dict[str, Spent] = defaultdict(Spent)
+    # below.seconds: in this thread, the time of the parts that the running one has called
     below, adding = threading.local(), threading.Lock()
 
     def timed(name: str, function: Any, work: Work) -> Any:
@@ -126,9 +130,14 @@ def product_alone(B: int, T: int, H: int, N: int, turns: int = 20) -> float:
     return 2e-9 * rows * H * N / best
 
 
+def threads_used(B: int) -> int:
+    """How many threads compute the slices of a batch."""
+    return min(threads.thread_count(), slice_count(B))
+
+
 def profile(size: Size | Task, seconds: float) -> Table:
     """The table of one problem."""
-    with clocks() as spent:  # before the step is made, which takes the functions by name
+    with clocks() as spent:  # before the step is made, because it imports some of the functions
         if isinstance(size, Task):
             step = adapter.task_step(TaskProblem(size), TaskHyper())
         else:
@@ -141,17 +150,16 @@ def profile(size: Size | Task, seconds: float) -> Table:
             step()
             count += 1
         total = time.perf_counter() - start
-    used = threads.thread_count() if size.B >= 16 else 1
+    used = threads_used(size.B)
     title = f"{size.name if isinstance(size, Task) else size.cell} {tuple(size)[:6]}: {1e3 * total / count:.3f} ms"
     table = Table(title=title, title_justify="left")
     for column in ("part", "ms", "share", "GFLOP/s", "GB/s"):
         table.add_column(column, justify="left" if column == "part" else "right")
-    alone = {"norm", "update", "pack the weights"}  # run by the main thread, which uses the others
     known = 0.0
     for name in dict.fromkeys(part for part, *_ in PARTS):
         if name not in spent:
             continue
-        wall = spent[name].seconds / (1 if name in alone else used)
+        wall = spent[name].seconds / (1 if name in IN_MAIN_THREAD else used)
         known += wall
         rates = [f"{1e-9 * value / wall:.0f}" if value else "" for value in spent[name][1:]]
         table.add_row(name, f"{1e3 * wall / count:.3f}", f"{wall / total:.2f}", *rates)
@@ -166,7 +174,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, help="default: all cores")
     parser.add_argument("--only", default="", metavar="TEXT", help="problems whose title contains TEXT")
-    parser.add_argument("--seconds", type=float, default=2, help="of each problem (2)")
+    parser.add_argument("--seconds", type=float, default=2, help="of each problem (default: 2)")
     args = parser.parse_args()
     threads.set_threads(args.threads)
     for size in [*SIZES, *GATED, *TASKS]:

@@ -1,12 +1,12 @@
-"""Whether the models of whole sequences learn what they should: PyTorch is the judge.
+"""How well the models learn, compared with the same networks in PyTorch, with linear models and with aims.
 
     .venv-bench/bin/python benchmarks/quality.py FOLDER [--only PART,PART] [--json FILE] [--write]
 
 The parts are curves, float32, defaults, translation, language, baselines, adding and memory. FOLDER holds the corpora
-(default: $ELMAN_DATA; adding and memory read none). With --json, parts that are not measured again are taken from the
-file; --write replaces the tables of these parts and their aims in docs/quality.md, and nothing else there. .venv-bench
-is made by scripts/bench. On two busy cores the part translation took 56 minutes, language 33, memory 45 (5 of CPU
-time), and the others an hour and a half.
+(default: $ELMAN_DATA; adding and memory use none of them). With --json, parts that are not measured again are taken
+from the file. --write replaces the tables of all parts, measured or taken from the file, and their aims in
+docs/quality.md, and nothing else there. .venv-bench is made by scripts/bench. On two busy cores the part translation
+took 56 minutes, language 33, memory 45 (5 of CPU time), and the others an hour and a half.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NOVEL = "pride-and-prejudice.txt"
 LANGUAGE_MODELS = [("gru", "default"), ("rnn", "default"), ("gru", "fast"), ("rnn", "fast")]  # cell and preset
 SENTENCES = {"sentiment": "sentiment.tsv", "questions": "questions.tsv"}
 SEEDS = 0, 1, 2
-STEPS, LONG = 50, 500  # in which losses are to agree, and figures
+STEPS, LONG = 50, 500  # over which the losses must agree, and after which scores are compared
 TRAINED, TESTED = 20_000, 2_000  # examples of numbers and of strings
 BEAM = {"English → French": 5}  # the others are decoded greedily
 ADDING = {"cell": "rnn", "recurrent_init": "identity", "activation": "relu", "hidden": 64, "epochs": 10}
@@ -61,7 +61,7 @@ console = Console(highlight=False)
 
 class Corpus(NamedTuple):
     file: str
-    kind: Any  # of estimator
+    kind: Any  # the class of the estimator
 
 
 CORPORA = {
@@ -81,7 +81,7 @@ class Split(NamedTuple):
 
 
 def split(X: Any, y: Any) -> Split:
-    """A tenth, drawn at random with seed 0, judges."""
+    """Hold out a tenth for the test, drawn at random with seed 0."""
     held = np.zeros(len(X), bool)
     held[np.random.default_rng(0).permutation(len(X))[: round(0.1 * len(X))]] = True
 
@@ -98,7 +98,7 @@ def load(folder: Path, name: str, kind: Any = None) -> Split:
 
 
 def by_source(X: list[str], y: list[str]) -> Split:
-    """All translations of a sentence on one side; what is held out comes once, with all of them."""
+    """All translations of a sentence are in the same part; a held-out sentence comes once, with a list of them."""
     answers: dict[str, list[str]] = {}
     for source, target in zip(X, y, strict=True):
         answers.setdefault(source, []).append(target)
@@ -126,7 +126,7 @@ def strings(longest: int = 30) -> Split:
 
 
 def made(X: list[str], y: list[str]) -> Split:
-    """The last of them are held out, each with its one answer."""
+    """The first pairs are for training; the last are held out, each with a list of its one answer."""
     assert len(set(X)) == TRAINED + TESTED
     return Split(X[:TRAINED], y[:TRAINED], X[TRAINED:], [[answer] for answer in y[TRAINED:]])
 
@@ -136,7 +136,7 @@ def adding(T: int = 50, n: int = 10_000) -> Split:
 
 
 def cases(folder: Path) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
-    """One of each shape, on real data."""
+    """One for each task: name, class, data, and options other than PLAIN."""
     yield "classify", SequenceClassifier, load(folder, "surnames"), {}
     yield "regress", SequenceRegressor, adding(), {k: v for k, v in ADDING.items() if k != "epochs"}
     yield "tag, two directions", SequenceTagger, load(folder, "part of speech"), {}
@@ -145,16 +145,16 @@ def cases(folder: Path) -> Iterator[tuple[str, Any, Split, dict[str, Any]]]:
     yield "translate", Seq2Seq, load(folder, "pronunciation"), {}
 
 
-def known(kind: Any, **options: Any) -> Any:
-    """A model with those of the options that mean something to it."""
+def model_with(kind: Any, **options: Any) -> Any:
+    """A model with those of the options that it has."""
     return kind(**{name: value for name, value in options.items() if name in kind.defaults()})
 
 
 def curves(folder: Path) -> list[dict[str, Any]]:
-    """The largest difference between the losses of both, in float64."""
+    """The largest difference between the losses of Elman and of its twin, in float64."""
     rows = []
     for name, kind, data, options in cases(folder):
-        model = known(kind, **PLAIN | options, dtype="float64")
+        model = model_with(kind, **PLAIN | options, dtype="float64")
         ours, theirs, _ = both_curves(*prepared(model, data.X, data.y), STEPS)
         off = float(np.abs(np.subtract(ours, theirs)).max())
         rows.append({"shape": name, "first": ours[0], "last": ours[-1], "off": off})
@@ -163,27 +163,27 @@ def curves(folder: Path) -> list[dict[str, Any]]:
 
 
 def float32(folder: Path) -> list[dict[str, Any]]:
-    """The score of both after more steps, in float32."""
+    """The scores of Elman and of its twin after more steps, in float32."""
     rows = []
     for name, kind, data, options in cases(folder):
-        model = known(kind, **PLAIN | options)
+        model = model_with(kind, **PLAIN | options)
         fitted, task = prepared(model, data.X, data.y)
         _, _, twin = both_curves(fitted, task, LONG)
         ours = figures(model._set_fitted(fitted), data)["score"]
-        theirs = figures(with_numbers_of(twin, model), data)["score"]
+        theirs = figures(with_parameters_of(twin, model), data)["score"]
         rows.append({"shape": name, "elman": ours, "torch": theirs})
         console.print(f"{name:>16}  {LONG} steps, Elman {ours:.4f}, PyTorch {theirs:.4f}")
     return rows
 
 
-def with_numbers_of(twin: Twin, model: Any) -> Any:
-    """The network is the same, so the twin's numbers are put into the model: the same code evaluates both."""
+def with_parameters_of(twin: Twin, model: Any) -> Any:
+    """The model with the parameters of its twin, so that the same code evaluates both."""
     twin.fitted.parameters.buffer[:] = twin.give().buffer
     return model._set_fitted(twin.fitted)
 
 
 def figures(model: Any, data: Split, beam: int = 1) -> dict[str, float]:
-    """The score on what was held out; of several right answers the nearest counts."""
+    """The scores on the test data; of several right answers the nearest counts."""
     if model.task != "translate":
         return {"score": model.score(data.X_test, data.y_test)}
     predicted, nearest = model.predict(data.X_test, beam=beam), []
@@ -194,7 +194,7 @@ def figures(model: Any, data: Split, beam: int = 1) -> dict[str, float]:
 
 
 def defaults(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Every corpus with the defaults of its task, and the twin as PyTorch begins, for the same steps."""
+    """Every corpus with the defaults of its task, and the twin from PyTorch's initial parameters, for as many steps."""
     found: dict[str, list[dict[str, Any]]] = {}
     for name, corpus in CORPORA.items():
         data = load(folder, name)
@@ -209,7 +209,8 @@ def defaults(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def run(kind: Any, data: Split, seed: int, who: str = "elman", beam: int = 1) -> dict[str, Any]:
-    # the twins learn by Adam
+    """Train a model or its twin; its times and scores."""
+    # the twins learn with Adam
     model = kind(random_state=seed, **({} if who == "elman" else {"optimizer": "adam", "weight_decay": 0.0}))
     began, began_cpu = time.perf_counter(), time.process_time()
     if who == "elman":
@@ -219,14 +220,14 @@ def run(kind: Any, data: Split, seed: int, who: str = "elman", beam: int = 1) ->
         fitted, task = prepared(model, data.X, data.y)
         steps, twin = round(fitted.config.epochs * task.steps_per_epoch), seeded(fitted, seed)
         train(twin, task, steps, usual=who == "torch")
-        with_numbers_of(twin, model)
+        with_parameters_of(twin, model)
     row = {"steps": steps, "seconds": time.perf_counter() - began, "cpu": time.process_time() - began_cpu,
            "examples": len(data.X_test)}  # fmt: skip
     return row | figures(model, data, beam)
 
 
 def translation(folder: Path) -> Iterator[list[dict[str, Any]]]:
-    """Translators with the defaults, on real pairs and on pairs that a rule makes: after each run, all so far."""
+    """Translators with the defaults, on real pairs and on pairs that a rule makes; yields all rows after each run."""
     rows = []
     tasks = {"English → French": load(folder, "french"), "spelling → pronunciation": load(folder, "pronunciation"),
              "number → words": numbers(), "string → reversed": strings()}  # fmt: skip
@@ -262,7 +263,10 @@ def baselines(folder: Path) -> dict[str, dict[str, list[float]]]:
 
 
 def language(folder: Path) -> Iterator[list[dict[str, Any]]]:
-    """A novel: eight tenths to train on, the ninth to validate on, the last one for the test; after each run, all."""
+    """A novel: eight tenths for training, the ninth for validation, the last for the test.
+
+    Yields all rows after each run.
+    """
     rows: list[dict[str, Any]] = []
     for seed, (cell, preset) in product(SEEDS, LANGUAGE_MODELS):
         model = LanguageModel(cell=cell, seed=seed, test_fraction=0.1, **PRESETS[preset])
@@ -284,7 +288,7 @@ def language(folder: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 def starts(_: Path) -> list[dict[str, Any]]:
-    """The adding problem over 50 steps, from each start of a vanilla network."""
+    """The adding problem over 50 steps, with each initialization of a vanilla network."""
     rows, data = [], adding()
     for initial, activation in (("identity", "relu"), ("orthogonal", "tanh"), ("glorot", "tanh")):
         began = time.perf_counter()
@@ -298,7 +302,7 @@ def starts(_: Path) -> list[dict[str, Any]]:
 
 
 def memory(_: Path) -> Iterator[list[dict[str, Any]]]:
-    """Problems that need a long memory: after each run, all so far."""
+    """Problems that need a long memory; yields all rows after each run."""
     rows = []
     for seed in SEEDS:
         for network in NETWORKS:
@@ -315,14 +319,14 @@ PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "translatio
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", default=os.environ.get("ELMAN_DATA"), help="of the corpora")
+    parser.add_argument("folder", nargs="?", default=os.environ.get("ELMAN_DATA"), help="folder of the corpora")
     parser.add_argument("--only", default=",".join(PARTS), help="parts to measure, with commas between")
-    parser.add_argument("--json", type=Path, help="results, read and written")
-    parser.add_argument("--write", action="store_true", help="docs/quality.md")
+    parser.add_argument("--json", type=Path, help="file of results, read and written")
+    parser.add_argument("--write", action="store_true", help="write the tables into docs/quality.md")
     asked = parser.parse_args()
     if asked.folder is None or not Path(asked.folder).is_dir():
         parser.error("name the folder of the corpora, or set ELMAN_DATA to it (elman data fetch NAME downloads them)")
-    torch.set_num_threads(1)  # steps as small as these only make two of its threads wait for each other
+    torch.set_num_threads(1)  # with steps this small two threads would only wait for each other
     results = json.loads(asked.json.read_text()) if asked.json and asked.json.exists() else {}
     results |= {"machine": machine(), "versions": versions(), "threads": f"threads: Elman {thread_count()}, PyTorch 1"}
     results["date"] = datetime.now(UTC).strftime("%Y-%m-%d")

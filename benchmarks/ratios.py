@@ -20,7 +20,7 @@ RESAMPLES = 2000
 class Turn(NamedTuple):
     contender: Hashable
     place: int  # its number among all turns
-    seconds: float  # that one step took
+    seconds: float  # of one step, the mean of the turn
 
 
 class Estimate(NamedTuple):

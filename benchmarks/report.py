@@ -20,13 +20,14 @@ from rich.table import Table
 DOCS = Path(__file__).parent.parent / "docs"
 RESULTS = Path(__file__).parent / "results"  # a file for each CPU that was measured
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-NO_SLOWER = 0.97  # of the speed before
+NO_SLOWER = 0.97  # of the speed of the older commit
 MARK = "?"
-TASK_AIMS = {"classifier": 2, "tagger": 2, "translator": 1.3, "translator with attention": 1.3}  # times PyTorch
+# times the speed of PyTorch
+TASK_AIMS = {"classifier": 2, "tagger": 2, "translator": 1.3, "translator with attention": 1.3}
 # sampling: times the speed of PyTorch's cell, by cell and number of sequences
 SAMPLING_AIMS = {("rnn", 1): 20, ("rnn", 32): 5, ("gru", 1): 5, ("lstm", 1): 4}
 VANILLA, GATED = ("rnn",), ("gru", "lstm")
-# cells, smallest and largest H, aim
+# cells, smallest and largest H, aim: times the speed of the best rival, and share of the limit
 RATIO_AIMS = [(VANILLA, 0, 512, 1.6), (GATED, 0, 512, 1.5)]
 SHARE_AIMS = [(VANILLA, 128, 128, 0.65), (VANILLA, 256, 512, 0.8), (VANILLA, 1024, 1024, 0.85), (GATED, 256, 512, 0.7)]
 
@@ -39,7 +40,7 @@ class Sheet(NamedTuple):
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """With this many digits, without powers of ten."""
+    """With this many significant digits, and no exponent."""
     if value is None:
         return "–"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value)))) if value else 0
@@ -311,7 +312,7 @@ def environment(results: dict[str, Any]) -> str:
 
 
 def write_docs(results: dict[str, Any]) -> None:
-    """docs/performance.md: how it is measured, and a section for each CPU that was measured, this one's made anew."""
+    """Save the results of this CPU, and write docs/performance.md with a section for each CPU in RESULTS."""
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{cpu_name(results)}.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     known = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
@@ -326,7 +327,7 @@ def cpu_name(results: dict[str, Any]) -> str:
 
 
 def section(results: dict[str, Any]) -> str:
-    """All tables and figures of one CPU."""
+    """The tables of one CPU; its figures are written to docs/figures."""
     made, name = sheets(results), cpu_name(results)
     figures = {"training": ("speed", bars), "cost": ("cost", curves)}
     turns = f"{results['turns']} turns for each figure."

@@ -1,4 +1,4 @@
-"""The service under load: 32 texts of 200 tokens, H = 256, together against one after another.
+"""The service under load: 32 texts of 200 tokens, H = 256, all at the same time and one after another.
 
     .venv/bin/python benchmarks/serve.py [--rounds 5]
 

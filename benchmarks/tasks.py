@@ -15,10 +15,10 @@ class Task(NamedTuple):
     name: str
     B: int
     T: int  # length of the longest source, and of the longest target of a translator
-    X: int  # tokens that are read
+    X: int  # number of different input tokens
     E: int  # width of their embedding; 0: one-hot
     H: int
-    Y: int  # classes, tags, or tokens that are written
+    Y: int  # number of classes, of tags, or of different output tokens
     bidirectional: bool = False
     attention: bool = False  # dot, with input feeding
 
@@ -89,7 +89,8 @@ class TaskProblem:
 
     @property
     def flops(self) -> int:
-        """Of the products of one step, padding aside: forward, and two as large backward for each."""
+        """Floating-point operations of the products of one step, without padding: forward, and two as large backward
+        for each."""
         _, B, T, _, E, H, Y, *_ = self.task
         read, sides = int(self.x_lengths.sum()), len(self.sides)
         cells = 6 * (H * H + E * H) * sides
@@ -101,7 +102,7 @@ class TaskProblem:
 
 
 def torch_task_step(problem: TaskProblem, hyper: TaskHyper) -> Step:
-    """Packed sequences throughout: nothing is computed for padding."""
+    """With packed sequences nothing is computed for padding, except in the decoder with attention."""
     import torch
     import torch.nn.functional as F
     from torch import nn
@@ -122,7 +123,7 @@ def torch_task_step(problem: TaskProblem, hyper: TaskHyper) -> Step:
                 getattr(rnn, f"weight_ih_{end}").copy_(weights[f"{cell}.W_xh"].T)
                 getattr(rnn, f"weight_hh_{end}").copy_(weights[f"{cell}.W_hh"].T)
                 getattr(rnn, f"bias_ih_{end}").copy_(weights[f"{cell}.b_h"])
-                getattr(rnn, f"bias_hh_{end}").zero_().requires_grad_(False)  # a second bias would learn twice as fast
+                getattr(rnn, f"bias_hh_{end}").zero_().requires_grad_(False)  # two biases would learn twice as fast
         modules.append(rnn)
 
         def run(ids: Any, lengths: Any, h: Any = None) -> tuple[Any, Any]:
@@ -133,7 +134,7 @@ def torch_task_step(problem: TaskProblem, hyper: TaskHyper) -> Step:
         return run
 
     def valid(ids: Any, lengths: Any) -> Any:
-        """In the order of a packed sequence's data."""
+        """The ids without padding, in the order of the data of a packed sequence."""
         return pack_padded_sequence(ids, lengths, enforce_sorted=False).data
 
     head = nn.Linear(task.H * len(problem.sides), task.Y)
@@ -180,8 +181,8 @@ def torch_task_step(problem: TaskProblem, hyper: TaskHyper) -> Step:
 
 
 def _torch_decoder(task: Task, weights: dict[str, Any]) -> Any:
-    """A vanilla cell with dot attention and input feeding. Nothing but its input product of all steps at once can be
-    taken out of the loop."""
+    """A vanilla cell with dot attention and input feeding. Only the product of its inputs is computed for all steps at
+    once, before the loop."""
     import torch
     from torch import nn
 

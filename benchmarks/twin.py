@@ -1,8 +1,8 @@
 """The networks of elman.models in PyTorch's own layers: nn.Embedding, nn.RNN, nn.GRU, nn.LSTM, nn.Linear, packed
 sequences, autograd.
 
-A twin can start from Elman's numbers, to see that both learn alike, or from PyTorch's, to see which learns better.
-What it has learned can be given back, so that the same code evaluates both.
+A twin can start from Elman's parameters, to see that both learn alike, or from PyTorch's own, to see which learns
+better. What it has learned can be returned as Elman's parameters, so that the same code evaluates both.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Link(NamedTuple):
     name: str
     tensors: list[nn.Parameter]
     transposed: bool
-    own: Any = slice(None)  # the part of the tensors that it is
+    own: Any = slice(None)  # the part of each tensor that is added
 
 
 class Cells(nn.Module):
     """A stack: tokens or numbers go in, the states of all steps and the last ones come out.
 
-    `fed` more numbers may go in at each step, beside what is read.
+    `fed` is the number of further inputs at each step: h_tilde, in a decoder with input feeding.
     """
 
     def __init__(self, stack: Stack, inputs_dropped: float, layers_dropped: float, fed: int = 0) -> None:
@@ -58,8 +58,8 @@ class Cells(nn.Module):
         self.rows = self._rows() if one_hot else None
 
     def _rows(self) -> nn.ModuleList:
-        """W_xh of one-hot tokens as tables, one for each direction: nn.RNN knows no token ids, and a product with all
-        words of a language takes minutes. What nn.RNN multiplies the looked-up rows with is 1, and stays so."""
+        """W_xh of one-hot tokens as tables, one for each direction: nn.RNN takes no token ids, and a product with all
+        words of a language takes minutes. nn.RNN multiplies the rows by the identity, which is not trained."""
         bound, width = self.stack.hidden**-0.5, self.stack.hidden * self.stack.cell.gates
         tables = nn.ModuleList()
         for side, reverse in enumerate(self.stack.directions):
@@ -86,7 +86,7 @@ class Cells(nn.Module):
         return self.drop(x if x.ndim == 3 else F.one_hot(x, self.stack.inputs).to(self.rnn.weight_ih_l0.dtype))
 
     def step(self, x: Tensor, fed: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """The state (B, H) of the last layer after one step, and all states; x (B, width) has been read."""
+        """The state (B, H) of the last layer after one step, and all states, from a step x (B, width) of `read`."""
         outputs, state = self._run(torch.cat([x, fed], dim=1)[None], state)
         return outputs[0], state
 
@@ -115,7 +115,7 @@ class Cells(nn.Module):
             if self.stack.cell.name != "gru":
                 yield Link(f"{name}.b_h", biases, False)
                 continue
-            # both biases of r and z are one; n has two
+            # Elman has one bias for r and z, and two for n; `give` adds PyTorch's second one of r and z
             yield Link(f"{name}.b_h", biases[:1], False)
             yield Link(f"{name}.b_hn", biases[1:], False, slice(2 * self.stack.hidden, None))
 
@@ -151,6 +151,8 @@ class Attention(nn.Module):
 
 
 class Twin(nn.Module):
+    """A network of elman.models with PyTorch's layers."""
+
     def __init__(self, fitted: FittedModel) -> None:
         super().__init__()
         self.fitted, self.network, c = fitted, fitted.network, fitted.config
@@ -169,7 +171,7 @@ class Twin(nn.Module):
         self.head = nn.Linear(*self.network.shapes["head.W_hy"])
         self.to(getattr(torch, c.dtype))
 
-    # -- numbers there and back ---------------------------------------------------------------------------------------
+    # -- parameters from Elman and back -------------------------------------------------------------------------------
 
     def links(self) -> Iterator[Link]:
         for part in (self.encoder, self.decoder, self.attention):
@@ -183,10 +185,10 @@ class Twin(nn.Module):
 
     @torch.no_grad()
     def take(self, p: Parameters) -> Twin:
-        """Start from these. nn.RNN has two biases where one is enough: the second stays 0, and is not learned."""
+        """Start from these. nn.RNN has two biases where one is enough: the second stays 0 and is not learned."""
         for name, (tensor, *rest), transposed, own in self.links():
             if tensor.ndim == 1 and own != slice(None):
-                # of the rest, the second bias of gates that need one only, Adam learns nothing
+                # the other entries are the second bias of r and z: it stays 0
                 tensor.zero_()
                 tensor.register_hook(lambda d, own=own: _only(d, own))
             tensor[own].copy_(torch.from_numpy(p[name].T if transposed else p[name]))
@@ -202,6 +204,8 @@ class Twin(nn.Module):
         for name, tensors, transposed, own in self.links():
             value = sum(tensor.numpy()[own] for tensor in tensors)
             p[name][...] = value.T if transposed else value
+            if name.endswith(".b_hn"):  # the rest of the tensor is PyTorch's second bias of r and z
+                p[name[:-1]][: own.start] += tensors[0].numpy()[: own.start]
         return p
 
     # -- the loss -----------------------------------------------------------------------------------------------------
@@ -211,10 +215,10 @@ class Twin(nn.Module):
         x, y = torch.from_numpy(batch.x), torch.from_numpy(batch.y)
         x_lengths = None if batch.x_lengths is None else torch.from_numpy(batch.x_lengths)
         if isinstance(self.network, HeadNetwork):
-            return self._read(x, x_lengths, y)
-        return self._tell(x, x_lengths, y, batch)
+            return self._head_loss(x, x_lengths, y)
+        return self._decoder_loss(x, x_lengths, y, batch)
 
-    def _read(self, x: Tensor, lengths: Tensor | None, y: Tensor) -> Tensor:
+    def _head_loss(self, x: Tensor, lengths: Tensor | None, y: Tensor) -> Tensor:
         assert self.encoder is not None
         assert isinstance(self.network, HeadNetwork)
         outputs, h_n = self.encoder(x, lengths)
@@ -231,7 +235,7 @@ class Twin(nn.Module):
         o = self.head(self.drop(vector))
         return F.mse_loss(o, y) if self.network.loss_name == "squared" else F.cross_entropy(o, y)
 
-    def _tell(self, x: Tensor, x_lengths: Tensor | None, y: Tensor, batch: Batch) -> Tensor:
+    def _decoder_loss(self, x: Tensor, x_lengths: Tensor | None, y: Tensor, batch: Batch) -> Tensor:
         assert isinstance(self.network, EncoderDecoder)
         if self.encoder is None:
             c = F.one_hot(x, self.network.conditions).to(self.head.weight.dtype) if x.ndim == 1 else x
@@ -254,7 +258,7 @@ class Twin(nn.Module):
         return F.cross_entropy(self.head(outputs[inside]), wanted[inside])
 
     def _attend(self, given: Tensor, state: Tensor, values: Tensor, own: Tensor) -> Tensor:
-        """What enters the output layer, (S, B, H): a step is fed what the one before it has found."""
+        """What enters the output layer, (S, B, H): the h_tilde of each step, which also enters the next step."""
         keys = values if self.attention.key is None else self.attention.key(values)
         fed, outputs = torch.zeros_like(state[0, 0]), []
         for x in self.decoder.read(given):
@@ -271,13 +275,17 @@ def _only(d: Tensor, own: slice) -> Tensor:
 
 
 def train(twin: Twin, task: ExampleTask, steps: int, *, usual: bool = False) -> list[float]:
-    """The losses of all steps, on the batches that Elman takes; `usual`: Adam as PyTorch ships it, at a constant rate.
+    """The losses of all steps, on the batches that Elman takes.
 
-    Else rate, schedule and Adam's numbers are Elman's.
+    usual: Adam with PyTorch's defaults, at its constant learning rate; else learning rate, schedule, betas and epsilon
+    are Elman's.
     """
     c = task.config
     if c.optimizer != "adam" or c.accumulate != 1 or c.weight_decay or c.clip_value:
-        raise ValueError("the twin learns by Adam, a batch a step")
+        raise ValueError(
+            "the twin learns with Adam: expected optimizer adam, accumulate 1, weight_decay 0 and clip_value 0, got"
+            f" {c.optimizer}, {c.accumulate}, {c.weight_decay} and {c.clip_value}"
+        )
     learned = [tensor for tensor in twin.parameters() if tensor.requires_grad]
     own: dict[str, Any] = {} if usual else {"betas": (c.beta1, c.beta2), "eps": c.epsilon}
     adam, losses = torch.optim.Adam(learned, **own), []
@@ -307,7 +315,7 @@ def seeded(fitted: FittedModel, seed: int) -> Twin:
 
 
 def prepared(model: Any, X: Any, y: Any) -> tuple[FittedModel, ExampleTask]:
-    """An estimator's network before its first step, and what it will learn from."""
+    """An estimator's network before its first step, and its training task."""
     setup = model.make_setup(X, y)
     fitted = setup.new_model()
     return fitted, setup.new_task(fitted)
@@ -327,6 +335,6 @@ def losses_of(task: ExampleTask, steps: int) -> list[float]:
 
 
 def both_curves(fitted: FittedModel, task: ExampleTask, steps: int) -> tuple[list[float], list[float], Twin]:
-    """The losses of Elman and of its twin from the same numbers on the same batches, and the twin then."""
+    """The losses of Elman and of its twin from the same parameters on the same batches, and the trained twin."""
     twin = Twin(fitted).take(fitted.parameters)
     return losses_of(task, steps), train(twin, task, steps), twin

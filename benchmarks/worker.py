@@ -21,7 +21,7 @@ TINY = {"B": 16, "T": 5, "H": 64, "V": 64}  # two slices, so that the threads st
 
 
 class Contender:
-    """Takes steps of every kind of problem, in one library or one commit of Elman."""
+    """Makes steps for every kind of problem, in one library or one commit of Elman."""
 
     def __init__(self, name: str, source: Path, adapter: Path) -> None:
         self.training_step, self.sampler, self.task_step = STEPS.get(name), torch_sampler, torch_task_step

@@ -12,7 +12,7 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
-from twin import both_curves, prepared
+from twin import both_curves, prepared, seeded
 
 from elman import Seq2Seq, SequenceClassifier, SequenceGenerator, SequenceRegressor, SequenceTagger
 
@@ -86,3 +86,15 @@ def test_it_learns_as_its_twin_does(agree, name):
     assert len(ours) == len(theirs) == STEPS
     assert ours[-1] < 0.9 * ours[0]
     agree(losses=(np.array(ours), torch.tensor(theirs, dtype=torch.float64)))
+
+
+@pytest.mark.parametrize("name", ["classify", "classify, gru", "tag, lstm", "translate, dot"])
+def test_the_parameters_of_a_twin_that_starts_as_pytorch_does_are_all_given_back(agree, name):
+    kind, X, y, options = CASES[name]
+    known = kind().get_params()
+    model = kind(**{option: value for option, value in (PLAIN | options).items() if option in known})
+    fitted, task = prepared(model, X, y)
+    twin, batch = seeded(fitted, 0), task.batch_of(0)
+    p, network = twin.give(), fitted.network
+    loss = network.loss_and_gradients(p, batch, p.zeros(), normalizer=network.loss_count(batch))
+    agree(loss=(np.array(loss), twin.loss(batch)))

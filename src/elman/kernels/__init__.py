@@ -1,7 +1,7 @@
-"""The equations as networks and training import them.
+"""What networks and training import: the equations of `maths` as kernels, that is functions compiled by Numba.
 
-Compiled unless ELMAN_KERNELS=reference asks for the plain NumPy of `maths`. Both have the same names and take the
-arguments that networks and training use.
+With ELMAN_KERNELS=reference they are the plain NumPy of `maths` instead, with the same names and arguments. The few
+functions for which compilation gains nothing, such as embedding_forward, are those of `maths` in both cases.
 """
 
 import os

@@ -1,8 +1,9 @@
-"""The steps of a decoder with attention, compiled: stepwise.py, with maths/attention.py in one kernel a step.
+"""The steps of a decoder with attention: the classes of stepwise.py and the equations of maths/attention.py, compiled.
 
 Products compute all rows together, everything else one row at a time: a row's bits do not depend on other rows or on
 padding. There are S decoder steps and T source steps. Arrays of a pass have the decoder step first, (S, B, …); alpha
-and d_score are (S, B, T). The gradients of keys and values are sums over the decoder steps, computed once, at the end.
+and d_score are (S, B, T). The gradient of the values, and for the dot product that of the keys, is a sum over the
+decoder steps that is computed once, at the end; additive attention adds to the gradient of the keys at each step.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from elman.kernels.product import (
     tall_rows,
     width_of,
 )
-from elman.kernels.recurrence import NO_LENGTHS, CompiledLayer
+from elman.kernels.recurrence import NO_IDS, CompiledLayer
 from elman.kernels.reference import Layer, Workspace
 from elman.kernels.steps import exponentials, top_of
 from elman.kernels.stepwise import (
@@ -76,7 +77,7 @@ def _make_dot() -> Any:
             zero = ir.Constant(vector, [ir.Constant(number, 0.0)] * width)
             sums = [cgutils.alloca_once_value(builder, zero) for _ in range(SUMS)]
             start, one = ir.Constant(index, 0), ir.Constant(index, 1)
-            for step, used in ((SUMS * width, sums), (width, sums[:1])):  # by fours, then one by one
+            for step, used in ((SUMS * width, sums), (width, sums[:1])):  # SUMS vectors at a time, then one
                 block = ir.Constant(index, step)
                 whole = builder.add(start, builder.mul(builder.sdiv(builder.sub(count, start), block), block))
                 with cgutils.for_range_slice(builder, start, whole, block) as (j, _):
@@ -112,7 +113,8 @@ dot = _make_dot()
 def add_weighted_sums(factors, at, step, rows, w, w_at, w_step, c, c_at, c_step, depth, width, columns):
     """c[i] += Σ over k of factors[i, k] · w[k], for `rows` rows of c and `depth` rows of w, of flat arrays.
 
-    The first rows begin at entries at, w_at and c_at; rows are step, w_step and c_step entries apart.
+    The first rows begin at entries at, w_at and c_at; rows are step, w_step and c_step entries apart. Rows of c and w
+    have `columns` entries; `width` is that of a panel.
     """
     p = 0
     while (p + 1) * width <= columns:
@@ -127,7 +129,10 @@ def add_weighted_sums(factors, at, step, rows, w, w_at, w_step, c, c_at, c_step,
 
 @kernel
 def attend_forward(h, keys, values, lengths, w_a, packed_q, packed_c, q, alpha, c, h_tilde, scratch, edge):
-    """One decoder step. q, alpha, c = [h, context] and h_tilde are overwritten; w_a is empty for the dot product."""
+    """One decoder step. q, alpha, c = [h, context] and h_tilde are overwritten; w_a is empty for the dot product.
+
+    packed_q and packed_c are W_q and W_c, packed.
+    """
     (B, H), (T, _, K), M, F = h.shape, keys.shape, values.shape[2], h_tilde.shape[1]
     scale = h.dtype.type(1 / np.sqrt(K))
     flat_q, flat_keys, flat_values, flat_c, flat_alpha = (
@@ -177,7 +182,10 @@ def attend_backward(
     d, h_tilde, q, alpha, keys, values, lengths, w_a, back_q, back_c, d_c, d_score, d_q, d_keys, d_w_a, d_h, scratch,
     edge,
 ):  # fmt: skip
-    """d holds d_h_tilde and becomes d_a; d_keys and d_w_a are added to, and empty for the dot product."""
+    """d holds d_h_tilde and becomes d_a; d_c = [d_h, d_context], d_score, d_q and d_h are overwritten.
+
+    d_keys and d_w_a, which are empty for the dot product, are added to. back_q and back_c are W_q.T and W_c.T, packed.
+    """
     (B, F), (T, _, K), M, H = d.shape, keys.shape, values.shape[2], d_h.shape[1]
     one, scale = d.dtype.type(1), d.dtype.type(1 / np.sqrt(K))
     # d_a = (1 - h_tilde²) ⊙ d_h_tilde
@@ -233,7 +241,10 @@ def attend_backward(
 
 @kernel
 def sum_over_steps(factors, lengths, w, first, c, scratch, packed, scale):
-    """c[j, i] = scale · Σ over decoder steps t of factors[t, i, j] · w[t, i, first:]; 0 for padded source steps j."""
+    """c[j, i] = scale · Σ over decoder steps t of factors[t, i, j] · w[t, i, first:]; 0 for padded source steps j.
+
+    `packed` is any packed array: only the width of its panels is used.
+    """
     S, B, _ = factors.shape
     width, M = w.shape[2], c.shape[2]
     transposed, flat_w, out = scratch.reshape(-1), w.reshape(-1), c.reshape(-1)
@@ -294,7 +305,7 @@ class CompiledAttention(ReferenceAttention):
 
     def pack(self, p: Weights) -> None:
         super().pack(p)
-        self.weights = np.empty(0, self.dtype) if self.w_a is None else self.w_a
+        self.kernel_w_a = np.empty(0, self.dtype) if self.w_a is None else self.w_a  # empty for the dot product
         self.q.pack(p["W_q"])
         self.c.pack(p["W_c"])
 
@@ -320,6 +331,8 @@ class _Passes(NamedTuple):
 
 
 class CompiledAttentionSteps:
+    """AttentionSteps, compiled."""
+
     def __init__(self, layer: CompiledAttention, memory: Memory, S: int, work: Workspace) -> None:
         self.layer, self.S, self.work = layer, S, work
         keys, values, lengths = memory
@@ -330,7 +343,7 @@ class CompiledAttentionSteps:
         self.v: _Passes = work.once((layer, S, B, T), lambda: self._views(S, B, T))
         self.additive = layer.w_a is not None
         self.d_keys = np.zeros_like(self.keys) if self.additive else np.empty((0, 0, 0), layer.dtype)
-        self.d_w_a = np.zeros_like(layer.weights)
+        self.d_w_a = np.zeros_like(layer.kernel_w_a)
 
     def _views(self, S: int, B: int, T: int) -> _Passes:
         H, K, M, F = self.layer.H, self.layer.K, self.layer.M, self.layer.F
@@ -344,7 +357,7 @@ class CompiledAttentionSteps:
     def forward(self, t: int, h: Array) -> Array:
         v, layer = self.v, self.layer
         attend_forward(
-            np.ascontiguousarray(h), self.keys, self.values, self.lengths, layer.weights, layer.q.forward_weights,
+            np.ascontiguousarray(h), self.keys, self.values, self.lengths, layer.kernel_w_a, layer.q.forward_weights,
             layer.c.forward_weights, v.q[t], v.alpha[t], v.c[t], v.h_tilde[t], v.scratch, v.edge,
         )  # fmt: skip
         return np.asarray(v.h_tilde[t])
@@ -353,7 +366,7 @@ class CompiledAttentionSteps:
         v, layer = self.v, self.layer
         v.d_a[t] = d_h_tilde
         attend_backward(
-            v.d_a[t], v.h_tilde[t], v.q[t], v.alpha[t], self.keys, self.values, self.lengths, layer.weights,
+            v.d_a[t], v.h_tilde[t], v.q[t], v.alpha[t], self.keys, self.values, self.lengths, layer.kernel_w_a,
             layer.q.backward_weights, layer.c.backward_weights, v.d_c[t], v.d_score[t], v.d_q[t], self.d_keys,
             self.d_w_a, v.d_h, v.scratch, v.edge,
         )  # fmt: skip
@@ -363,7 +376,7 @@ class CompiledAttentionSteps:
         v, layer, d_keys = self.v, self.layer, self.d_keys
         H, K, M, F = layer.H, layer.K, layer.M, layer.F
         c = v.c.reshape(-1, H + M)
-        # d_W_c = Σ [h, context].T @ d_a,  d_W_q = Σ h.T @ d_q, over all steps
+        # d_W_c = Σ [h, context].T @ d_a,  d_W_q = Σ h.T @ d_q, over all steps; h is the first H columns of c
         weight_gradient(c, v.d_a.reshape(-1, F), gradients["W_c"], self.work)
         weight_gradient(c, v.d_q.reshape(-1, K), gradients["W_q"], self.work)
         one = layer.dtype.type(1)
@@ -417,9 +430,10 @@ class CompiledLayerSteps:
         self.d_s, self.d_bias = np.zeros((P, B, H), dtype), np.zeros((S, A), dtype)
         self.scratch, self.edge = work.array("scratch", B * H), work.array("edge", edge_size(B, dtype.itemsize))
         self.ids, self.biases, self.mask = np.arange(B), layer.biases(), layer.mask(h_mask)
-        self.runs = np.empty((S, 0), np.int64)  # 1 for rows that take a step
+        # of each step, the lengths that its call gets: 1 for rows that take the step, 0 for the others
+        self.lengths = np.empty((S, 0), np.int64)
         if lengths is not None:
-            self.runs = (np.arange(S)[:, np.newaxis] < lengths).astype(np.int64)
+            self.lengths = (np.arange(S)[:, np.newaxis] < lengths).astype(np.int64)
 
     @property
     def state(self) -> Array:
@@ -431,7 +445,7 @@ class CompiledLayerSteps:
             self.s[t, :, 0] = self.s[t - 1, :, 1]
         layer.kernels.forward(
             layer.option, self.ids, layer.no_matrix, a_x, self.biases, self.s[t], self.a[t], layer.no_vector,
-            layer.forward_weights, self.runs[t], False, self.mask, self.scratch, self.edge,
+            layer.forward_weights, self.lengths[t], False, self.mask, self.scratch, self.edge,
         )  # fmt: skip
         return np.asarray(self.s[t, 0, 1])
 
@@ -440,8 +454,8 @@ class CompiledLayerSteps:
         d = self.d_a[t] if layer.kernels.in_place else d_h[np.newaxis]
         d[0] = d_h
         layer.kernels.backward(
-            layer.option, layer.N, d, self.d_a[t], self.d_s, self.s[t], layer.backward_weights, self.runs[t], False,
-            self.mask, self.scratch, self.edge, True, self.d_bias[t], NO_LENGTHS, layer.no_matrix,
+            layer.option, layer.N, d, self.d_a[t], self.d_s, self.s[t], layer.backward_weights, self.lengths[t], False,
+            self.mask, self.scratch, self.edge, True, self.d_bias[t], NO_IDS, layer.no_matrix,
         )  # fmt: skip
         return np.asarray(self.d_a[t, 0, :, layer.gated_columns :])
 

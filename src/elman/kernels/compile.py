@@ -1,10 +1,10 @@
 """Compilation of kernels, and the cache of compiled kernels on disk.
 
-Numba's own cache does not notice an edit in a callee or an intrinsic, nor other flags; a damaged file or a full disk
-is an error. Here the folder's name is a hash of every kernel source, Numba's version, the CPU, the vector width and
-the flags, so old code can never run. Every file has a checksum: what is damaged is compiled again and replaced, what
-cannot be saved is used all the same. The files are pickles, which can run code when they are loaded, so files that
-somebody else could have written are not read.
+Numba's own cache does not notice an edit in a callee or an intrinsic, nor other compiler flags, and raises an error for
+a damaged file or a full disk. Here the folder's name is a hash of every kernel source, the versions of Numba and
+Python, the CPU, the vector width and the flags, so old code can never run. Every file has a checksum: a kernel whose
+file is damaged is compiled again and the file replaced, and a kernel that cannot be saved is used all the same. The
+files are pickles, which can run code when they are loaded, so files that somebody else could have written are not read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from numba.core.serialize import dumps
 from elman.files import cache_root
 
 FLOATS = (np.float32, np.float64)  # precisions with kernels; others use maths
-CHUNK = 1 << 18  # numbers of a large array that one thread takes at a time
+CHUNK = 1 << 18  # entries of a large array that one thread takes at a time
 # contract a * b + c into one operation, but never reorder a sum, and never assume that there is no NaN
 FASTMATH = {"contract"}
 
@@ -49,7 +49,7 @@ def target() -> tuple[str, str]:
 
 
 def vector_bytes() -> int:
-    """Bytes of the widest vectors that this CPU computes with; ELMAN_VECTOR_BYTES=16, 32 or 64 overrides it."""
+    """Bytes of the widest vectors of the CPU that `target` names; ELMAN_VECTOR_BYTES=16, 32 or 64 overrides it."""
     forced = os.environ.get("ELMAN_VECTOR_BYTES", "")
     if forced in ("16", "32", "64"):
         return int(forced)
@@ -61,6 +61,7 @@ VECTOR_BYTES = vector_bytes()
 
 
 def cache_key() -> str:
+    """A hash of everything that compiled code depends on."""
     facts = (numba.__version__, sys.version, *target(), str(VECTOR_BYTES), str(numba.config.BOUNDSCHECK),
              str(sorted(FASTMATH)))  # fmt: skip
     digest = hashlib.sha256("\0".join(facts).encode())
@@ -71,16 +72,17 @@ def cache_key() -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels are kept: one folder for each version of the sources, of Numba, Python and the CPU."""
+    """Where compiled kernels are kept: one folder for each cache_key."""
     return cache_root() / "kernels" / cache_key()
 
 
 def _trusted(found: os.stat_result) -> bool:
-    """Whether only this user and root can have written the file."""
+    """Whether only this user and root can have written the file or folder."""
     return not hasattr(os, "geteuid") or (found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022)
 
 
 def _why_unused(folder: Path) -> str:
+    """Make the folder if necessary; return why it cannot be used, or ""."""
     try:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         trusted = _trusted(folder.stat())
@@ -97,7 +99,7 @@ _log = logging.getLogger("elman.kernels")
 class KernelCache(NullCache):
     """The compiled versions of one kernel: a file for each signature, with a SHA-256 and the data that Numba loads."""
 
-    _warned = False  # that nothing can be saved
+    _warned = False  # whether the warning that kernels cannot be saved was given
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -124,7 +126,7 @@ class KernelCache(NullCache):
         return CompileResult._rebuild(context, *pickle.loads(data))
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        if result.library.has_dynamic_globals:  # addresses, which the next process does not have
+        if result.library.has_dynamic_globals:  # it contains addresses that are valid in this process only
             return
         path = self._path(signature, result.codegen)
         data = dumps(result._reduce())
@@ -143,7 +145,7 @@ class KernelCache(NullCache):
 
 
 def _identity(function: Callable[..., Any]) -> Iterator[str]:
-    """A key for a kernel in the folder: module, source, name and closure."""
+    """What identifies a kernel within the folder: its module, name, source file and closure."""
     source = hashlib.sha256(Path(function.__code__.co_filename).read_bytes()).hexdigest()
     yield from (function.__module__, function.__qualname__, source)
     for cell in function.__closure__ or ():
@@ -152,8 +154,8 @@ def _identity(function: Callable[..., Any]) -> Iterator[str]:
         yield from _identity(inner) if inner else (hashlib.sha256(dumps(value)).hexdigest(),)
 
 
-# Numba would count each view of an array as a reference to it, and the count is atomic: a tenth of the time of a small
-# step. No kernel keeps a reference, so references are not counted (_nrt), except in a kernel that allocates memory.
+# Numba would count each view of an array as a reference to it, by atomic operations that take a tenth of the time of a
+# small step. No kernel keeps a reference, so references are not counted (_nrt), except in kernels that allocate memory.
 SETTINGS = {"nogil": True, "error_model": "numpy", "fastmath": FASTMATH, "_nrt": False}
 
 

@@ -1,10 +1,10 @@
-"""exp, tanh and what else happens entry by entry, in forms that LLVM turns into vector code.
+"""exp, tanh and the activations, entry by entry, in forms that LLVM turns into vector code.
 
-Both use one polynomial: e^r - 1 = r + r²/2! + r³/3! + …, for |r| ≤ ln 2 / 2, where few terms reach the last bit; for
-float32 the coefficients are those of a Chebyshev fit, which needs one term fewer. With n the whole number nearest to
-x / ln 2 and r = x - n ln 2, e^x = 2^n e^r. Measured over the whole range (tests/kernels):
+exp and tanh use one polynomial: e^r - 1 = r + r²/2! + r³/3! + …, for |r| ≤ ln 2 / 2, where few terms reach the last
+bit; for float32 the coefficients are those of a Chebyshev fit, which needs one term fewer. With n the whole number
+nearest to x / ln 2 and r = x - n ln 2, e^x = 2^n e^r. Measured over the whole range (tests/kernels):
 exp within 2 units in the last place, tanh within 4; |tanh| ≤ 1, 0 stays 0 and NaN stays NaN. Below -87 (-708 for
-float64), where e^x nears the smallest number, exp is 0.
+float64), where e^x is close to the smallest normal number, exp is 0.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _tanhs = pointwise(lambda x: tuple(tanhs(x)))
 
 @intrinsic
 def power_of_two(typing, n):
-    """2^n for a float32 or float64 that holds a small whole number plus 1.5·2^23 or 1.5·2^52: its low bits are n."""
+    """2^n, from n + 1.5·2^23 (float64: n + 1.5·2^52) with a small whole number n, whose bits are the low bits."""
     bits, mantissa, bias = (32, 23, 127) if n == types.float32 else (64, 52, 1023)
 
     def generate(context, builder, signature, args):
@@ -62,7 +62,7 @@ def _exp_parts_8(x):
 
 
 def exp(x):
-    """e^x for x ≤ 0, the only kind that a softmax needs."""
+    """e^x for x ≤ 0, the only x that a softmax needs."""
     return np.exp(x)
 
 

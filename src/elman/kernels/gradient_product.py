@@ -2,7 +2,7 @@
 
 On CPUs with vectors of 512 bits a and b are packed by blocks of about the size of the L2 cache, and the register
 tile multiplies them. Every entry of the result is then one chain of multiply-adds over the rows in their order: its
-bits do not depend on how many other entries are computed. On other CPUs the product is that of BLAS.
+bits do not depend on how many other entries are computed. On other CPUs, and for small products, it is that of BLAS.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def space_size(rows: int, M: int, N: int, itemsize: int) -> int:
 def tall_columns(M):
     """How many of M columns are packed ROWS at a time; the others are packed MIDDLE at a time.
 
-    The number that leaves the fewest columns of the last panel unused, and of those the largest.
+    It is the number that leaves the fewest columns of the last panel unused; of several, the largest.
     """
     best, fewest = 0, MIDDLE
     for count in range(M // ROWS, -1, -1):

@@ -53,7 +53,8 @@ def _logits(h, packed, b_y, o, edge):
 
 @kernel
 def _logits_and_loss(h, packed, b_y, o, edge, y, weights, scale, d_b_y):
-    """The loss; o becomes d_o, and d_b_y its sums. Logits are computed by blocks of rows that stay in the cache."""
+    """The loss; o becomes d_o, and d_b_y its sum over rows. Logits are computed by blocks of rows, which stay in the
+    cache."""
     (rows, H), Y = h.shape, o.shape[1]
     block = max(BLOCK // max(Y, H), 112)  # rows: 112 is a multiple of both heights of the tile on AVX-512, 14 and 8
     loss = 0.0
@@ -79,7 +80,7 @@ class CompiledOutput(ReferenceOutput):
         self.no_weights = np.empty(0, dtype)
         width = panel_width(dtype.itemsize)
         self.panels = -(-Y // width), -(-H // width)  # of W_hy and of W_hy.T
-        # panels of each that one task packs
+        # how many of each one call of _pack packs
         self.panels_per_task = max(CHUNK // max(H * width, 1), 1), max(CHUNK // max(Y * width, 1), 1)
 
     def pack(self, p: Mapping[str, Array]) -> None:

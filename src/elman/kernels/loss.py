@@ -130,12 +130,13 @@ def mean_squared_error(
 
 
 def _fits(o: Array, other: Array | None = None) -> bool:
-    """Whether a kernel can compute it: kernels check no shapes, so what NumPy would broadcast is left to NumPy."""
+    """Whether a kernel can be used: kernels check no shapes, so arrays that NumPy would broadcast are left to NumPy."""
     return o.dtype in FLOATS and (other is None or other.shape == o.shape)
 
 
 def _copy_of(o: Array, out: Array | None) -> Array:
-    """A contiguous copy of o that a kernel may overwrite: in `out`, if that is contiguous; o itself if `out` is o."""
+    """o as a contiguous array that a kernel may overwrite: copied to `out` if that is contiguous and has the dtype of o
+    (if `out` is o, it is o itself), else to a new array."""
     result = out if out is not None and out.flags.c_contiguous and out.dtype == o.dtype else np.empty(o.shape, o.dtype)
     if result is not o:
         result[...] = o

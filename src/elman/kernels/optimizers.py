@@ -1,4 +1,4 @@
-"""Clipping and the optimizers, compiled: one pass over the flat buffer, the equations of maths/optimizers.py.
+"""Clipping and the optimizers: the equations of maths/optimizers.py, compiled; an update is one pass over flat arrays.
 
 A large buffer is divided among the threads. Chunks have a fixed size, and their sums are added in a fixed order:
 results do not depend on the number of threads.
@@ -33,8 +33,8 @@ def _in_chunks(function: Callable[..., Any], arrays: Sequence[Array], *numbers: 
 
 @allocating_kernel
 def _square(g):
-    # 64 partial sums: in a single one, each addition would wait for the one before it; in double precision, in which no
-    # square of a float32 overflows or underflows
+    # Σ g² in 64 partial sums: in a single one, each addition would wait for the one before it; in double precision, in
+    # which no square of a float32 overflows or underflows
     sums, whole = np.zeros(64), g.size // 64 * 64
     for start in range(0, whole, 64):
         part = g[start : start + 64]
@@ -76,9 +76,12 @@ def add_up(total: Array, parts: Sequence[Array]) -> None:
         _in_chunks(_add, [total, part])
 
 
+# In the formulas below g stands for scale · g + λ p: the clipped gradient with the weight decay that is not decoupled.
+
+
 @kernel
 def _sgd(p, g, scale, rate, decay):
-    # p ← p - rate · (g + λ p)
+    # p ← p - rate · g
     for i in range(p.size):
         p[i] -= rate * (scale * g[i] + decay * p[i])
 
@@ -111,6 +114,7 @@ def _adam(p, g, m, v, scale, rate, beta1, add1, beta2, add2, root, epsilon, deca
 
 
 def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None:
+    """maths.optimizers.update, compiled; the kernels do not change g."""
     if p.dtype not in FLOATS:
         reference.update(name, p, g, r, memory)
         return

@@ -22,10 +22,11 @@ tall = make_tile(ROWS, VECTORS)
 middle = make_tile(MIDDLE, VECTORS)
 tile5, tile4, tile3, tile2 = (make_tile(rows, VECTORS) for rows in (5, 4, 3, 2))
 tile1 = make_tile(1, VECTORS)
-narrow_tall, narrow4, narrow1 = (make_tile(rows, 1) for rows in (2 * ROWS, 4, 1))  # of a panel that is half empty
+narrow_tall, narrow4, narrow1 = (make_tile(rows, 1) for rows in (2 * ROWS, 4, 1))  # for a panel that is half empty
 wide2 = make_tile(2, VECTORS, panels=2)
 wide1, wide1_3, wide1_2 = (make_tile(1, VECTORS, panels) for panels in (4, 3, 2))
-short1, short1_3, short1_2 = (make_tile(1, VECTORS, panels, left_out=1) for panels in (4, 3, 2))  # the last half empty
+# for panels of which the last is half empty
+short1, short1_3, short1_2 = (make_tile(1, VECTORS, panels, left_out=1) for panels in (4, 3, 2))
 
 
 def panel_width(itemsize: int) -> int:
@@ -45,12 +46,12 @@ def packed_array(K: int, N: int, dtype: np.dtype[Any]) -> Array:
 
 
 def edge_size(rows: int, itemsize: int) -> int:
-    """The size of `edge`, the scratch array of a product: a row of a panel for each row, or four for a single one."""
+    """The size of `edge`, the scratch array of a product: the width of a panel for each row, or of four for one row."""
     return max(rows, 4) * panel_width(itemsize)
 
 
 def _width_of(typing, packed):
-    """panel_width for numbers like those of `packed`, a constant for LLVM (packed.itemsize would be none)."""
+    """panel_width for numbers like those of `packed`, a constant for LLVM (packed.itemsize would not be one)."""
     width = panel_width(packed.dtype.bitwidth // 8)
     return types.intp(packed), lambda context, builder, signature, args: context.get_constant(types.intp, width)
 
@@ -73,8 +74,10 @@ def copy(source, to, count):
 
 @inline
 def pack_panels(W, packed, first, begin, end):
-    """Some panels of W's columns, one after the other, from column `first` on and then those before it; the last panel
-    is filled up with zeros."""
+    """The panels from `begin` to `end` of W, with its columns in the order first, first + 1 …, then 0 … first - 1.
+
+    The last panel of W is filled up with zeros.
+    """
     K, N = W.shape
     width = width_of(packed)
     for p in range(begin, end):
@@ -91,19 +94,19 @@ def pack_panels(W, packed, first, begin, end):
 
 @inline
 def pack_from(W, packed, first):
-    """All panels of W's columns, from column `first` on and then those before it."""
+    """All panels of W, with its columns in the order first, first + 1 …, then 0 … first - 1."""
     pack_panels(W, packed, first, 0, (W.shape[1] + width_of(packed) - 1) // width_of(packed))
 
 
 @inline
 def pack(W, packed):
-    """Panels of W's columns in their order."""
+    """All panels of W, with its columns in their order."""
     pack_from(W, packed, 0)
 
 
 @inline
 def pack_transposed_panels(W, packed, first, begin, end):
-    """Some panels of W.T, from row `first` on and then those before it.
+    """The panels from `begin` to `end` of W.T, with its rows in the order first, first + 1 …, then 0 … first - 1.
 
     They are packed in blocks of 16 rows, so that a cache line of W, 16 numbers in float32, is read only once.
     """
@@ -125,21 +128,21 @@ def pack_transposed_panels(W, packed, first, begin, end):
 
 @inline
 def pack_transposed_from(W, packed, first):
-    """All panels of W.T, from row `first` on and then those before it."""
+    """All panels of W.T, with its rows in the order first, first + 1 …, then 0 … first - 1."""
     pack_transposed_panels(W, packed, first, 0, (W.shape[0] + width_of(packed) - 1) // width_of(packed))
 
 
 @inline
 def pack_transposed(W, packed):
-    """Panels of W.T in their order."""
+    """All panels of W.T, with its rows in their order."""
     pack_transposed_from(W, packed, 0)
 
 
 @inline
 def tall_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, depth):
-    """One panel, all rows: as many as the tile is tall at a time, but so that no one or two rows are left over alone.
+    """One panel, all rows: with the tallest tiles that do not leave one or two rows for a tile of their own.
 
-    Below four rows there are too few sums to keep the multipliers busy.
+    A tile of fewer than four rows has too few independent sums to keep the multipliers busy.
     """
     i = 0
     while rows - i == ROWS or rows - i >= ROWS + 4:
@@ -184,9 +187,10 @@ def _narrow_rows(a, packed, c, a_at, w_at, c_at, a_step, w_step, c_step, rows, d
 
 @part
 def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, edge):
-    """c[i, :N] += a[i, :K] @ W for all rows of flat a and c, whose rows are a_step and c_step entries apart.
+    """c[i, :N] += a[i, :K] @ W for all rows of flat a and c.
 
-    `edge`, of edge_size numbers, holds the last columns of c.
+    The first rows begin at entries a_at and c_at; rows are a_step and c_step entries apart. `edge`, of edge_size
+    numbers, holds the last columns of c while a tile adds to them that would also write beyond them.
     """
     width = width_of(packed)
     full = N // width
@@ -195,7 +199,7 @@ def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, ed
         depth = min(DEPTH, K - start)
         at = a_at + start
         p = 0
-        if rows == 1:  # too few sums to keep the multipliers busy: take four panels at a time
+        if rows == 1:  # a panel has too few sums to keep the multipliers busy: take four at a time
             while p * width < N:
                 panels, w_at, last = min(4, (N + width - 1) // width - p), (p * K + start) * width, N - p * width
                 short = 2 * (panels * width - last) >= width  # one vector of the last panel is enough
@@ -229,7 +233,7 @@ def add_strided_product(a, a_at, a_step, rows, packed, K, N, c, c_at, c_step, ed
                 wide2(a, packed, c, at, w_at, c_at + p * width, a_step, width, c_step, K * width, width, depth)
                 p += 2
         while p * width < N:
-            inside = p < full or 2 * left == width  # one vector of a panel needs no space beyond the row's end
+            inside = p < full or 2 * left == width  # no tile writes beyond the end of a row
             to, to_at, to_step = (c, c_at + p * width, c_step) if inside else (edge, 0, width)
             if not inside:
                 for i in range(rows):

@@ -1,7 +1,7 @@
-"""One recurrent layer in one direction, compiled if the cell is; else the equations of maths/recurrence.py.
+"""One recurrent layer in one direction: compiled if there are kernels for its cell and dtype, else that of maths.
 
-Their states and gradients agree up to rounding. A backward pass needs the trace of its own forward pass: what a trace
-keeps of the gates has another layout when compiled.
+The states and gradients of both agree up to rounding. A compiled backward pass needs the trace of a compiled forward
+pass, because the gates that a trace keeps have another layout than in maths/recurrence.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from elman.maths.cells import Cell, Weights
 from elman.maths.recurrence import CellGradients, CellTrace
 
 NO_LENGTHS = np.empty(0, np.int64)
-_warned: set[object] = set()
+NO_IDS = np.empty(0, np.int64)
+_warned: set[object] = set()  # activations of which the user was warned that they are not compiled
 
 
 def compiled_for(cell: Cell, dtype: np.dtype[Any]) -> bool:
@@ -51,7 +52,7 @@ def compiled_for(cell: Cell, dtype: np.dtype[Any]) -> bool:
 
 
 def make_layer(cell: Cell, X: int, H: int, dtype: np.dtype[Any]) -> Layer:
-    """A layer that runs compiled code where there is some for this cell."""
+    """A compiled layer if there are kernels for this cell and dtype, else one that runs in NumPy."""
     return CompiledLayer(cell, X, H, dtype) if compiled_for(cell, dtype) else ReferenceLayer(cell)
 
 
@@ -84,10 +85,11 @@ class CompiledLayer:
         self.input_weights: dict[bool, Array] = {}  # packed W_xh (False) and W_xh.T (True), if an input is dense
         self.turn = Turn()
         self.no_vector, self.no_matrix = np.empty(0, dtype), np.empty((0, 0), dtype)  # arguments that are not used
-        self.extra = next(iter(cell.extra_shapes(H)), None)
+        self.extra = next(iter(cell.extra_shapes(H)), None)  # the name of the cell's extra parameter: b_hn of a GRU
 
     def pack(self, p: Weights) -> None:
         self.p, self.packed = p, set[bool]()  # the keys of input_weights that hold the weights of p
+        # the columns of the gated gates, the last ones of W_hh, come first (CellKernels)
         pack_both(p["W_hh"], self.forward_weights, self.backward_weights, (self.N - self.gated_columns) % self.N)
 
     def forward(
@@ -104,7 +106,7 @@ class CompiledLayer:
         work = Workspace(self.dtype) if work is None else work
         v: _Passes = work.once((self, T, B), lambda: self._views(work, T, B))
         v.first[...] = 0 if s0 is None else s0
-        ids, dense, weights = NO_LENGTHS, self.no_matrix, self.no_vector
+        ids, dense, weights = NO_IDS, self.no_matrix, self.no_vector
         if x.ndim == 2:
             ids = np.ascontiguousarray(x, np.int64).reshape(-1)
         else:
@@ -139,7 +141,7 @@ class CompiledLayer:
         a = d_h if self.kernels.in_place else np.ascontiguousarray(trace.kept[0])  # overwritten by gradients
         v.d_s[...] = 0 if d_s_last is None else d_s_last
         d_bias = gradients["b_h"] if self.extra is None else v.d_bias
-        ids, d_W_xh = NO_LENGTHS, self.no_matrix
+        ids, d_W_xh = NO_IDS, self.no_matrix
         if x.ndim == 2 and tokens is None:
             ids, d_W_xh = np.ascontiguousarray(x, np.int64).reshape(-1), gradients["W_xh"]
         self.kernels.backward(
@@ -170,6 +172,7 @@ class CompiledLayer:
     def _recurrent_gradient(
         self, h: Array, d_a: Array, h_mask: Array | None, reverse: bool, out: Array, work: Workspace
     ) -> None:
+        """recurrent_gradient of all steps, from h (T+1, B, H) in either direction, with or without a mask."""
         T, B, H = h.shape[0] - 1, h.shape[1], h.shape[2]
         if T == 0:
             out[...] = 0
@@ -178,12 +181,15 @@ class CompiledLayer:
             self.recurrent_gradient(before.reshape(T * B, H), d_a, out, work)
         elif not reverse:
             self.recurrent_gradient(h[:-1].reshape(T * B, H), d_a, out, work)
-        else:  # the state before step t is h[t+2], and h[0] before the last
+        else:  # the state before step t is h[t+2], except h[0] before step T-1
             self.recurrent_gradient(h[2:].reshape(-1, H), d_a[: (T - 1) * B], out, work)
             self.recurrent_gradient(h[0], d_a[(T - 1) * B :], out, work, add=True)
 
     def recurrent_gradient(self, h: Array, d_a: Array, out: Array, work: Workspace, *, add: bool = False) -> None:
-        """out = h.T @ d_a_h; the gated gates are the first columns of d_a and the last of out."""
+        """out = h.T @ d_a_h, with the states h (rows, H) before the steps.
+
+        The gated gates have the first columns of d_a and the last of out.
+        """
         gated, rest = self.gated_columns, self.N - self.gated_columns
         if gated:
             weight_gradient(h, d_a, out, work, N=gated, out_from=rest, add=add)
@@ -276,7 +282,7 @@ def zero(a):
 
 
 def token_gradient(parts: Sequence[TokenGradient], d_W: Array, *, add: bool = False) -> None:
-    """d_W (X, N) becomes the sum of the parts, one after another, or is added to."""
+    """d_W (X, N) becomes the sum of the parts, or with `add` they are added to it: in either case one after another."""
     if d_W.dtype not in FLOATS:
         token_gradient_reference(parts, d_W, add=add)
         return

@@ -1,7 +1,7 @@
-"""What the network calls, in plain NumPy: layers with the passes of maths, without Numba.
+"""What networks call, in plain NumPy: layers with the passes of maths, without Numba.
 
 A Layer is one recurrent layer in one direction: `forward` gives a CellTrace, `backward` writes the gradients of its
-parameters and returns that of its initial state. Its arrays are in a Workspace that the caller keeps.
+parameters and returns that of its initial state. A compiled layer has its arrays in a Workspace that the caller keeps.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Workspace:
         return buffer[:size].reshape(shape)
 
     def once(self, key: tuple[object, ...], make: Any) -> Any:
-        """make(), kept for the next pass of the same shape."""
+        """The result of make(), kept for the next call with this key."""
         found = self._views.get(key)
         return self._keep(key, make()) if found is None else found
 
@@ -75,7 +75,7 @@ class TokenGradient(NamedTuple):
 
 
 class Layer(Protocol):
-    """What the network above knows of a layer."""
+    """What networks call of a layer."""
 
     def pack(self, p: Weights) -> None:
         """Take these parameters, which must not change until the last pass with them."""
@@ -90,7 +90,7 @@ class Layer(Protocol):
         h_mask: Array | None = None,
         work: Workspace | None = None,
     ) -> CellTrace:
-        """All states."""
+        """The states of all steps, and what the backward pass needs besides them."""
 
     def backward(
         self,
@@ -109,12 +109,12 @@ class Layer(Protocol):
         work: Workspace | None = None,
         tokens: list[TokenGradient] | None = None,
     ) -> Array:
-        """d_s0 (P, B, H); without `initial` its first part, d_h[0], lacks the term through W_hh. If x are token ids and
-        `tokens` is given, the gradient of W_xh is appended to it, and gradients["W_xh"] must not be used."""
+        """d_s0 (P, B, H); without `initial` its first part, d_h[0], may lack the term through W_hh. If x are token ids
+        and `tokens` is given, the gradient of W_xh is appended to it, and gradients["W_xh"] must not be used."""
 
 
 class ReferenceLayer:
-    """The equations of maths as they are."""
+    """A Layer that calls the equations of maths."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
@@ -190,7 +190,7 @@ class ReferenceOutput:
 
 
 def token_gradient(parts: Sequence[TokenGradient], d_W: Array, *, add: bool = False) -> None:
-    """d_W (X, N) becomes the sum of the parts, one after another, or is added to."""
+    """d_W (X, N) becomes the sum of the parts, or with `add` they are added to it: in either case one after another."""
     if not add:
         d_W[...] = 0
     for ids, d in parts:

@@ -1,4 +1,4 @@
-"""Sampling, compiled: token after token for any number of sequences, with one product per step for all of them.
+"""Sampling, compiled: token after token for any number of sequences; a product computes all of them together.
 
 A sequence has a temperature, top_k and top_p of its own. Its tokens depend on these, its state and its random numbers
 only: the result of a row does not depend on other rows, so a sample is the same alone or in a batch.
@@ -71,6 +71,7 @@ def sample_tokens(
     one for each layer, has X, N and where the layer's numbers begin: W_xh in p; biases, packed W_xh (-1: inputs are
     token ids) and packed W_hh in packed. The last row has the width of an embedding (0: none) and where it begins in p.
 
+    uniforms (n, B): random numbers from 0 to 1    banned: ids that are never drawn
     step: one step of the cell, entry by entry (kernels/cells)    option: the number of its activation
     in_place: whether the pre-activations are computed in the memory of the next state
     a (1, B, A): memory of the pre-activations otherwise

@@ -1,8 +1,9 @@
-"""The time loop, forward and backward, over a window: maths/recurrence.py compiled, once for all cells.
+"""Parts of kernels: the time loop of maths/recurrence.py, forward and backward, for every cell; the loss of logits.
 
 `step` is what a cell does entry by entry (kernels/cells). `lengths` and `h_mask` of size 0 mean that there are none.
-Arrays are contiguous. Rows that take a step are computed in runs of neighbors: in order of falling length that is one
-run.
+Arrays are contiguous. N = G·H is the number of columns of W_xh and W_hh, A that of the array a of a cell, which may be
+larger (CellKernels in kernels/cells). Rows that take a step are computed in runs of neighbors: if the rows are sorted
+by length, longest first, there is one run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ AHEAD = 128  # rows of an input product: enough for the tile, and few enough to 
 
 @inline
 def gather(ids, W, b, out):
-    # x[t] @ W_xh + b_h, where a token id stands for its one-hot row; columns before those of W hold biases alone
+    # x[t] @ W_xh + b_h, where a token id stands for its one-hot row; columns of out before those of W get b alone
     first = out.shape[1] - W.shape[1]
     bias = b[first:]
     for i in range(ids.size):
@@ -68,7 +69,10 @@ def run_from(lengths, t, start, B):
 
 @inline
 def input_products(ids, x, W_xh, bias, packed_x, a, begin, end, edge):
-    """a_x[t] = x[t] @ W_xh + b_h of the steps from begin to end, in the last N columns of a (T, B, A)."""
+    """a_x[t] = x[t] @ W_xh + b_h of the steps from begin to end, in the last N columns of a (T, B, A).
+
+    The columns before them get their bias.
+    """
     _, B, A = a.shape
     N, rows = W_xh.shape[1], (end - begin) * B
     to = a[begin:end].reshape(rows, A)
@@ -87,8 +91,8 @@ def forward_layer(
     """A whole layer in one direction. s[:, 0] is the initial state; s[:, 1:] become the states.
 
     The input product of a few steps is computed just before them, so that a, (T, B, A), is still in the cache. The
-    recurrent product is added to its first N columns, and a step leaves there what its backward pass needs. A vanilla
-    cell needs nothing: its a is s[0, 1:] itself.
+    recurrent product is added to its first N columns, and a step leaves in a what its backward pass needs besides the
+    states. For a vanilla cell that is nothing, and its a is s[0, 1:].
     """
     P, T, B, H = s.shape[0], s.shape[1] - 1, s.shape[2], s.shape[3]
     A, N = a.shape[2], W_xh.shape[1]
@@ -128,12 +132,13 @@ def forward_layer(
 def backward_layer(
     step, option, N, d, a, d_s, s, packed, lengths, reverse, h_mask, scratch, edge, initial, d_bias, ids, d_W_xh
 ):  # fmt: skip
-    """d (T, B, H) holds the direct gradients on h, a what the forward pass has left; a becomes the gradients on the two
-    products, that on the recurrent one in its first N columns. In a vanilla cell a and d are one array.
+    """d (T, B, H) holds the direct gradients on h and is overwritten. a (T, B, A) holds what the forward pass left, and
+    becomes the gradients on the two products: on the recurrent product in its first N columns, on the input product in
+    its last N. For a vanilla cell a and d are one array.
 
-    d_s (P, B, H) holds the gradient on the last state, and becomes that on the initial one (its first part only if
-    `initial`). d_bias becomes the sum of a over steps and rows; d_W_xh, unless it is empty, the gradient of the rows
-    that the token ids name. Products over all steps are left to gradient_product.py.
+    d_s (P, B, H) holds the gradient on the last state, and becomes that on the initial one; without `initial` its first
+    part, d_h[0], lacks the term through W_hh. d_bias becomes the sum of a over steps and rows. d_W_xh, unless it is
+    empty, becomes the gradient of W_xh for token ids. The caller computes the products over all steps.
     """
     d_bias[:] = 0
     d_W_xh[:] = 0
@@ -215,8 +220,8 @@ def scale_row(row, factor):
 
 @inline
 def cross_entropy_rows(o, y, weights, scale, sums):
-    """The loss of all rows; o becomes d_o, which is added to `sums` unless that is empty. A row stays in the L1
-    cache from its first pass to its last."""
+    """The loss of all rows, with targets y as ids; o becomes d_o, which is added to `sums` unless that is empty. A row
+    stays in the L1 cache from its first pass to its last."""
     one = o.dtype.type(1)
     loss = 0.0
     for i in range(o.shape[0]):

@@ -3,8 +3,8 @@
 The result h_tilde of a step is an input of the next step (network/attention.py), so the layers run step by step.
 `LayerSteps` is one recurrent layer whose input product comes one step at a time. `AttentionSteps` is attention, and
 h_tilde = tanh([h, context] @ W_c), the output of the decoder (maths/attention.py). Both keep what their backward passes
-need; `finish` writes the gradients of their weights, summed over all steps. kernels/attention.py is the compiled
-version.
+need, which run from the last step to the first; `finish` then writes the gradients of their weights, summed over all
+steps. kernels/attention.py is the compiled version.
 
 T is the number of source steps, S that of decoder steps. K is the size of keys, M that of values, F that of h_tilde,
 P the number of state parts.
@@ -33,7 +33,7 @@ class Memory(NamedTuple):
 
 
 class Product:
-    """c + x @ W."""
+    """A product that is added to an array: c += x @ W."""
 
     def pack(self, W: Array) -> None:
         """Take these weights, which must not change until the last pass with them."""
@@ -45,7 +45,7 @@ class Product:
         return c
 
     def backward(self, d_c: Array) -> Array:
-        """d_x (B, K)."""
+        """d_x (B, K), from d_c (B, N)."""
         return np.asarray(d_c @ self.W.T)
 
 
@@ -59,7 +59,7 @@ class LayerSteps(Protocol):
         """d_a_x (B, G·H), from d_h (B, H), the gradient on h[t+1] without its part from step t+1 of this layer."""
 
     def finish(self, gradients: Mapping[str, Array]) -> Array:
-        """d_s0 (P, B, H); the gradients of all weights but W_xh are overwritten."""
+        """d_s0 (P, B, H); the gradients of all parameters but W_xh are overwritten."""
 
     @property
     def state(self) -> Array:
@@ -67,13 +67,13 @@ class LayerSteps(Protocol):
 
 
 class AttentionSteps(Protocol):
-    """Attention and the combined vector, one step at a time."""
+    """Attention and h_tilde, one step at a time."""
 
     def forward(self, t: int, h: Array) -> Array:
         """h_tilde (B, F), from the state h (B, H)."""
 
     def backward(self, t: int, d_h_tilde: Array) -> Array:
-        """d_h (B, H)."""
+        """d_h (B, H), from d_h_tilde (B, F); the compiled one overwrites it at the next call."""
 
     def finish(self, gradients: Mapping[str, Array]) -> tuple[Array, Array]:
         """d_keys (T, B, K) and d_values (T, B, M); the gradients of W_q, w_a and W_c are overwritten."""
@@ -125,7 +125,7 @@ class ReferenceLayerSteps:
 
 
 class ReferenceAttention:
-    """The equations of maths as they are."""
+    """Attention and h_tilde with the equations of maths."""
 
     def __init__(self, H: int, K: int, M: int, F: int, dtype: np.dtype[Any]) -> None:
         self.H, self.K, self.M, self.F, self.dtype = H, K, M, F, dtype
@@ -135,7 +135,7 @@ class ReferenceAttention:
         self.p, self.w_a = p, p.get("w_a")
 
     def steps(self, memory: Memory, S: int, work: Workspace | None = None) -> AttentionSteps:
-        """S steps of attention over one memory."""
+        """S decoder steps of attention over one memory."""
         return ReferenceAttentionSteps(self, memory)
 
 

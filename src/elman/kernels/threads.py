@@ -23,7 +23,7 @@ _threads: int | None = None
 
 
 def thread_count() -> int:
-    """Threads in use: as set, else ELMAN_THREADS, else the cores that this process may use."""
+    """Threads in use: the number given to set_threads, else ELMAN_THREADS, else the cores that this process may use."""
     if _threads is not None:
         return _threads
     text = os.environ.get("ELMAN_THREADS", "")
@@ -59,10 +59,10 @@ def run(calls: Sequence[Callable[[], R]]) -> list[R]:
 
 
 class Turn:
-    """A lock for what one thread may do at a time. A copy, and a forked process, has its own lock."""
+    """A lock for what only one thread may do at a time. A copy has its own lock, and so has a forked process."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()  # not wrapped: Ctrl-C inside an __enter__ of ours could leave it locked
+        self.lock = threading.Lock()  # for `with turn.lock`: Ctrl-C inside an __enter__ of Turn could leave it locked
         _turns.add(self)
 
     def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
@@ -98,7 +98,7 @@ def _limit_blas() -> None:
     if not _limited:
         from threadpoolctl import threadpool_limits
 
-        threadpool_limits(1, user_api="blas")  # kept for the life of the process: a context costs 0.7 ms a step
+        threadpool_limits(1, user_api="blas")  # until the process ends: to limit each step would cost 0.7 ms a step
         _limited = True
 
 

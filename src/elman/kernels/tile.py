@@ -1,4 +1,5 @@
-"""The register tile: c += a @ w for a few rows and a few vectors of columns, in registers for all K rows of w.
+"""The register tile: c += a @ w for a few rows of a and a few vectors of columns of w; its sums stay in registers for
+all K rows of w.
 
 Every entry of c is one chain of multiply-adds, k = 0, 1, 2 …, whatever the shape of the tile: a row's bits do not
 depend on how many rows are computed beside it. A CPU with FMA rounds once per multiply-add, one without it twice, in
@@ -16,20 +17,24 @@ from numba.extending import intrinsic
 
 from elman.kernels.compile import VECTOR_BYTES
 
-# rows × vectors of accumulators must leave registers for the vectors of w and one of a: AVX-512 has 32, others 16
-VECTORS = 2
+VECTORS = 2  # the width of a panel
+# rows of the tallest tile for a panel, and of the next one: the rows × vectors of sums must leave registers for the
+# vectors of w and one of a; AVX-512 has 32 registers, others have 16
 ROWS, MIDDLE = (14, 8) if VECTOR_BYTES == 64 else (6, 5)
 
 
 def lanes(itemsize: int) -> int:
+    """How many numbers a vector has."""
     return VECTOR_BYTES // itemsize
 
 
 def make_tile(rows: int, vectors: int, panels: int = 1, left_out: int = 0, a_next: int = 1) -> Any:
-    """An intrinsic that adds a[rows, K] @ w[K, panels · vectors · lanes] to c; all offsets count elements.
+    """An intrinsic that adds a[rows, K] @ w[K, panels · vectors · lanes] to c.
 
-    w is packed in panels: row k of a panel lies at w_at + k · w_step, and the next panel w_panel further on. The last
-    panel is used without its last `left_out` vectors. The entries of a row of a are `a_next` apart.
+    The arrays are flat, and all offsets count entries. Row i of a begins at a_at + i · a_step, and its entries are
+    `a_next` apart. w is packed in panels: row k of a panel begins at w_at + k · w_step, and the next panel w_panel
+    further on. Row i of c begins at c_at + i · c_step, and the columns of the next panel c_panel further on. The last
+    panel is used without its last `left_out` vectors.
     """
 
     @intrinsic

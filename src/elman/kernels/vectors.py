@@ -1,4 +1,4 @@
-"""Formulas that run entry by entry, on vectors as wide as the CPU has them.
+"""Formulas that are computed entry by entry, on the widest vectors of the CPU.
 
 LLVM vectorizes a loop over one or two arrays well, but not one over the eleven arrays of a cell with gates.
 Such a formula is written as a Python function of `Vector`s with the usual operators, and `pointwise` turns it into a
@@ -22,12 +22,13 @@ from numba.extending import intrinsic
 from elman.kernels.compile import FASTMATH, VECTOR_BYTES
 
 f4, f8 = np.float32, np.float64
+# coefficients of (e^r - 1) / r, the highest power first
 TERMS_4 = tuple(map(f4, (0.0013933641, 0.00836914849, 0.041666465, 0.166665053, 0.5, 1.0)))  # error of 1.2e-8
 TERMS_8 = tuple(f8(1 / math.factorial(k)) for k in range(13, 0, -1))  # error below 1e-17
 
 
 class Vector:
-    """Numbers side by side in one register: arithmetic on it adds instructions to the kernel that is being built."""
+    """A register of numbers side by side: its operators add instructions to the kernel that is being built."""
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder, self.value = builder, value
@@ -68,13 +69,13 @@ class Vector:
         return Vector(self.builder, self.builder.call(function, [self.value, *(other.value for other in others)]))
 
     def at_most(self, limit: float) -> Vector:
-        """The smaller of both; NaN stays NaN."""
+        """The smaller of each number and the limit; NaN stays NaN."""
         bound = self.like(limit)
         above = self.builder.fcmp_ordered(">", self.value, bound.value)
         return Vector(self.builder, self.builder.select(above, bound.value, self.value))
 
     def power_of_two(self) -> Vector:
-        """2^n of a small whole number n, to which 1.5·2^23 or 1.5·2^52 was added: its low bits are n."""
+        """2^n, from n + 1.5·2^23 (float64: n + 1.5·2^52) with a small whole number n, whose bits are the low bits."""
         bits, mantissa, bias = (32, 23, 127) if self.is_float32 else (64, 52, 1023)
         kind, builder = self.value.type, self.builder
         integers = ir.VectorType(ir.IntType(bits), kind.count)
@@ -123,7 +124,7 @@ def _exp_parts(x: Vector) -> tuple[Vector, Vector]:
 
 
 def exp(x: Vector) -> Vector:
-    """e^x for x ≤ 0, the only kind that a softmax needs: 0 below the smallest number, NaN of NaN."""
+    """e^x for x ≤ 0, the only x that a softmax needs: 0 below -87 (-708 for float64), NaN for NaN."""
     limit = x.like(-87.0 if x.is_float32 else -708.0)
     below = x.builder.fcmp_ordered("<", x.value, limit.value)
     scale, rest = _exp_parts(Vector(x.builder, x.builder.select(below, limit.value, x.value)))
@@ -153,7 +154,7 @@ def pointwise(formula: Callable[..., tuple[Vector, ...]], reduction: str | None 
     may be where it was read.
 
     With a reduction, "sum" or "maximum", the last value of the formula is not written: its sum or maximum over all
-    entries is returned. Its order depends on `count` alone.
+    entries is returned. The order of the additions depends on `count` alone.
     """
 
     @intrinsic

@@ -1,4 +1,4 @@
-"""Tokens drawn one after the other by compiled code: weights packed once, the state carried."""
+"""Sampling by compiled code: weights are packed once, and the state is carried from token to token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from elman.network.stack import Stack
 
 
 def make_sampler(stack: Stack, p: Parameters) -> Sampler | None:
-    """A sampler for a stack with an output at every step; None where its cell is not compiled."""
+    """A sampler for a stack with an output at every step; None if no kernels run its cell."""
     return Sampler(stack, p) if compiled_for(stack.cell, p.buffer.dtype) else None
 
 
@@ -36,8 +36,8 @@ class Sampler:
         # N, A and the table are as in kernels/sample.py
         N, self.Y = stack.cell.gates * H, len(p["head.b_y"])
         self.A = N + kernels.gated * H
-        rows, parts = [], dict[int, Array]()  # parts: the packed weights, by where they begin
-        end, line = 0, 64 // dtype.itemsize  # each begins at a cache line
+        rows, parts = [], dict[int, Array]()  # parts: biases and packed weights, by where they begin
+        end, line = 0, 64 // dtype.itemsize  # each part begins at a cache line
         for number, (name, X) in enumerate(zip(stack.names, stack.input_sizes, strict=True)):
             layer, offsets = make_layer(stack.cell, X, H, dtype), []
             assert isinstance(layer, CompiledLayer)

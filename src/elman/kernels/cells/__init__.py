@@ -1,7 +1,7 @@
-"""The compiled part of each cell, imported only when that cell runs, so that the other cells are not compiled.
+"""The compiled part of each cell, imported when the cell is first used.
 
 A file here has the name of its cell and holds what its steps do entry by entry, forward and backward; make_kernels puts
-them into the shared loops of steps.py and sample.py.
+these steps into the shared loops of steps.py and sample.py.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from elman.maths.cells import Cell
 class CellKernels(NamedTuple):
     """What CompiledLayer and the sampler need to know of a compiled cell.
 
-    The array a of a step has G + `gated` blocks of H columns. The input products of the G gates are added to the last G
-    blocks, the recurrent products to the first G: first those of the gated gates, then those of the others. The extra
-    parameters of a cell (b_hn of a GRU) are the biases of the first `gated` blocks.
+    The array a of a step has G + `gated` blocks of H columns. The last G blocks get the input products, in the order of
+    the gates. The recurrent products are added to the first G blocks: first those of the gated gates, then those of the
+    others. The extra parameter of a cell (b_hn of a GRU) has the biases of the first `gated` blocks. In the backward
+    pass a becomes the gradients on the products, in the same places.
     """
 
     forward: Callable[..., None]
     backward: Callable[..., None]
     sample: Callable[..., None]
-    option: Callable[[Cell], int | None] = lambda cell: 0  # the number of its activation; None: not compiled
+    option: Callable[[Cell], int | None] = lambda cell: 0  # the number of a cell's activation; None: it is not compiled
     in_place: bool = False  # states overwrite the pre-activations, and d_a overwrites d_h
-    gated: int = 0  # for how many gates, the last ones, the cell gets the two products separately: n of a GRU
+    gated: int = 0  # for how many gates, the last ones, the cell gets the two products separately: 1 in a GRU, for n
 
 
 def make_kernels(
@@ -48,8 +49,9 @@ def make_kernels(
 
     A step computes `rows` neighboring rows of H units. All arrays are flat; at, before, after, d_at, d_s_at and to_at
     are the entries at which these rows begin: in a; in the states s before and after the step; in d, the gradients d_h;
-    in d_s, the gradients of the state parts (the first is not used); and in `to`, to which the gradient on h before the
-    step is added. From one state part to the next it is `stride` entries in s and `d_stride` in d_s.
+    in d_s, the gradients of the state parts (the first part is not used); and in `to`, to which the gradient on h
+    before the step is added, without the part through W_hh. From one state part to the next it is `stride` entries in s
+    and `d_stride` in d_s.
     """
 
     @kernel
@@ -80,7 +82,7 @@ def make_kernels(
     return CellKernels(forward, backward, sample, option, in_place, gated)
 
 
-COMPILED: dict[str, str] = {name: f"elman.kernels.cells.{name}" for name in ("rnn", "gru", "lstm")}  # cell: its module
+COMPILED: dict[str, str] = {name: f"elman.kernels.cells.{name}" for name in ("rnn", "gru", "lstm")}  # the modules
 
 
 def cell_kernels(cell: Cell) -> CellKernels | None:

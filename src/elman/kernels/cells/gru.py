@@ -1,6 +1,10 @@
-"""The GRU cell, compiled: maths/cells/gru.py. The array a of a step has four blocks of H columns: q, r, z, n. The
-recurrent product is added to the first three, the input product to the last three. In the backward pass the gradients
-overwrite them, so that d_a_h is the first three blocks and d_a_x the last three."""
+"""The GRU cell, compiled; the equations are those of maths/cells/gru.py.
+
+The array a of a step has four blocks of H columns: q, r, z, n. The input product is in the last three. The recurrent
+product is added to the first three, so W_hh is packed with its columns in the order n, r, z (CompiledLayer.pack): q is
+the recurrent product of n, with b_hn. In the backward pass the gradients overwrite the blocks: d_a_h is the first
+three, also in the order n, r, z, and d_a_x the last three.
+"""
 
 from __future__ import annotations
 

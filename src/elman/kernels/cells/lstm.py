@@ -1,5 +1,8 @@
-"""The LSTM cell, compiled: maths/cells/lstm.py. The gates i, f, g, o of a step overwrite a[t], and in the backward pass
-their gradients overwrite them. tanh(c[t+1]) is computed again in the backward pass: that costs less than keeping it."""
+"""The LSTM cell, compiled; the equations are those of maths/cells/lstm.py.
+
+The gates i, f, g, o of a step overwrite a[t]. In the backward pass d_a[t] overwrites them, and tanh(c[t+1]) is computed
+again: that costs less than keeping it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The vanilla cell, compiled: maths/cells/rnn.py. The states overwrite the pre-activations, and d_a overwrites d_h."""
+"""The vanilla cell, compiled; the equations are those of maths/cells/rnn.py.
+
+The states overwrite the pre-activations, and d_a overwrites d_h: forward a is h, and backward a is d.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def step_backward(option, a, at, d, d_at, d_s, d_s_at, d_stride, s, before, afte
 
 
 def option(cell: Cell) -> int | None:
-    """The number of the activation, if it is one of the compiled ones."""
+    """The number of the activation; None if it is not one of the compiled ones."""
     return CODES.get(cell.activation) if isinstance(cell.activation, str) else None
 
 
