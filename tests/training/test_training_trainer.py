@@ -74,6 +74,16 @@ def run_of(task: Descent, steps: int, run: Run | None = None, **options: Any) ->
     return events, trainer
 
 
+@pytest.mark.parametrize(("clip", "steps"), [({}, (0.9, 0.81)), ({"clip_norm": 2.0}, (0.9, 0.81)),
+                                             ({"clip_norm": 0.25}, (0.975, 0.95)),
+                                             ({"clip_value": 0.5}, (0.95, 0.9))])  # fmt: skip
+def test_an_update_takes_the_clipped_gradient(clip: dict[str, float], steps: tuple[float, float]) -> None:
+    for count, expected in enumerate(steps, 1):  # SGD with a rate of 0.1 from 1, where the gradient is p itself
+        task = Descent()
+        run_of(task, count, **clip)
+        assert task.parameters.buffer[0] == pytest.approx(expected)
+
+
 def stepped(events: list[Event]) -> list[Stepped]:
     return [event for event in events if isinstance(event, Stepped)]
 
