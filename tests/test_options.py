@@ -109,6 +109,7 @@ def test_what_resolve_refuses(task, options, message):
 
 FORMS = [DataForm(kind, n, length, 2) for kind in ("char", "byte", "word", "bpe", "list", "numbers")
          for n in (0, 40, 3_000, 100_000) for length in (0.0, 8.0, 400.0)]  # fmt: skip
+FORMS.append(DataForm("word", 3_000, 8.0, words=2_000))
 
 
 @pytest.mark.parametrize("task", ALL_TASKS)
@@ -116,10 +117,15 @@ def test_defaults_by_form_of_data_are_valid_and_are_those_whose_argument_is_none
     without = defaults(task)
     for form in FORMS:
         changed = {name for name, value in defaults(task, form=form).items() if value != without[name]}
-        assert changed <= set(BY_FORM.get(task, ()))
+        assert changed <= {*BY_FORM.get(task, ()), *(("tokens", "target_tokens") if task == "translate" else ())}
         resolve(task, form=form)
     arguments = inspect.signature(MODELS[task]).parameters
     assert all(arguments[name].default is None for name in BY_FORM.get(task, ()) if name in arguments)
+
+
+@pytest.mark.parametrize("task", ALL_TASKS[1:])
+def test_examples_end_a_training_after_as_many_validations_whatever_their_form(task):
+    assert {defaults(task, form=form)["patience"] for form in (None, *FORMS)} == {4}
 
 
 def test_what_is_chosen_overrules_the_form_of_the_data_and_none_chooses_nothing():

@@ -119,8 +119,9 @@ class Config:
     """The value of every option; `resolve` gives the defaults of a task."""
 
     tokens: Tokens = _data("char", "what a token is; bpe: subwords; auto: words if the texts of the examples have "
-        "two or more words on average, else characters; in a translator, subwords if the sources have 1,000 different "
-        "words or more",
+        "two or more words on average, else characters (lm: always characters; translate: subwords if tokens and "
+        "target_tokens are both auto and the sources have two or more words on average and 1,000 or more "
+        "different words)",
         tasks=("lm", *SEQUENCE_INPUT_TASKS), flag_tasks=("lm", "classify", "regress", "translate"), first=True)
     target_tokens: Tokens = _data("auto", "what a token of the target is, with the same values as tokens",
         tasks=("generate", "translate"))
@@ -129,8 +130,9 @@ class Config:
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
     keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
         tasks=("lm",), service=False)
-    vocabulary_size: int = _data(20_000, "maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto "
-        "chooses it); a language model of characters keeps all of them", above=0, service_most=20_000)
+    vocabulary_size: int = _data(20_000, "maximum number of different tokens, not counting special ones such as that "
+        "for unknown tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps "
+        "all of them", above=0, service_most=20_000)
     min_count: int = _data(2, "tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a "
         "language model of characters keeps all of them", above=0)
     unk_dropout: float = _data(0.25, "α: in training, a token that occurs c times is replaced by unknown with "
@@ -159,8 +161,9 @@ class Config:
         "tanh(q + k @ W_k) @ w_a (Bahdanau)", tasks=("translate",))
     dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
         sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
-    input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown (never in "
-        "a decoder)", least=0, below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5), fixed=False)
+    input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown; the "
+        "one-hot tokens of a decoder are never dropped", least=0, below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5),
+        fixed=False)
     recurrent_dropout: float = _network(0.0, "dropout on the state that enters W_hh, with one mask for all steps",
         least=0, below=1, sweep=Range(0.0, 0.5), fixed=False)
     recurrent_init: RecurrentInit = _network("orthogonal", "initialization of W_hh")
@@ -175,7 +178,7 @@ class Config:
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
     steps: int | None = _budget(None, "number of parameter updates", above=0)
     seconds: float | None = _budget(None, "training time; a short measurement converts it to a number of steps; a "
-        f"language model trains for at most {MAX_EPOCHS} epochs, or {MAX_STEPS:,} steps if these are more",
+        f"language model trains for at most {MAX_EPOCHS} epochs or {MAX_STEPS:,} steps, whichever takes longer",
         above=0, first=True, service_most=600)
 
     batch_size: int = _training(64, "number of sequences, or of parallel streams of a text, in one batch", above=0,
@@ -184,9 +187,9 @@ class Config:
         "state of the next batch", above=0, tasks=("lm",), sweep=Range(16, 256, log=True, usual=True), service_most=512)
     bptt_block: int | None = _training(None, "truncated BPTT: steps of a block, whose losses are backpropagated "
         "together (k1; default: the smaller of T and k2)", above=0, tasks=("lm",), sweep=Range(1, 64, log=True))
-    bptt_steps: int | None = _training(None, "truncated BPTT: steps back from the end of a block that its losses are "
-        "backpropagated over, at most to the start of the batch (k2; default: T)", above=0, tasks=("lm",),
-        sweep=Range(1, 256, log=True))
+    bptt_steps: int | None = _training(None, "truncated BPTT: number of steps, counted back from the end of a block, "
+        "over which the losses of the block are backpropagated, never past the start of the batch (k2; default: T)",
+        above=0, tasks=("lm",), sweep=Range(1, 256, log=True))
     accumulate: int = _training(1, "batches per update (gradient accumulation); the loss is the mean over all of them",
         above=0, sweep=Range(1, 4), service_most=16)  # the service stops only between steps: none must take minutes
     clip_norm: float = _training(1.0, "maximum norm of the gradient of all parameters together; 0 disables clipping",
@@ -263,9 +266,10 @@ OPTIONS: dict[str, Option] = {field.name: field.metadata["option"] for field in 
 
 # -- defaults by task and data ----------------------------------------------------------------------------------------
 
+PATIENCE = 4  # validations
 _EXAMPLES: dict[str, Any] = {
     "tokens": "auto", "min_count": 1, "hidden": 128, "batch_size": 32, "learning_rate": 2e-3, "warmup_steps": 50,
-    "epochs": 15, "input_init_scale": 0.1,
+    "epochs": 15, "input_init_scale": 0.1, "patience": PATIENCE,
 }  # fmt: skip
 TASK_DEFAULTS: dict[str, dict[str, Any]] = {  # where they differ from Config's
     # token vectors and a W_xh that all tokens share learn faster than a row of W_xh for each token
@@ -304,19 +308,17 @@ class DataForm(NamedTuple):
 
 WORDS = ("word", "list", "bpe")  # kinds of tokens with a large vocabulary
 _CLASSIFY_BY_FORM = ("lowercase", "hidden", "cell", "bidirectional", "pooling", "embedding", "dropout", "input_dropout",
-           "unk_dropout", "batch_size", "patience", "optimizer", "learning_rate", "weight_decay")  # fmt: skip
-# The options whose default depends on the data; in Python their default is None. Some others of a translator depend on
-# the data too, but have another value that stands for this: "auto" for tokens, None in every task for epochs.
+           "unk_dropout", "batch_size", "optimizer", "learning_rate", "weight_decay")  # fmt: skip
+# The options whose default depends on the data; in Python their default is None. The default of a translator's tokens
+# and target_tokens is "auto", which also depends on the data.
 BY_FORM = {
     "classify": _CLASSIFY_BY_FORM,
     "regress": _CLASSIFY_BY_FORM,
-    "tag": ("cell", "patience"),
-    "generate": ("patience",),
-    "translate": ("vocabulary_size", "dropout", "input_dropout", "patience"),
+    "tag": ("cell",),
+    "translate": ("vocabulary_size", "dropout", "input_dropout", "epochs"),
     "lm": ("hidden", "layers", "dropout", "batch_size", "learning_rate"),
 }
 FEW_EXAMPLES = 1000  # fewer are read in smaller batches
-PATIENCE = 4  # validations
 MANY_WORDS = 1000  # different words of a translator's sources: with as many, most are rare, and subwords are better
 SHORT_TEXT = 200_000  # tokens; a shorter text is read in smaller batches
 SPEED = 2.5e10  # of training on two cores, in tokens per second times recurrent weights
@@ -339,7 +341,7 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
         return {}
     if task == "lm":
         return {"batch_size": 16} if form.length < SHORT_TEXT else {}  # more updates in an epoch
-    found: dict[str, Any] = {"patience": PATIENCE}
+    found: dict[str, Any] = {}
     if task == "translate" and form.words >= MANY_WORDS:
         found |= {"tokens": "bpe", "target_tokens": "bpe", "vocabulary_size": 1000, "dropout": 0.4,
                   "input_dropout": 0.3, "epochs": 20}  # fmt: skip
@@ -398,7 +400,6 @@ def described(task: str, config: Config) -> str:
         "input_dropout": f"input dropout {c.input_dropout:g}" if c.input_dropout else "",
         "learning_rate": f"learning rate {c.learning_rate:g}",
         "weight_decay": f"weight decay {c.weight_decay:g}" if c.weight_decay else "",
-        "patience": f"patience {c.patience}" if c.patience else "",
     }
     return ", ".join(text for name, text in texts.items() if name in names and text)
 

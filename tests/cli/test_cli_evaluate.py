@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elman.models import LanguageModel
+from elman.models import LanguageModel, SequenceClassifier
 from elman.models.loading import load_model, load_predictor
 
 LOG = "".join(f"INFO request {i} served in {i % 9} ms\n" for i in range(200))
@@ -150,6 +150,15 @@ def test_column_flags_need_a_table_of_examples(elman, text, run):
         assert "column" in err
 
 
+def test_a_model_of_numbers_reads_no_table(elman):
+    rows = np.random.default_rng(0).normal(size=(8, 3))
+    SequenceClassifier(hidden=4, epochs=1).fit(rows, ["a", "b"] * 4).save("numbers")
+    Path("new.csv").write_text("text,label\n1,a\n")
+    status, out, err = elman("predict", "numbers", "new.csv", "--text-column", "text")
+    assert (status, out) == (2, "")
+    assert err == "elman: --text-column: expected a model of texts, got numbers, which reads numbers. Leave it out.\n"
+
+
 def test_a_regressor_is_trained_from_a_file(elman):
     Path("lengths.tsv").write_text("".join(f"{'x' * n}\t{n * 1.5}\n" for n in [1, 2, 3, 4, 5, 6] * 20))
     words = ("--task", "regress", "--hidden", 16, "--epochs", 30, "--learning-rate", 0.01, "--out", "r")
@@ -177,6 +186,14 @@ def test_the_most_surprising_line_comes_first(elman):
     at = text.index("PANIC")
     each = model.surprise(text)[at : at + len("PANIC zzz qqq !!\n")]
     assert float(nats) == pytest.approx(each.mean(), abs=1e-3)
+
+
+def test_a_text_that_has_a_name_is_found_as_elman_eval_finds_it(elman, run):
+    for command in ("eval", "surprise"):
+        assert elman(command, run, "python-docs", "--unknown", "skip").status == 0
+    known = Path(elman("data", "path", "python-docs").out.strip()).read_text().splitlines()
+    number, line = elman("surprise", run, "python-docs", "--in-order").out.splitlines()[1].split("\t")[1:]
+    assert (number, line) == ("2", known[1])
 
 
 def test_tokens_have_their_own_surprise(elman, run, text):

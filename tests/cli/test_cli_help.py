@@ -95,6 +95,14 @@ def test_the_defaults_shown_are_those_of_the_task(elman, task):
         assert f"{OPTIONS[name].help} (default: {value}" in out
 
 
+def test_the_help_says_where_the_time_and_the_text_change_defaults(elman):
+    note = "With --seconds or --preset, there are 2 layers by default"
+    for words in (["train"], ["train", "--task", "lm"]):
+        assert flat(elman(*words, "--help").out).count(note) == 1
+    for words in (["train", "--task", "tag"], ["sweep"]):  # a sweep has the plain defaults
+        assert note not in flat(elman(*words, "--help").out)
+
+
 @pytest.mark.parametrize("task", ["lm", "classify", "tag", "generate", "translate"])
 def test_the_help_of_a_task_lists_the_flags_that_it_takes_and_no_others(elman, task):
     flags = listed(elman, "--task", task)

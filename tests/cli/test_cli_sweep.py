@@ -96,12 +96,22 @@ def test_the_printed_command_repeats_a_trial(elman, text):
         assert f"{min(row['validation_loss'] for row in rows if row['validation_loss']):.4f}" == ended(out)[number]
 
 
+def test_the_printed_command_repeats_a_trial_with_the_default_batch_size(elman, text):
+    Path("long.txt").write_text(text.read_text() * 10)
+    words = ["--hidden", 4, "--window", 2, "--search", "lr", "--steps", 5, "--trials", 1]
+    out = elman("sweep", "long.txt", *words).out
+    line = re.search(r"^trial 0: elman (train .*)$", out, re.MULTILINE)[1]
+    assert elman(*shlex.split(line), "--out", "again").status == 0
+    sizes = [Run(Path(run)).config["config"]["batch_size"] for run in ("again", "sweeps/long/trial-0")]
+    assert sizes == [64, 64]
+
+
 def test_the_printed_flags_give_the_config_of_a_trial(elman):
     changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "bptt_steps": 2}
     config = resolve("lm", {**changed, "learning_rate": 1 / 3, "optimizer": "adamw", "window": 5, "embedding": 0})
     read = parse(Train, "train", ["x.txt", *flags(config)])
     assert resolve("lm", read.options) == config
-    assert flags(resolve("lm")) == ["--epochs", "15.0"]
+    assert flags(resolve("lm")) == ["--epochs", "15.0", "--batch-size", "64"]
 
 
 def test_options_given_as_flags_are_not_searched(elman, text):

@@ -81,6 +81,7 @@ def other_task(run: Path) -> None:
     (["run", "--text", "c"], "the text: expected at least two tokens.*got 1"),
     (["run", "--text", "Zebra"], "characters that the vocabulary.*'Z'.*--unknown skip"),
     (["run", "--text", "ЖЖ", "--unknown", "skip"], "no token of the vocabulary"),
+    (["run", "--text", "the cat", "--encoding", "utf-8"], "--encoding: expected --file, .*, got --text"),
     (["run", "--file", "missing.txt"], "missing.txt"),
     (["run", "--file", "empty.txt"], "has no text"),
     (["missing", "--text", "cat"], "There is no run at missing"),

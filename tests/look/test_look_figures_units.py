@@ -10,11 +10,20 @@ import pytest
 from look_models import drawn_model
 
 from elman.data import CharVocabulary, WordVocabulary
+from elman.errors import ArgumentError
 from elman.look.spectra import saturation
+from elman.look.traces import trace
 from elman.look.units import rank_units, read_text
 
 pytest.importorskip("plotly", reason="no plotly: pip install 'elman[look]'")
-from elman.look.figures import best_units, saturation_along, surprise_along_text, unit_along_text, units_along_text
+from elman.look.figures import (
+    best_units,
+    gates_along_text,
+    saturation_along,
+    surprise_along_text,
+    unit_along_text,
+    units_along_text,
+)
 
 TEXT = 'He said "No." She <b>left</b>\n(at 9).\n' * 30
 
@@ -40,6 +49,13 @@ def test_surprise_tells_what_was_considered(reading):
     assert words[0, 0] == "the first token"
     assert f"{reading.surprise[1]:.2f} nats" in words[0, 1]
     assert words[0, 1].count("<br>") == 1 + len(reading.alternatives[1])
+
+
+@pytest.mark.parametrize("gate", [None, "f"])
+def test_a_vanilla_cell_has_no_gates_to_draw(gate):
+    (layer,) = trace(drawn_model(CharVocabulary(TEXT)), TEXT[:9]).layers
+    with pytest.raises(ArgumentError, match="got none: a vanilla cell has no gates"):
+        gates_along_text(layer.gates, TEXT[:9], gate=gate)
 
 
 def test_units_side_by_side(reading):

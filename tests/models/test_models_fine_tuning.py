@@ -211,6 +211,15 @@ def test_examples_of_a_better_start_keep_it_too():
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
+def test_a_start_that_is_no_model_of_the_same_kind_is_refused():
+    examples, _ = start_of("classify")
+    text = LanguageModel(**TEXT, steps=1).fit(OLD, listeners=[])
+    with pytest.raises(ArgumentError, match=r"start: expected a LanguageModel or the path .*, got SequenceClass"):
+        LanguageModel(**TEXT, steps=1).fit(NEW, start=examples, listeners=[])
+    with pytest.raises(ArgumentError, match=r"start: expected a SequenceClassifier or .*, got LanguageModel"):
+        SequenceClassifier().fit(LETTERS, ["a", "b"] * 20, start=text)
+
+
 def test_options_that_do_not_match_are_refused_by_name():
     start, (X, y) = start_of("classify")
     with pytest.raises(ArgumentError, match="hidden: expected 8, as in the model that training starts from, got 9"):

@@ -132,6 +132,16 @@ def test_a_generator_writes_the_sequence_of_a_label_and_of_a_vector():
     assert model.score(vectors, WORDS) > model.score(vectors[::-1], WORDS)
 
 
+def test_input_dropout_of_a_generator_needs_an_embedding():
+    for training in ("fit", "partial_fit"):
+        with pytest.raises(ArgumentError, match=r"input_dropout: expected 0 .* got 0\.5\. .* set embedding=64"):
+            getattr(SequenceGenerator(**QUICK, input_dropout=0.5), training)(FIRST, WORDS)
+    with pytest.raises(ArgumentError, match="input_dropout: expected 0"):
+        SequenceGenerator(**QUICK).partial_fit(FIRST, WORDS).set_params(input_dropout=0.5).partial_fit(FIRST, WORDS)
+    plain, dropped = (made_anew("generate", embedding=4, input_dropout=rate) for rate in (0.0, 0.5))
+    assert (plain.fitted_.parameters.buffer != dropped.fitted_.parameters.buffer).any()
+
+
 def test_a_seeded_sequence_is_the_same_alone_or_among_others():
     model = made("generate")
     many = model.sample(["starts with a", "starts with b", "starts with a"], temperature=1.0, seed=5)

@@ -313,6 +313,8 @@ def test_flow_draws_the_analysis_and_follows_the_text(visit, open_server):
     result = open_server.post("/v1/elman/look/flow", model="char", text=text).json()
     layer, verdict = result["layers"][0], result["verdicts"][0]
     shown = page.evaluate("document.getElementById('map-figure').data[0].customdata")
+    states = page.evaluate("document.getElementById('map-figure').data[0].text")
+    assert states[0][:2] == ["the initial state", "the state after “T”"]
     assert shown == layer["map"]
     until(page, "y => document.getElementById('lag-figure').data[0].y[3] === y", layer["by_lag"][3])
     assert verdict["words"] in page.inner_text("#verdict")

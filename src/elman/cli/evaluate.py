@@ -41,7 +41,9 @@ class Evaluate:
     )
     encoding: str | None = flag(None, "encoding of SOURCE (default: as in training)")
     unknown: Literal["error", "skip"] | None = flag(
-        None, "lm: stop with an error at a character outside the vocabulary, or skip it (default: error)"
+        None,
+        "lm: stop with an error at a character outside the vocabulary, or skip it (default: error); "
+        "words outside it are read as <unk> unless skipped",
     )
     text_column: str | None = flag(None, "name or number (from 1) of the column with the text, in a CSV or TSV file")
     label_column: str | None = flag(None, "name or number (from 1) of the column with the label, in a CSV or TSV file")

@@ -24,7 +24,9 @@ from elman.errors import ArgumentError
 DEPENDS = "depends on the data, see docs/options.md"
 ABOUT_DEFAULTS = (
     "The defaults below are those of a language model; elman train --task TASK --help shows those of another task. "
-    "An option with tasks in brackets, such as [classify and regress], exists for these tasks only. "
+    "An option with tasks in brackets, such as [classify and regress], exists for these tasks only."
+)
+ABOUT_LM_DEFAULTS = (
     "With --seconds or --preset, there are 2 layers by default, and the defaults of --hidden, --dropout and --lr "
     "depend on the time, the text and the cell. "
     "A text of fewer than 200,000 tokens is read in batches of 16 unless --batch-size is given."
@@ -232,8 +234,9 @@ def help_of(command: Any, name: str, task: str | None = None, preset: str | None
             rest = [each for each in flags if each.table and each.option.group == group and not each.option.first]
             sections[title] = rest
     for title, members in sections.items():
-        if title == "flags" and first and task is None:
-            parts.append(textwrap.fill(ABOUT_DEFAULTS, width))
+        if title == "flags" and first and name == "train":
+            notes = {None: [ABOUT_DEFAULTS, ABOUT_LM_DEFAULTS], "lm": [ABOUT_LM_DEFAULTS]}.get(task, [])
+            parts += [textwrap.fill(" ".join(notes), width)] if notes else []
         if members:
             rows = [_row(each, shown, task, width) for each in members]
             parts.append("\n".join(([f"{title}:"] if title else []) + rows))

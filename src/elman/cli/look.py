@@ -37,8 +37,10 @@ class Look:
     out: Path | None = flag(None, "file of the report (default: look.html in the run folder, replaced if it exists)")
     force: bool = flag(False, "replace the file of --out, if it is a page that Elman wrote")
     encoding: str | None = flag(None, "encoding of --file (default: as in training)")
-    unknown: Literal["error", "skip"] = flag(
-        "error", "lm: stop with an error at a character outside the vocabulary, or skip it"
+    unknown: Literal["error", "skip"] | None = flag(
+        None,
+        "lm: stop with an error at a character outside the vocabulary, or skip it (default: error); "
+        "words outside it are read as <unk> unless skipped",
     )
 
     def run(self) -> int:
@@ -47,6 +49,8 @@ class Look:
             raise ArgumentError(what, do="Give either --text TEXT or --file FILE.")
         if self.text == "":
             raise ArgumentError("--text", expected="at least two characters", got="none")
+        if self.file is None and self.encoding is not None:
+            raise ArgumentError("--encoding", expected="--file, whose encoding it is", got="--text", do="Leave it out.")
         from elman.data import corpus_from_text, open_corpus
         from elman.look.analysis import examine
         from elman.look.html_report import Report, place
@@ -59,7 +63,7 @@ class Look:
             return self._attribution(model, out)
         print_compile_notice("backward")
         data = model.config_
-        options: dict[str, Any] = {"vocabulary": model.vocabulary_, "unknown": self.unknown}
+        options: dict[str, Any] = {"vocabulary": model.vocabulary_, "unknown": self.unknown or "error"}
         with reading() as progress:
             if self.text is not None:
                 corpus = corpus_from_text(self.text, keep_boilerplate=True, **options)
@@ -96,6 +100,9 @@ class Look:
                 got=f"a run with --task {model.task}",
                 do="Give --text TEXT instead.",
             )
+        if self.unknown is not None:
+            do = "Leave it out: the other tasks read unknown tokens as <unk>."
+            raise ArgumentError("--unknown", expected="a language model", got=f"a run with --task {model.task}", do=do)
         inputs = model.fitted_.spec.inputs
         if not isinstance(inputs, TokenInputs):
             raise ArgumentError(

@@ -49,6 +49,7 @@ class Predict:
     encoding: str = flag("utf-8", "encoding of SOURCE")
 
     def run(self) -> int:
+        from elman.data.inputs import NumberInputs
         from elman.models.loading import load_predictor
         from elman.models.sampling import check_beam
         from elman.training.run import Run
@@ -72,6 +73,9 @@ class Predict:
             raise ArgumentError(
                 "--text-column", expected="a run with --task classify, regress or translate", got=f"--task {task}"
             )
+        if self.text_column is not None and isinstance(model.fitted_.spec.inputs, NumberInputs):
+            got = f"{self.run_folder}, which reads numbers"
+            raise ArgumentError("--text-column", expected="a model of texts", got=got, do="Leave it out.")
         check_beam(self.beam)
         if self.beam > 1 and task not in ("generate", "translate"):
             raise ArgumentError("--beam", expected="a run with --task translate or generate", got=f"--task {task}")

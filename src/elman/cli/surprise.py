@@ -35,7 +35,7 @@ class Surprise:
     """
 
     run_folder: Path = argument("RUN", "a run made by elman train")
-    source: str = argument("FILE", "a file, or - for standard input")
+    source: str = argument("FILE", "a file, - for standard input, or a name listed by elman data list")
     by: Literal["line", "token"] = flag("line", "a row for each line (or example), or for each token (lm and tag)")
     top: int | None = flag(None, "show only this many rows, the most surprising")
     in_order: bool = flag(False, "keep the order of the file; without --top, tokens are always in this order")
@@ -49,7 +49,7 @@ class Surprise:
 
     def run(self) -> int:
         from elman.cli.compile_notice import print_compile_notice
-        from elman.data.named import find_here
+        from elman.data.named import find_here, find_source
         from elman.training.run import Run
 
         if self.top is not None and self.top < 1:
@@ -63,11 +63,11 @@ class Surprise:
         columns = {"--text-column": self.text_column, "--label-column": self.label_column}
         if task == "lm" and (given := [name for name, column in columns.items() if column is not None]):
             raise ArgumentError(given[0], expected="a run with --task classify", got=f"--task {task}")
-        source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
         print_compile_notice("forward")
         if task == "lm":
-            rows = list(self._of_text(source))
+            rows = list(self._of_text(str(find_source(self.source))))
         elif task in ("classify", "tag"):
+            source = self.source if self.source == "-" else str(find_here(self.source) or self.source)
             rows = list(self._of_examples(source, str(task)))
         else:
             raise ArgumentError(

@@ -86,7 +86,7 @@ class Sweep:
         console.print(f"Searching {'; '.join(map(str, dimensions))}.", markup=False)
         begin = f"Continuing after {before} trial{'s' * (before > 1)}" if before else f"{self.trials} trials"
         console.print(f"{begin} in {out}. Each can be repeated with the command shown.", markup=False)
-        with stop_on_signals(errors.print) as stopping, TrialReport(self._source(), self.trials) as report:
+        with stop_on_signals(errors.print) as stopping, TrialReport(self._source()) as report:
             try:
                 done = sweep.run(self.trials, report, stopping)
             except KeyboardInterrupt:  # before the first step
@@ -123,10 +123,10 @@ class Sweep:
 class TrialReport:
     """A listener that prints a line when a trial begins and when it ends, with a progress bar in between."""
 
-    def __init__(self, source: tuple[str, ...], trials: int) -> None:
+    def __init__(self, source: tuple[str, ...]) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.source, self.trials = source, trials
+        self.source = source
         self.bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=20),

@@ -124,7 +124,7 @@ class Symbols:
         return "".join(tokens).strip() if self.kind == "word" else "".join(tokens)
 
     def unknown_probability(self, alpha: float) -> Array:
-        """The probability (number of tokens,) with which training reads each token as unknown: alpha / (alpha + count).
+        """An array (number of tokens,): the probability alpha / (alpha + count) of reading each as unknown in training.
 
         It is 0 for special tokens, bytes and subwords.
         """

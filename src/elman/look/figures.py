@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from elman.errors import ArgumentError
 from elman.look.attributions import Attribution
 from elman.look.flow import GONE
 from elman.look.history import GradientHistory
@@ -715,6 +716,8 @@ def gates_along_text(gates: Mapping[str, Array], tokens: Sequence[str], *, gate:
     >>> look.gates_along_text(gates, "the cat").data[0].y
     ('i: input', 'f: forget', 'o: output')
     """
+    if not gates:
+        raise ArgumentError("gates", expected="those of a GRU or an LSTM", got="none: a vanilla cell has no gates")
     if gate is None:
         rows = {name: values.mean(axis=1) for name, values in gates.items() if name not in TANH_GATES}
         z, names = np.stack(list(rows.values())), [f"{name}: {GATE_NAMES[name]}" for name in rows]

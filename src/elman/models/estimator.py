@@ -110,6 +110,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         The model itself.
         """
         origin = self.load(start) if isinstance(start, str | Path) else start
+        if origin is not None:
+            fine_tuning.check_start(origin, SequenceEstimator, self)
         setup = self.make_setup(X, y, sample_weight, start=origin, drop_unused=drop_unused)
         with stop_on_interrupt() as stopping:
             where = Path(out) if out else None

@@ -97,6 +97,13 @@ def _loss(model: FittedModel, data: Array | Examples | None) -> float | None:
     return mean_loss(model.head_network, model.parameters, data)
 
 
+def check_start(start: object, allowed: type, model: object) -> None:
+    """Raise ArgumentError unless `start` is a model of an allowed class, which `model` can start from."""
+    if not isinstance(start, allowed):
+        expected = f"a {type(model).__name__} or the path of its run"
+        raise ArgumentError("start", expected=expected, got=type(start).__name__)
+
+
 def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The given options, with those of the network of the model to start from, and by default a lower learning rate."""
     if start.spec.task != task:

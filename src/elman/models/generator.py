@@ -9,7 +9,7 @@ from elman.data.examples import Examples
 from elman.data.inputs import check_tokens, data_form, form_of
 from elman.data.symbols import Symbols, kind_of
 from elman.data.targets import Labels, Numbers, TokenTargets
-from elman.errors import ArgumentError
+from elman.errors import ArgumentError, option
 from elman.maths.arrays import Array
 from elman.models.estimator import SequenceEstimator, no_targets
 from elman.models.predictors import GeneratingPredictor, conditions, generator_examples, same_number
@@ -80,6 +80,13 @@ class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor
         return TaskSpec(self.task, condition, learn_token_targets(y, config, rows))
 
     def _examples(self, spec: TaskSpec, config: Config, X: Array, y: Any, sample_weight: Any, rows: Array) -> Examples:
+        if config.input_dropout and not config.embedding:
+            raise ArgumentError(
+                option("input_dropout"),
+                expected="0 for a generator without an embedding: its one-hot tokens are never dropped",
+                got=config.input_dropout,
+                do=f"Leave it out, or set {option('embedding', 64)}, for example.",
+            )
         return generator_examples(spec, X, y, sample_weight)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

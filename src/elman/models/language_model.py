@@ -164,6 +164,7 @@ class LanguageModel(LanguageModelOptions):
         origin = self.load(start) if isinstance(start, str | Path) else start
         given = self.get_params()
         if origin is not None:
+            fine_tuning.check_start(origin, LanguageModel, self)
             defaults = self._defaults()
             given = {name: value for name, value in given.items() if value != defaults[name]}
             given = fine_tuning.options_of(origin._fitted, "lm", given)

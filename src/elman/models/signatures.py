@@ -79,15 +79,16 @@ class LanguageModelOptions:
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="char"
             What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
-            average, else characters; in a translator, subwords if the sources have 1,000 different words or
-            more.
+            average, else characters (lm: always characters; translate: subwords if tokens and target_tokens are
+            both auto and the sources have two or more words on average and 1,000 or more different words).
         encoding : str, default="utf-8"
             Encoding of the file.
         keep_boilerplate : bool, default=False
             Keep the header and footer that Project Gutenberg adds to a book.
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
-            model of characters keeps all of them. Above 0.
+            Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
+            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
+            Above 0.
         min_count : int, default=2
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
@@ -130,7 +131,7 @@ class LanguageModelOptions:
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
             Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs, or 5,000 steps if these are more. Above 0.
+            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -141,8 +142,8 @@ class LanguageModelOptions:
             Truncated BPTT: steps of a block, whose losses are backpropagated together (k1; default: the smaller
             of T and k2). Above 0.
         bptt_steps : int or None, default=None
-            Truncated BPTT: steps back from the end of a block that its losses are backpropagated over, at most
-            to the start of the batch (k2; default: T). Above 0.
+            Truncated BPTT: number of steps, counted back from the end of a block, over which the losses of the
+            block are backpropagated, never past the start of the batch (k2; default: T). Above 0.
         accumulate : int, default=1
             Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
         clip_norm : float, default=1.0
@@ -281,7 +282,7 @@ class ClassifierOptions:
         accumulate: int = 1,
         clip_norm: float = 1.0,
         clip_value: float = 0.0,
-        patience: int | None = None,
+        patience: int = 4,
         retries: int = 5,
         optimizer: Optimizer | None = None,
         learning_rate: float | None = None,
@@ -305,14 +306,15 @@ class ClassifierOptions:
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
-            average, else characters; in a translator, subwords if the sources have 1,000 different words or
-            more.
+            average, else characters (lm: always characters; translate: subwords if tokens and target_tokens are
+            both auto and the sources have two or more words on average and 1,000 or more different words).
         lowercase : bool or None, default=None
             Convert words to lower case; has no effect on other kinds of tokens. None: depends on the data
             (docs/options.md).
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
-            model of characters keeps all of them. Above 0.
+            Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
+            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
+            Above 0.
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
@@ -350,8 +352,8 @@ class ClassifierOptions:
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         input_dropout : float or None, default=None
-            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
-            and below 1. None: depends on the data (docs/options.md).
+            Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
+            are never dropped. At least 0 and below 1. None: depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -371,7 +373,7 @@ class ClassifierOptions:
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
             Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs, or 5,000 steps if these are more. Above 0.
+            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -381,9 +383,8 @@ class ClassifierOptions:
             Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
-        patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
-            data (docs/options.md).
+        patience : int, default=4
+            Stop after this many validations without improvement; 0: never. At least 0.
         retries : int, default=5
             How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"} or None, default=None
@@ -507,7 +508,7 @@ class RegressorOptions:
         accumulate: int = 1,
         clip_norm: float = 1.0,
         clip_value: float = 0.0,
-        patience: int | None = None,
+        patience: int = 4,
         retries: int = 5,
         optimizer: Optimizer | None = None,
         learning_rate: float | None = None,
@@ -530,14 +531,15 @@ class RegressorOptions:
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
-            average, else characters; in a translator, subwords if the sources have 1,000 different words or
-            more.
+            average, else characters (lm: always characters; translate: subwords if tokens and target_tokens are
+            both auto and the sources have two or more words on average and 1,000 or more different words).
         lowercase : bool or None, default=None
             Convert words to lower case; has no effect on other kinds of tokens. None: depends on the data
             (docs/options.md).
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
-            model of characters keeps all of them. Above 0.
+            Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
+            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
+            Above 0.
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
@@ -575,8 +577,8 @@ class RegressorOptions:
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         input_dropout : float or None, default=None
-            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
-            and below 1. None: depends on the data (docs/options.md).
+            Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
+            are never dropped. At least 0 and below 1. None: depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -596,7 +598,7 @@ class RegressorOptions:
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
             Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs, or 5,000 steps if these are more. Above 0.
+            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -606,9 +608,8 @@ class RegressorOptions:
             Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
-        patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
-            data (docs/options.md).
+        patience : int, default=4
+            Stop after this many validations without improvement; 0: never. At least 0.
         retries : int, default=5
             How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"} or None, default=None
@@ -727,7 +728,7 @@ class TaggerOptions:
         accumulate: int = 1,
         clip_norm: float = 1.0,
         clip_value: float = 0.0,
-        patience: int | None = None,
+        patience: int = 4,
         retries: int = 5,
         optimizer: Optimizer = "adam",
         learning_rate: float = 0.005,
@@ -751,11 +752,12 @@ class TaggerOptions:
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
-            average, else characters; in a translator, subwords if the sources have 1,000 different words or
-            more.
+            average, else characters (lm: always characters; translate: subwords if tokens and target_tokens are
+            both auto and the sources have two or more words on average and 1,000 or more different words).
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
-            model of characters keeps all of them. Above 0.
+            Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
+            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
+            Above 0.
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
@@ -787,8 +789,8 @@ class TaggerOptions:
         dropout : float, default=0.5
             Dropout on the output of each layer. At least 0 and below 1.
         input_dropout : float, default=0.2
-            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
-            and below 1.
+            Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
+            are never dropped. At least 0 and below 1.
         recurrent_dropout : float, default=0.2
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -808,7 +810,7 @@ class TaggerOptions:
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
             Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs, or 5,000 steps if these are more. Above 0.
+            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -817,9 +819,8 @@ class TaggerOptions:
             Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
-        patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
-            data (docs/options.md).
+        patience : int, default=4
+            Stop after this many validations without improvement; 0: never. At least 0.
         retries : int, default=5
             How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
@@ -935,7 +936,7 @@ class GeneratorOptions:
         accumulate: int = 1,
         clip_norm: float = 1.0,
         clip_value: float = 0.0,
-        patience: int | None = None,
+        patience: int = 4,
         retries: int = 5,
         optimizer: Optimizer = "adam",
         learning_rate: float = 0.002,
@@ -959,8 +960,9 @@ class GeneratorOptions:
         target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token of the target is, with the same values as tokens.
         vocabulary_size : int, default=20000
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
-            model of characters keeps all of them. Above 0.
+            Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
+            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
+            Above 0.
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
@@ -985,8 +987,8 @@ class GeneratorOptions:
         dropout : float, default=0.0
             Dropout on the output of each layer. At least 0 and below 1.
         input_dropout : float, default=0.0
-            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
-            and below 1.
+            Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
+            are never dropped. At least 0 and below 1.
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -1006,7 +1008,7 @@ class GeneratorOptions:
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
             Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs, or 5,000 steps if these are more. Above 0.
+            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -1015,9 +1017,8 @@ class GeneratorOptions:
             Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
-        patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
-            data (docs/options.md).
+        patience : int, default=4
+            Stop after this many validations without improvement; 0: never. At least 0.
         retries : int, default=5
             How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
@@ -1132,7 +1133,7 @@ class Seq2SeqOptions:
         accumulate: int = 1,
         clip_norm: float = 1.0,
         clip_value: float = 0.0,
-        patience: int | None = None,
+        patience: int = 4,
         retries: int = 5,
         optimizer: Optimizer = "adam",
         learning_rate: float = 0.003,
@@ -1155,13 +1156,14 @@ class Seq2SeqOptions:
         ----------
         tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
-            average, else characters; in a translator, subwords if the sources have 1,000 different words or
-            more.
+            average, else characters (lm: always characters; translate: subwords if tokens and target_tokens are
+            both auto and the sources have two or more words on average and 1,000 or more different words).
         target_tokens : {"auto", "char", "byte", "word", "bpe"}, default="auto"
             What a token of the target is, with the same values as tokens.
         vocabulary_size : int or None, default=None
-            Maximum number of different tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language
-            model of characters keeps all of them. Above 0. None: depends on the data (docs/options.md).
+            Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
+            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
+            Above 0. None: depends on the data (docs/options.md).
         min_count : int, default=1
             Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
             of characters keeps all of them. Above 0.
@@ -1198,8 +1200,8 @@ class Seq2SeqOptions:
             Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
             (docs/options.md).
         input_dropout : float or None, default=None
-            Dropout on the inputs; a dropped one-hot token is read as unknown (never in a decoder). At least 0
-            and below 1. None: depends on the data (docs/options.md).
+            Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
+            are never dropped. At least 0 and below 1. None: depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -1214,13 +1216,13 @@ class Seq2SeqOptions:
         dtype : {"float32", "float64"}, default="float32"
             Floating-point type of the parameters and of all computation.
         epochs : float or None, default=None
-            Passes over the training data. Above 0. None: 10, or 20 if the sources have 1,000 different words or
-            more, unless steps or seconds is given.
+            Passes over the training data. Above 0. None: 10, or 20 if the sources have 1,000 or more different
+            words and are read as words or subwords, unless steps or seconds is given.
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
             Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs, or 5,000 steps if these are more. Above 0.
+            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int, default=64
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -1229,9 +1231,8 @@ class Seq2SeqOptions:
             Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
         clip_value : float, default=0.0
             Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
-        patience : int or None, default=None
-            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
-            data (docs/options.md).
+        patience : int, default=4
+            Stop after this many validations without improvement; 0: never. At least 0.
         retries : int, default=5
             How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
         optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"

@@ -177,7 +177,7 @@ def flags(config: Config) -> list[str]:
     """The flags of elman train for this config."""
     usual, words = defaults("lm") | dict.fromkeys(BUDGET), list[str]()
     for name, value in config.options().items():
-        if value != usual[name]:
+        if value != usual[name] or name == "batch_size":  # for a short text, elman train has a smaller default
             words.append(f"--{name.replace('_', '-')}")
             words += [] if value is True else [str(value)]
     return words

@@ -27,7 +27,7 @@ def cross_entropy(o, y):
 
     o: (T, B, Y) logits    y: (T, B) ids of the right classes
     returns L: a number, the sum over all steps and rows, in nats    d_o: (T, B, Y)
-    Logits of 1000 must not overflow: call your softmax.
+    Adding 1000 to every logit must not overflow: call your softmax.
     """
     # gap
     y_hat = softmax(o)
@@ -111,7 +111,8 @@ def backward(x, h, d_o, W_xh, W_hh, W_hy):
 
 
 def truncated_backward(x, h, d_o, W_xh, W_hh, W_hy, k):
-    """Truncated backpropagation: the loss of each step goes back over the last k steps up to its own, and no further.
+    """Truncated backpropagation. The loss of each step is backpropagated over at most k steps: its own and the k - 1
+    before it.
 
     x, h, d_o, W_xh, W_hh, W_hy as above    k: a number, at least 1; with k = 1 nothing goes through W_hh, and from
     k = T on nothing is cut. In docs/maths.md, section 8, this is k1 = 1, k2 = k: a block for each loss.

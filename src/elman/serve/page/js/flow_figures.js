@@ -35,12 +35,12 @@ export function drawMap({ map }, tokens) {
   const known = map.flat().map(log).filter((v) => v !== null);
   const top = Math.max(...known, -300), bottom = Math.max(top - DECADES, Math.min(...known, top - 1e-6));
   const z = map.map((row) => row.map((v) => (v === null ? null : Math.max(bottom, log(v) ?? bottom))));
-  const read = ["the start", ...tokens.slice(0, -1).map((token) => `“${visible(token)}”`)];
+  const states = ["the initial state", ...tokens.slice(0, -1).map((token) => `the state after “${visible(token)}”`)];
   const powers = Array.from({ length: DECADES + 2 }, (_, i) => Math.ceil(bottom) + i).filter((e) => e <= top);
   plot(at("map-figure"), (c) => ({
     traces: [{
-      type: "heatmap", z, customdata: map, text: map.map((row) => row.map((_, k) => read[k])), hoverongaps: false, colorscale: scale(), zmin: bottom, zmax: top,
-      hovertemplate: "‖∂L[%{y}]/∂s[%{x}]‖ = %{customdata:.2e}<br>s[%{x}] is the state after %{text}<extra></extra>",
+      type: "heatmap", z, customdata: map, text: map.map((row) => row.map((_, k) => states[k])), hoverongaps: false, colorscale: scale(), zmin: bottom, zmax: top,
+      hovertemplate: "‖∂L[%{y}]/∂s[%{x}]‖ = %{customdata:.2e}<br>s[%{x}] is %{text}<extra></extra>",
       colorbar: { thickness: 10, outlinewidth: 0, tickvals: powers, ticktext: powers.map((e) => (e ? `10<sup>${e}</sup>` : "1")), tickfont: { color: c.soft } },
     }],
     layout: {
