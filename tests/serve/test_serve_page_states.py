@@ -44,7 +44,7 @@ def test_without_a_run_the_page_says_what_to_do(open_page, bare):
     assert page.inner_text("#train-status") == "Paste some text first."
     page.fill("#train-form textarea", "too short")
     page.click("#train-form [type=submit]")
-    until(page, f"{SHOWN.format('train-status')}.includes('shorter than a window')")
+    until(page, f"{SHOWN.format('train-status')}.includes('too short for a window')")
     assert "standard input" not in page.inner_text("#train-status")
 
 

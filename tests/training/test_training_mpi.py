@@ -177,8 +177,9 @@ def test_several_ranks_train_as_one_process(size: int, alone: Path) -> None:
 def test_a_run_can_be_resumed_with_any_number_of_ranks(alone: Path, tmp_path: Path) -> None:
     """One process, then two ranks, three, and one process again: as if it had been one all the time."""
     cache, text = alone / "the-cache", alone / "text.txt"
-    start(text, tmp_path / "whole", **RESUMED | {"steps": 40})
-    start(text, tmp_path / "run", **RESUMED | {"steps": 10})
+    options = RESUMED | {"validate_every": 10}  # each part is validated at its end, and the best step is kept
+    start(text, tmp_path / "whole", **options | {"steps": 40})
+    start(text, tmp_path / "run", **options | {"steps": 10})
     for size, steps in ((2, 20), (3, 30)):
         done = mpirun((size, command("train", "--resume", tmp_path / "run", f"--steps={steps}")), cache=cache)
         assert (done.returncode, said(done)) == (0, [])

@@ -31,7 +31,7 @@ def fitting_batch(n_ids: int, batch: int, window: int) -> int:
     at_least_one("batch", batch)
     if n_ids - 1 < at_least_one("window", window):
         raise DataError(
-            "the text is shorter than a window",
+            "the text is too short for a window",
             expected=f"more than {window} tokens",
             got=n_ids,
             do=f"Use a longer text or a shorter {option('window')}.",

@@ -156,8 +156,10 @@ def read_table(
     header : bool, optional
         Whether the first line is a header. By default it is recognized.
     delimiter : str, optional
-        The character between cells. By default a tab for .tsv, and otherwise the comma, semicolon or tab that occurs
-        equally often in most lines (in nine of ten, unless the file is a .csv). Cells between tabs are not quoted.
+        The character between cells. By default a tab for .tsv. Otherwise it is the comma, semicolon or tab that has the
+        same number of occurrences in the largest number of lines, which must be nine of ten unless the file is a .csv;
+        a .csv without such a character has the one that is most frequent in its first line. Cells between tabs are not
+        quoted.
 
     Returns
     -------

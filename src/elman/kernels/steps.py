@@ -1,9 +1,10 @@
 """Parts of kernels: the time loop of maths/recurrence.py, forward and backward, for every cell; the loss of logits.
 
-`step` is what a cell does entry by entry (kernels/cells). `lengths` and `h_mask` of size 0 mean that there are none.
-Arrays are contiguous. N = G·H is the number of columns of W_xh and W_hh, A that of the array a of a cell, which may be
-larger (CellKernels in kernels/cells). Rows that take a step are computed in runs of neighbors: if the rows are sorted
-by length, longest first, there is one run.
+`step` is what a cell does entry by entry, and `option` the number of its activation (kernels/cells). `packed` weights
+and the scratch array `edge` are those of a product (kernels/product.py). `lengths` and `h_mask` of size 0 mean that
+there are none. Arrays are contiguous. N = G·H is the number of columns of W_xh and W_hh, A that of the array a of a
+cell, which may be larger (CellKernels in kernels/cells). Rows that take a step are computed in runs of neighbors: if
+the rows are sorted by length, longest first, there is one run.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ def backward_layer(
         t = k if reverse else T - 1 - k
         before = (t if not reverse else (t + 2 if t < T - 1 else 0)) * size
         after, here = (t + 1) * size, t * size
-        # d_h[t] is added to the array from which the step before reads it
+        # what this step sends back to the state before it is added to the direct gradient on that state, which the next
+        # iteration reads
         target = flat_d_s[:size] if k == T - 1 else direct[(t + 1 if reverse else t - 1) * size :]
         if lengths.size:  # past its length a row passes its gradient on unchanged
             for i in range(B):
@@ -220,8 +222,10 @@ def scale_row(row, factor):
 
 @inline
 def cross_entropy_rows(o, y, weights, scale, sums):
-    """The loss of all rows, with targets y as ids; o becomes d_o, which is added to `sums` unless that is empty. A row
-    stays in the L1 cache from its first pass to its last."""
+    """The loss of all rows, with targets y as ids; o becomes d_o, which is added to `sums` unless that is empty.
+
+    Each row is finished before the next one, so that it stays in the cache.
+    """
     one = o.dtype.type(1)
     loss = 0.0
     for i in range(o.shape[0]):

@@ -54,7 +54,8 @@ class Verdict:
     cause : {"activation", "recurrent", "carry"} or None
         The main cause of vanishing or explosion.
     step : int or None
-        k of the state s[k] at which the main cause has the largest effect, over all losses.
+        k of the state s[k] at which the main cause has the largest effect, over the losses of the next `followed`
+        steps; later states, which have fewer losses after them, are left out.
     words : str
         All of this in words.
     """
@@ -180,7 +181,10 @@ def _mean_factor(factors: Array) -> float:
 
 
 def _rate(norms: Array, followed: int) -> float:
-    """The factor per step of one path, from lag 1 on: at lag 0 the gradient is on h, not yet on the path."""
+    """The factor per step of one path, from lag 1 on: at lag 0 the gradient is on h, not yet on the path.
+
+    If only one step is followed, it is the factor of that step, from lag 0.
+    """
     start = 1 if followed > 1 else 0
     after, before = norms.diagonal(1 - followed), norms.diagonal(1 - start)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -196,7 +196,7 @@ def text_setup(corpus: Corpus, config: Config) -> TextSetup:
     split = corpus.split(config.validation_fraction, config.test_fraction)
     if len(split.train) <= config.window:
         raise DataError(
-            "the part to train on is shorter than a window",
+            "the part to train on is too short for a window",
             expected=f"more than {config.window} tokens",
             got=f"{len(split.train)} of {len(corpus.ids)}",
             do=f"Use a longer text, a shorter {option('window')} or a smaller {option('validation_fraction')}.",
