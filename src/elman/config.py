@@ -131,10 +131,11 @@ class Config:
     keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
         tasks=("lm",), service=False)
     vocabulary_size: int = _data(20_000, "maximum number of different tokens, not counting special ones such as that "
-        "for unknown tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps "
-        "all of them", above=0, service_most=20_000)
-    min_count: int = _data(2, "tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a "
-        "language model of characters keeps all of them", above=0)
+        "for unknown tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); "
+        "a language model of characters keeps all of them", above=0, service_most=20_000)
+    min_count: int = _data(2, "tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, "
+        "or in other tasks than lm with only one, are not merged); a language model of characters keeps all of them",
+        above=0)
     unk_dropout: float = _data(0.25, "α: in training, a token that occurs c times is replaced by unknown with "
         "probability α / (α + c); bytes and subwords never are", tasks=SEQUENCE_INPUT_TASKS, least=0, fixed=False)
     standardize: bool = _data(True, "scale each input feature to mean 0 and standard deviation 1", tasks=SEQUENCE_TASKS,
@@ -159,8 +160,8 @@ class Config:
     attention: Attention = _network("none", "attention of the decoder over the outputs k of the encoder, with a query "
         "q = h @ W_q of K entries from the decoder's state h; dot: scaled dot product, q · k / √K; additive: "
         "tanh(q + k @ W_k) @ w_a (Bahdanau)", tasks=("translate",))
-    dropout: float = _network(0.0, "dropout on the output of each layer", least=0, below=1,
-        sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
+    dropout: float = _network(0.0, "dropout on the output of each layer except the last layer of a translator's "
+        "encoder", least=0, below=1, sweep=Range(0.0, 0.5, usual=True), first=True, fixed=False)
     input_dropout: float = _network(0.0, "dropout on the inputs; a dropped one-hot token is read as unknown; the "
         "one-hot tokens of a decoder are never dropped", least=0, below=1, tasks=SEQUENCE_TASKS, sweep=Range(0.0, 0.5),
         fixed=False)
@@ -177,9 +178,9 @@ class Config:
 
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
     steps: int | None = _budget(None, "number of parameter updates", above=0)
-    seconds: float | None = _budget(None, "training time; a short measurement converts it to a number of steps; a "
-        f"language model trains for at most {MAX_EPOCHS} epochs or {MAX_STEPS:,} steps, whichever takes longer",
-        above=0, first=True, service_most=600)
+    seconds: float | None = _budget(None, "approximate training time; a short measurement converts it to a number of "
+        f"steps; a language model trains for at most {MAX_EPOCHS} epochs or {MAX_STEPS:,} steps, whichever takes "
+        "longer", above=0, first=True, service_most=600)
 
     batch_size: int = _training(64, "number of sequences, or of parallel streams of a text, in one batch", above=0,
         sweep=Range(16, 256, log=True, usual=True), first=True, service_most=256)
@@ -295,7 +296,9 @@ class DataForm(NamedTuple):
 
     kind: str  # char, byte, word, bpe, list (of tokens) or numbers
     examples: int  # their number; 1 for a text
-    length: float  # their mean number of steps
+    # the tokens of a text; of examples the mean number of words between spaces (word), of characters (char, byte, bpe)
+    # or of steps (list, numbers)
+    length: float
     classes: int = 0  # number of different labels, or 0
     words: int = 0  # number of different words in a translator's sources
 

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elman.config import resolve
 from elman.data.examples import Examples
+from elman.data.inputs import form_of, learn_inputs
 from elman.data.labeled_data import guess_task, read_examples
 from elman.data.ragged import Ragged
 from elman.data.symbols import EDGE_ID, UNKNOWN_ID, Symbols, kind_of
 from elman.data.targets import Labels
-from elman.errors import CheckpointError, DataError, EncodingError, UnknownNameError, VocabularyError
+from elman.errors import ArgumentError, CheckpointError, DataError, EncodingError, UnknownNameError, VocabularyError
 
 TEXTS = st.lists(st.text(max_size=12), min_size=1, max_size=8)
 
@@ -27,6 +29,13 @@ def test_padding_keeps_every_sequence_and_adds_only_zeros(sequences, data):
         assert column[: len(sequences[i])].tolist() == sequences[i]
         assert not column[len(sequences[i]) :].any()
     assert [s.tolist() for s in ragged.take(rows)] == [sequences[i] for i in rows]
+
+
+@pytest.mark.parametrize("sequences", [[], np.empty(0), np.empty((0, 3)), np.empty((0, 3, 2))])
+def test_without_sequences_there_is_nothing_to_learn_from(sequences):
+    assert form_of(sequences) == "nothing"
+    with pytest.raises(ArgumentError, match="sequences: expected at least one, got none"):
+        learn_inputs(sequences, resolve("regress"), np.arange(0))
 
 
 @pytest.mark.parametrize("kind", ["char", "byte"])

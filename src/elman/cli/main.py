@@ -34,7 +34,7 @@ COMMANDS = {
     "steps": ("elman.cli.steps:Steps", "show every equation with its values and the code that computes it"),
     "lab": ("elman.cli.lab:Lab", "write backpropagation yourself, with a checker that names mistakes"),
     "card": ("elman.cli.card:Card", "write a model card (README.md) into a run folder"),
-    "compile": ("elman.cli.compile_:Compile", "compile the kernels of every cell and task before their first use"),
+    "compile": ("elman.cli.compile_:Compile", "compile the kernels of every cell and task with default options"),
     "gradcheck": ("elman.cli.gradcheck:Gradcheck", "check every gradient against central differences"),
 }
 

@@ -26,7 +26,10 @@ class Serve:
     """
 
     run_folders: tuple[Path, ...] = argument(
-        "RUN", "runs made by elman train; these, and those that are trained from the page, are served", ()
+        "RUN",
+        "runs to serve, made by elman train; a run that is trained from the page is served too, until the service "
+        "stops",
+        (),
     )
     host: str = flag("127.0.0.1", "address to listen on; 0.0.0.0 accepts connections from other machines")
     port: int = flag(8765, "port; 0 takes a free one")

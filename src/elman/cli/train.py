@@ -49,15 +49,17 @@ class Train:
     is the output. All but tag also read a CSV or TSV file. classify and generate also read a folder with one file per
     label: each line is a text, and the name of the file, without its suffix, is the label.
 
-    Without --task the task is guessed. A file with one tab in each line is tag if it has blank lines between sequences
-    of tokens. Any other such file, a CSV file, or a TSV file with more columns is regress if all labels are numbers, or
-    classify if these are at most 20 different whole numbers; classify if there are one or two labels, or fewer than
-    1,000 with four or more examples each on average; else translate. A folder is classify if its files have the same
-    suffix and short lines (under 60 characters on average). Everything else is lm, or an error if it could be several
+    Without --task and --from the task is guessed. A file with one tab in each line is tag if it has blank lines between
+    sequences of tokens. Any other such file, a CSV file, or a TSV file with more columns is regress if all labels are
+    numbers, or classify if these are at most 20 different whole numbers; classify if there are one or two labels, or
+    fewer than 1,000 with four or more examples each on average; else translate. A folder is classify if all its files,
+    two or more, have the same suffix (not .gz or .zst), at least half of them have short lines (under 60 characters on
+    average) and few blank ones, and none is clearly a text. Everything else is lm, or an error if it could be several
     things. generate is never guessed.
 
-    --from RUN fine-tunes: the network and the kind of tokens are those of RUN. Tokens and labels of SOURCE that RUN
-    lacks are added with random weights; those of RUN that SOURCE lacks are kept, or removed by --drop-unused.
+    --from RUN fine-tunes: the task, the network except its dropout, and the kind of tokens are those of RUN. Tokens and
+    labels of SOURCE that RUN lacks are added with random weights; those of RUN that SOURCE lacks are kept, or removed
+    by --drop-unused.
 
     Ctrl-C finishes the step and saves; elman train --resume RUN continues, with the same result as without the
     interruption. With --resume, --epochs and --steps are new totals, --seconds is additional time, and --threads,
@@ -77,7 +79,9 @@ class Train:
     source: tuple[str, ...] = argument(
         "SOURCE", "files, folders, patterns, - for standard input, or a name listed by elman data list", ()
     )
-    task: Task | None = flag(None, "the task (default: guessed from SOURCE; lm for a text)")
+    task: Task | None = flag(
+        None, "the task (default: with --from RUN that of RUN, else guessed from SOURCE; lm for a text)"
+    )
     out: Path | None = flag(
         None,
         "the run folder (default: runs/NAME, where NAME is the name of SOURCE without its suffix, or runs/NAME-2 … if "
@@ -101,8 +105,8 @@ class Train:
     )
     preset: Preset | None = flag(
         None,
-        "the same as --seconds 30 (fast), 300 (default) or 3000 (best); options that are given override it; without "
-        "a preset, --epochs sets the training time [lm]",
+        "the same as --seconds 30 (fast), 300 (default) or 3000 (best); options that are given override it (default: "
+        "no preset; the training time is then that of --epochs, or of --steps or --seconds if given) [lm]",
     )
     threads: int | None = flag(
         None, "number of threads (default: $ELMAN_THREADS, else all cores, which the MPI ranks of a machine share)"

@@ -183,7 +183,7 @@ def _merged(ids: Sequence[int], pair: Pair, new: int) -> list[int]:
 
 
 def _name(piece: bytes) -> str:
-    """The text of a token, or its bytes in hexadecimal if they are not whole, printable characters."""
+    """The text of a token if it is whole, printable characters or a newline; else its bytes in hexadecimal."""
     try:
         text = piece.decode()
     except UnicodeDecodeError:

@@ -102,14 +102,15 @@ def scale_from_json(value: Mapping[str, Any], what: str) -> tuple[Array, Array]:
 
 
 def form_of(sequences: Any) -> str:
-    """strings, tokens, numbers or nothing (no sequences), judged by the first sequence that is not an empty list.
+    """strings, tokens, numbers or nothing (no sequences).
 
-    Empty lists alone are tokens.
+    Sequences in an array of numbers are numbers; others are judged by the first that is not an empty list. Empty lists
+    alone are tokens.
     """
     if isinstance(sequences, str | bytes):
         raise DtypeError("sequences", expected="a list of them", got=f"one {type(sequences).__name__}")
     if isinstance(sequences, np.ndarray) and sequences.dtype.kind in "biufc":
-        return "numbers"
+        return "nothing" if sequences.shape[:1] == (0,) else "numbers"
     if not isinstance(sequences, Sequence | np.ndarray):
         raise DtypeError(
             "sequences", expected="a list of strings, of token lists or of arrays", got=type(sequences).__name__

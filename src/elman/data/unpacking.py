@@ -1,4 +1,7 @@
-"""Compressed files as streams: .gz, and .zst with the extra `zstd`. A truncated or damaged file is an error."""
+"""Compressed files as streams: .gz, and .zst with the extra `zstd`.
+
+A file that ends within a stream, or is damaged, is an error; one that is empty or has only zeros gives no bytes.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def unpacked(chunks: Iterable[bytes], suffix: str, shown: str) -> Iterator[bytes
 
 
 def _unpacked(chunks: Iterable[bytes], new: Callable[[], Any], shown: str) -> Iterator[bytes]:
-    """Unpack the compressed streams of a file, one after the other; zeros after a stream are padding."""
+    """Unpack the compressed streams of a file, one after the other; zeros before or after a stream are padding."""
     stream, begun = new(), False
     for chunk in chunks:
         for start in range(0, len(chunk), PIECE):

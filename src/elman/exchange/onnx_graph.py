@@ -1,7 +1,7 @@
-"""Building an ONNX graph and writing it as a file.
+"""Building an ONNX graph and the content of its file.
 
-Opset 22 and IR version 10 are the newest that all supported versions of onnxruntime run. Its recurrent operators
-support neither float64 nor layout 1 (batch-major).
+Opset 22 and IR version 10 are the newest that all supported versions of onnxruntime run. onnxruntime's recurrent
+operators support neither float64 nor layout 1 (batch-major).
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from elman.network import Network
 
 LAYOUT = {"Identity", "Squeeze", "Unsqueeze", "Transpose", "Reshape", "Flatten"}  # only rearrange numbers
 STATE = LAYOUT | {"Split", "Slice", "Gather", "Expand", "Cast"}  # may also be between an initial state and its layer
-SIDE = {"Concat", "Shape", "Constant", "ConstantOfShape"}  # compute shapes and initial states, which are not followed
+SIDE = {"Concat", "Shape", "Constant", "ConstantOfShape"}  # compute shapes and initial states; _back stops at these
 # Every node with one of these operators, and every recurrent one, must be on the path from the tokens to the logits.
 PARTS = {"MatMul", "Gemm", "Add", "OneHot"}
 STANDARD = ("", "ai.onnx")  # the domains of ONNX's own operators
@@ -41,9 +41,9 @@ def import_onnx(
 ) -> Path:
     """Make a run from an ONNX file.
 
-    A file that `export_onnx` wrote gives the same model, bit for bit (in float32), whatever its task; if it wrote an
-    encoder and a decoder, either file stands for both. A file of another project must be a language model: RNN, GRU or
-    LSTM operators and a linear output. Needs the extra `onnx`.
+    A file that `export_onnx` wrote gives the same model, bit for bit (`export_onnx` rounds float64 to float32),
+    whatever its task; if it wrote an encoder and a decoder, either file stands for both. A file of another project must
+    be a language model: RNN, GRU or LSTM operators and a linear output. Needs the extra `onnx`.
 
     Parameters
     ----------
@@ -348,7 +348,8 @@ class GraphReader:
     def _back(self, value: str, through: set[str], *, keep_time: bool = False, keep_width: bool = False) -> str:
         """The value that this one comes from, through operators of these kinds only, each by its first input.
 
-        keep_time, keep_width: refuse operators that move the time axis, or change the last axis.
+        keep_time: refuse a Transpose that moves the time axis, which is the first.
+        keep_width: refuse operators for which _keeps_width is False.
         """
         while (node := self.maker.get(value)) is not None and node.op_type in through:
             if node.op_type == "Gather" and node.input[0] in self.constants:
@@ -361,7 +362,10 @@ class GraphReader:
         return value
 
     def _keeps_width(self, node: Any) -> bool:
-        """Whether the node leaves the last axis as it is; a Reshape does if the size stays the same."""
+        """False for a Transpose that moves the last axis, and for a Reshape or Flatten that may change its size.
+
+        Other operators are not checked.
+        """
         if node.op_type == "Transpose":
             perm = self.attributes[node.output[0]].get("perm", [-1])  # the default reverses the axes
             return bool(perm[-1] == len(perm) - 1)

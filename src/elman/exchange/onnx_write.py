@@ -200,7 +200,7 @@ def encoder_graph(
             return graph
         rows = [graph.node("Transpose", value, perm=[1, 0, 2]) for value in states]  # (B, L·D, H) each
         c = graph.node("Flatten", _concatenated(graph, rows, axis=2))  # (B, L·D·P·H)
-    # s[0] = c @ W_ch + b_h
+    # s0 = c @ W_ch + b_h
     W_ch = graph.weight("bridge.W_ch", p["bridge.W_ch"])
     product = graph.node("Gather", W_ch, c) if labels else graph.node("MatMul", c, W_ch)  # (B, L·P·H)
     s = graph.node("Add", product, graph.weight("bridge.b_h", p["bridge.b_h"]))

@@ -1,4 +1,4 @@
-"""Weights in fewer bytes: float32, float16, or int8 with one scale for each column."""
+"""Weights as bytes: float32, float16, or int8 with one scale for each column."""
 
 from __future__ import annotations
 

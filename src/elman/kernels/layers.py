@@ -126,7 +126,7 @@ class CompiledOutput(ReferenceOutput):
 
     def backward(self, d_o: Array, h: Array, d_W_hy: Array, d_h: Array, work: Workspace | None = None) -> None:
         work = Workspace(self.dtype) if work is None else work
-        rows = d_o.reshape(-1, d_o.shape[-1])  # Y columns, then the zeros of _views
+        rows = d_o.reshape(-1, d_o.shape[-1])  # Y columns; in the d_o of _logits_and_loss, zeros after them
         # d_W_hy = Σ h[t+1].T @ d_o[t],  direct part of d_h[t+1]: d_o[t] @ W_hy.T
         weight_gradient(h, rows, d_W_hy, work, N=self.Y)
         row_products(
@@ -135,9 +135,10 @@ class CompiledOutput(ReferenceOutput):
         )  # fmt: skip
 
     def _views(self, work: Workspace, rows: int) -> tuple[Array, Array, Array]:
-        """d_o, its sums over rows, and the edge of a product.
+        """d_o, its sums over rows, and `edge`, the scratch array of a product (product.py).
 
-        Rows of d_o are padded with zeros to whole vectors: this is faster than rows that begin in the middle of one.
+        Rows of d_o are as long as the bias, which is whole vectors: this is faster than rows that begin in the middle
+        of one. _logits_and_loss makes the columns beyond Y 0, because their bias is -inf.
         """
         return work.array("o", rows, self.bias.size), work.array("d_b_y", self.bias.size), self._edge(work, rows)
 

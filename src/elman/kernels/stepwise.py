@@ -7,7 +7,7 @@ need, which run from the last step to the first; `finish` then writes the gradie
 steps. kernels/attention.py is the compiled version.
 
 T is the number of source steps, S that of decoder steps. K is the size of keys, M that of values, F that of h_tilde,
-P the number of state parts.
+P the number of state parts. In Product, K and N are the numbers of rows and columns of W.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class AttentionSteps(Protocol):
         """h_tilde (B, F), from the state h (B, H)."""
 
     def backward(self, t: int, d_h_tilde: Array) -> Array:
-        """d_h (B, H), from d_h_tilde (B, F); the compiled one overwrites it at the next call."""
+        """d_h (B, H), from d_h_tilde (B, F).
+
+        The compiled class returns the same array at each call, so d_h is valid only until the next call.
+        """
 
     def finish(self, gradients: Mapping[str, Array]) -> tuple[Array, Array]:
         """d_keys (T, B, K) and d_values (T, B, M); the gradients of W_q, w_a and W_c are overwritten."""

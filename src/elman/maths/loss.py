@@ -1,4 +1,4 @@
-"""Softmax and the losses. Each loss returns its value and its gradient on o.
+"""Softmax and the losses. `surprise` returns the loss of each target, the others the loss and its gradient on o.
 
 A loss is a sum over all vectors o of Y outputs (one for each step of each row), each term times its weight, divided by
 the normalizer. The normalizer is an argument because one call cannot know its right value: padding must not be counted,

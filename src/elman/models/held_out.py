@@ -73,7 +73,7 @@ def evaluate_held_out(
     if setup.spec.task == "generate":
         nats = evaluate_examples(model.fitted_.network, model.fitted_.parameters, examples).loss
         return str(part), Likelihood(len(examples), nats, float(np.exp(nats)))
-    decoded: list[Any]  # the targets as they are in a file
+    decoded: list[Any]  # the targets, decoded: unknown tokens are <unknown>
     if isinstance(targets, Numbers):
         assert isinstance(y, np.ndarray)
         decoded = list(targets.decode(y))

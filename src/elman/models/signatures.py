@@ -87,11 +87,12 @@ class LanguageModelOptions:
             Keep the header and footer that Project Gutenberg adds to a book.
         vocabulary_size : int, default=20000
             Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
-            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
-            Above 0.
-        min_count : int, default=2
-            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
+        min_count : int, default=2
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
+            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
+            Above 0.
         validation_fraction : float, default=0.1
             Fraction held out for validation during training: the end of a text (before the test part), or
             examples drawn at random. At least 0 and below 1.
@@ -110,8 +111,8 @@ class LanguageModelOptions:
         embedding : int, default=128
             Size of token embeddings; 0: one-hot tokens. At least 0.
         dropout : float or None, default=None
-            Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
-            (docs/options.md).
+            Dropout on the output of each layer except the last layer of a translator's encoder. At least 0 and
+            below 1. None: depends on the data (docs/options.md).
         recurrent_dropout : float, default=0.0
             Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1.
         recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
@@ -130,8 +131,8 @@ class LanguageModelOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
+            Approximate training time; a short measurement converts it to a number of steps; a language model
+            trains for at most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -313,11 +314,12 @@ class ClassifierOptions:
             (docs/options.md).
         vocabulary_size : int, default=20000
             Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
-            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
-            Above 0.
-        min_count : int, default=1
-            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
+        min_count : int, default=1
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
+            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
+            Above 0.
         unk_dropout : float or None, default=None
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
             bytes and subwords never are. At least 0. None: depends on the data (docs/options.md).
@@ -349,8 +351,8 @@ class ClassifierOptions:
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         dropout : float or None, default=None
-            Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
-            (docs/options.md).
+            Dropout on the output of each layer except the last layer of a translator's encoder. At least 0 and
+            below 1. None: depends on the data (docs/options.md).
         input_dropout : float or None, default=None
             Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
             are never dropped. At least 0 and below 1. None: depends on the data (docs/options.md).
@@ -372,8 +374,8 @@ class ClassifierOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
+            Approximate training time; a short measurement converts it to a number of steps; a language model
+            trains for at most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -538,11 +540,12 @@ class RegressorOptions:
             (docs/options.md).
         vocabulary_size : int, default=20000
             Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
-            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
-            Above 0.
-        min_count : int, default=1
-            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
+        min_count : int, default=1
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
+            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
+            Above 0.
         unk_dropout : float or None, default=None
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
             bytes and subwords never are. At least 0. None: depends on the data (docs/options.md).
@@ -574,8 +577,8 @@ class RegressorOptions:
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         dropout : float or None, default=None
-            Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
-            (docs/options.md).
+            Dropout on the output of each layer except the last layer of a translator's encoder. At least 0 and
+            below 1. None: depends on the data (docs/options.md).
         input_dropout : float or None, default=None
             Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
             are never dropped. At least 0 and below 1. None: depends on the data (docs/options.md).
@@ -597,8 +600,8 @@ class RegressorOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
+            Approximate training time; a short measurement converts it to a number of steps; a language model
+            trains for at most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int or None, default=None
             Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
             data (docs/options.md).
@@ -756,11 +759,12 @@ class TaggerOptions:
             both auto and the sources have two or more words on average and 1,000 or more different words).
         vocabulary_size : int, default=20000
             Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
-            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
-            Above 0.
-        min_count : int, default=1
-            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
+        min_count : int, default=1
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
+            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
+            Above 0.
         unk_dropout : float, default=1.0
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
             bytes and subwords never are. At least 0.
@@ -787,7 +791,8 @@ class TaggerOptions:
         learned_state : bool, default=False
             Learn the initial state instead of starting from zeros.
         dropout : float, default=0.5
-            Dropout on the output of each layer. At least 0 and below 1.
+            Dropout on the output of each layer except the last layer of a translator's encoder. At least 0 and
+            below 1.
         input_dropout : float, default=0.2
             Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
             are never dropped. At least 0 and below 1.
@@ -809,8 +814,8 @@ class TaggerOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
+            Approximate training time; a short measurement converts it to a number of steps; a language model
+            trains for at most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -961,11 +966,12 @@ class GeneratorOptions:
             What a token of the target is, with the same values as tokens.
         vocabulary_size : int, default=20000
             Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
-            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
-            Above 0.
-        min_count : int, default=1
-            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
+            2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
+        min_count : int, default=1
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
+            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
+            Above 0.
         standardize : bool, default=True
             Scale each input feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -985,7 +991,8 @@ class GeneratorOptions:
         embedding : int, default=0
             Size of token embeddings; 0: one-hot tokens. At least 0.
         dropout : float, default=0.0
-            Dropout on the output of each layer. At least 0 and below 1.
+            Dropout on the output of each layer except the last layer of a translator's encoder. At least 0 and
+            below 1.
         input_dropout : float, default=0.0
             Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
             are never dropped. At least 0 and below 1.
@@ -1007,8 +1014,8 @@ class GeneratorOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
+            Approximate training time; a short measurement converts it to a number of steps; a language model
+            trains for at most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int, default=32
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1
@@ -1162,11 +1169,12 @@ class Seq2SeqOptions:
             What a token of the target is, with the same values as tokens.
         vocabulary_size : int or None, default=None
             Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
-            2,048 unless set, or 1,000 if auto chooses it); a language model of characters keeps all of them.
-            Above 0. None: depends on the data (docs/options.md).
+            2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
+            of characters keeps all of them. Above 0. None: depends on the data (docs/options.md).
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown (bpe: pairs with fewer are not merged); a language model
-            of characters keeps all of them. Above 0.
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
+            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
+            Above 0.
         unk_dropout : float, default=0.25
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
             bytes and subwords never are. At least 0.
@@ -1197,8 +1205,8 @@ class Seq2SeqOptions:
             from the decoder's state h; dot: scaled dot product, q · k / √K; additive: tanh(q + k @ W_k) @ w_a
             (Bahdanau).
         dropout : float or None, default=None
-            Dropout on the output of each layer. At least 0 and below 1. None: depends on the data
-            (docs/options.md).
+            Dropout on the output of each layer except the last layer of a translator's encoder. At least 0 and
+            below 1. None: depends on the data (docs/options.md).
         input_dropout : float or None, default=None
             Dropout on the inputs; a dropped one-hot token is read as unknown; the one-hot tokens of a decoder
             are never dropped. At least 0 and below 1. None: depends on the data (docs/options.md).
@@ -1221,8 +1229,8 @@ class Seq2SeqOptions:
         steps : int or None, default=None
             Number of parameter updates. Above 0.
         seconds : float or None, default=None
-            Training time; a short measurement converts it to a number of steps; a language model trains for at
-            most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
+            Approximate training time; a short measurement converts it to a number of steps; a language model
+            trains for at most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
         batch_size : int, default=64
             Number of sequences, or of parallel streams of a text, in one batch. Above 0.
         accumulate : int, default=1

@@ -2,8 +2,8 @@
 (many-to-many, unaligned). In training each step reads the previous token of the target, whatever the network would have
 predicted (teacher forcing).
 
-    c       the condition: a label's id, numbers, or the final states of the encoder
-    s[0] =  c @ W_ch + b_h      the bridge, for all layers at once
+    c     the condition (a label's id, or numbers), or the final states of the encoder
+    s0 =  c @ W_ch + b_h      the bridge: the initial state of all layers, with all parts (h, an LSTM's cell state)
 
 If the encoder has one direction, there is no bridge: its final states are the initial states of the decoder.
 
@@ -62,7 +62,7 @@ class EncoderDecoder(Network):
         self.stacks = (decoder,) if self.encoder is None else (self.encoder, decoder)
         parts = decoder.cell.parts
         c = self.conditions if self.encoder is None else self.encoder.hidden * len(self.encoder.names) * parts
-        # whether s[0] = c @ W_ch + b_h; otherwise it is the final state of the encoder
+        # whether s0 = c @ W_ch + b_h; otherwise s0 is the final state of the encoder
         self.bridged = self.encoder is None or len(self.encoder.directions) > 1
         self.attention = None
         if attention != "none":
@@ -146,7 +146,7 @@ class EncoderDecoder(Network):
             if not self.bridged:
                 return InitialState(trace.final, trace, c)
             c = trace.final.transpose(2, 0, 1, 3).reshape(trace.final.shape[2], -1)  # (B, L·D·P·H)
-        # s[0] = c @ W_ch + b_h
+        # s0 = c @ W_ch + b_h
         if c.ndim == 1:
             s = embedding_forward(c[np.newaxis], p["bridge.W_ch"])[0] + p["bridge.b_h"]  # (B, L·P·H)
         else:

@@ -79,7 +79,8 @@ class CompletionParams:
     ) -> SequenceJob:
         """The job of sample `index` of a prompt.
 
-        Its text is that of sample `index` of LanguageModel.sample_many with the same prompt, seed and options.
+        Its text is what follows the prompt in sample `index` of LanguageModel.sample_many with the same prompt, seed
+        and options.
         """
         rng = np.random.default_rng([self.seed, index])
         initial: list[int] = []

@@ -63,7 +63,7 @@ class Translator {
     }
     const { p, hidden: H } = this;
     let states = final;
-    if (p["bridge.W_ch"]) { // s[0] = c @ W_ch + b_h
+    if (p["bridge.W_ch"]) { // s0 = c @ W_ch + b_h
       const s = p["bridge.b_h"].slice();
       addProduct(joined(final.flat()), p["bridge.W_ch"], s);
       states = this.decoder.map((_, i) => Array.from({ length: this.parts }, (_, j) => s.slice((i * this.parts + j) * H, (i * this.parts + j + 1) * H)));
