@@ -133,8 +133,9 @@ class Config:
     vocabulary_size: int = _data(20_000, "maximum number of different tokens, not counting special ones such as that "
         "for unknown tokens (bpe: 2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); "
         "a language model of characters keeps all of them", above=0, service_most=20_000)
-    min_count: int = _data(2, "tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, "
-        "or in other tasks than lm with only one, are not merged); a language model of characters keeps all of them",
+    min_count: int = _data(2, "tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer "
+        "are not merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all "
+        "of them",
         above=0)
     unk_dropout: float = _data(0.25, "α: in training, a token that occurs c times is replaced by unknown with "
         "probability α / (α + c); bytes and subwords never are", tasks=SEQUENCE_INPUT_TASKS, least=0, fixed=False)

@@ -180,7 +180,7 @@ def test_256_units_in_int8_take_less_than_150_kb(tmp_path, open_page):
     assert out.stat().st_size < 150_000
     watched = open_page(out.as_uri())
     assert len(write_on(watched.page)) == 200
-    assert "was not measured: the validation data are missing or have changed" in watched.page.text_content("footer")
+    assert "was not measured: there are no validation data, or they have changed" in watched.page.text_content("footer")
     assert facts_in(out)["loss"] is None
     watched.check()
 

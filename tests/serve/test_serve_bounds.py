@@ -45,15 +45,15 @@ def test_a_response_that_would_fill_the_memory_is_refused_before_any_work(tmp_pa
     SequenceTagger(**tiny).fit([letters] * 4, [[f"TAG-{letter}" for letter in letters]] * 4).save(tmp_path / "tag")
     Seq2Seq(**tiny).fit(["abc", "bca"] * 4, ["abc", "bca"] * 4).save(tmp_path / "translate")
     server = ServerProcess(tmp_path / "tag", tmp_path / "translate", "--max-seconds", 600)
-    before = server.memory()
-    for body, what in (
-        ({"model": "tag", "inputs": ["a" * 20_000] * 26}, "131,072 steps of all sequences, got about 520,000"),
-        ({"model": "tag", "inputs": ["a" * 400] * 256}, "bytes of the response"),
-        ({"model": "translate", "inputs": ["abc"] * 256, "beam": 32, "limit": 1000}, "steps of all sequences"),
+    before, steps = server.memory(), "request_too_large"
+    for body, code, what in (
+        ({"model": "tag", "inputs": ["a" * 20_000] * 26}, steps, "131,072 steps of all sequences, got about 520,000"),
+        ({"model": "tag", "inputs": ["a" * 400] * 256}, "response_too_large", "bytes of the response"),
+        ({"model": "translate", "inputs": ["abc"] * 256, "beam": 32, "limit": 1000}, steps, "steps of all sequences"),
     ):
         began = time.monotonic()
         answer = server.post("/v1/elman/predict", **body)
-        assert (answer.status_code, answer.json()["error"]["code"]) == (413, "response_too_large"), body["model"]
+        assert (answer.status_code, answer.json()["error"]["code"]) == (413, code), body["model"]
         assert what in answer.json()["error"]["message"]
         assert time.monotonic() - began < 10
     assert server.memory() - before < 100e6

@@ -181,7 +181,7 @@ def _measure(run: Run, network: Network, original: Parameters, stored: Parameter
         before = loss(original)
         same = original.buffer.dtype == stored.buffer.dtype and (original.buffer == stored.buffer).all()
         return Measured(before, before if same else loss(stored))
-    except (ElmanError, OSError):  # the data are missing or have changed
+    except (ElmanError, OSError):  # there are none, or they have changed
         return Measured()
 
 
@@ -200,7 +200,7 @@ def _validation_loss(run: Run, network: Network) -> Callable[[Parameters], float
 
 def _loss_sentence(measured: Measured, precision: str, token_name: str) -> str:
     if measured.original is None or measured.stored is None:
-        return "<p>The validation loss was not measured: the validation data are missing or have changed.</p>"
+        return "<p>The validation loss was not measured: there are no validation data, or they have changed.</p>"
     token, cost = token_name.removesuffix("s"), measured.stored - measured.original
     whole = f"The validation loss is {measured.original:.4f} nats per {token}"
     if not cost:

@@ -1,9 +1,10 @@
 """The steps of a decoder with attention: the classes of stepwise.py and the equations of maths/attention.py, compiled.
 
-Products compute all rows together, everything else one row at a time: a row's bits do not depend on other rows or on
-padding. There are S decoder steps and T source steps. Arrays of a pass have the decoder step first, (S, B, …); alpha
-and d_score are (S, B, T). The gradient of the values, and for the dot product that of the keys, is a sum over the
-decoder steps that is computed once, at the end; additive attention adds to the gradient of the keys at each step.
+Products and the tanh of h_tilde compute all rows together, attention itself one row at a time: a row's bits do not
+depend on other rows or on padding. There are S decoder steps and T source steps. Arrays that are kept for each decoder
+step have that step first, (S, B, …); alpha and d_score are (S, B, T). The gradient of the values, and for the dot
+product that of the keys, is a sum over the decoder steps that is computed once, at the end; additive attention adds to
+the gradient of the keys at each step.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ SUMS = 4  # partial sums of a dot product: in a single one, each addition would 
 def _make_dot() -> Any:
     @intrinsic
     def dot_product(typing, a, a_at, b, b_at, count):
-        """Σ a[a_at + j] · b[b_at + j] of flat arrays, in an order that depends on `count` alone."""
+        """Σ a[a_at + j] · b[b_at + j] of flat arrays, in an order that depends on `count`, dtype and CPU alone."""
         size = a.dtype.bitwidth // 8
         width = lanes(size)
 
@@ -315,7 +316,7 @@ class CompiledAttention(ReferenceAttention):
 
 
 class _Passes(NamedTuple):
-    """The arrays of a pass of S steps and B rows."""
+    """The arrays of a pass of S steps and B rows; scratch, edge and d_h serve every step."""
 
     q: Array  # (S, B, K)
     alpha: Array  # (S, B, T)
@@ -425,7 +426,8 @@ class CompiledLayerSteps:
         name, A, in_place = f"steps{id(layer)}", layer.N + layer.gated_columns, layer.kernels.in_place
         self.s = work.array(f"{name}.s", S, P, 2, B, H)
         self.a = self.s[:, 0, 1:] if in_place else work.array(f"{name}.a", S, 1, B, A)
-        self.d_a = work.array(f"{name}.d", S, 1, B, H) if in_place else self.a  # gradients overwrite a
+        # a holds the states if they are computed in place, and these must stay; else gradients overwrite it
+        self.d_a = work.array(f"{name}.d", S, 1, B, H) if in_place else self.a
         self.s[0, :, 0] = s0
         self.d_s, self.d_bias = np.zeros((P, B, H), dtype), np.zeros((S, A), dtype)
         self.scratch, self.edge = work.array("scratch", B * H), work.array("edge", edge_size(B, dtype.itemsize))

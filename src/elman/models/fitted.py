@@ -45,7 +45,7 @@ class FittedModel:
         return self.steps_before + (0 if self.finished is None else self.finished.step)
 
     def summary(self) -> str:
-        """One line about the training, made from the rows of metrics."""
+        """One line: the number of all updates, and time and losses from the rows of metrics (none of partial_fit)."""
         if not self.history:
             return f"{self.steps:,} steps"
         last, unit = self.history[-1], UNITS[self.spec.task]

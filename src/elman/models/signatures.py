@@ -90,9 +90,9 @@ class LanguageModelOptions:
             2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
         min_count : int, default=2
-            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
-            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
-            Above 0.
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer are not
+            merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all
+            of them. Above 0.
         validation_fraction : float, default=0.1
             Fraction held out for validation during training: the end of a text (before the test part), or
             examples drawn at random. At least 0 and below 1.
@@ -317,9 +317,9 @@ class ClassifierOptions:
             2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
-            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
-            Above 0.
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer are not
+            merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all
+            of them. Above 0.
         unk_dropout : float or None, default=None
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
             bytes and subwords never are. At least 0. None: depends on the data (docs/options.md).
@@ -543,9 +543,9 @@ class RegressorOptions:
             2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
-            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
-            Above 0.
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer are not
+            merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all
+            of them. Above 0.
         unk_dropout : float or None, default=None
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
             bytes and subwords never are. At least 0. None: depends on the data (docs/options.md).
@@ -762,9 +762,9 @@ class TaggerOptions:
             2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
-            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
-            Above 0.
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer are not
+            merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all
+            of them. Above 0.
         unk_dropout : float, default=1.0
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
             bytes and subwords never are. At least 0.
@@ -969,9 +969,9 @@ class GeneratorOptions:
             2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0.
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
-            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
-            Above 0.
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer are not
+            merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all
+            of them. Above 0.
         standardize : bool, default=True
             Scale each input feature to mean 0 and standard deviation 1.
         validation_fraction : float, default=0.0
@@ -1172,9 +1172,9 @@ class Seq2SeqOptions:
             2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
             of characters keeps all of them. Above 0. None: depends on the data (docs/options.md).
         min_count : int, default=1
-            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer, or in other
-            tasks than lm with only one, are not merged); a language model of characters keeps all of them.
-            Above 0.
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer are not
+            merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all
+            of them. Above 0.
         unk_dropout : float, default=0.25
             Α: in training, a token that occurs c times is replaced by unknown with probability α / (α + c);
             bytes and subwords never are. At least 0.

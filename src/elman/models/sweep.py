@@ -1,11 +1,12 @@
 """A sweep: hyperparameter search for a language model. Each trial is a training with options of its own.
 
-Several processes may work on a sweep at once, and a sweep that was stopped or killed can be resumed. Its folder has:
+On Linux and macOS several processes may work on a sweep at once. A sweep that was stopped or killed can be resumed. Its
+folder has:
 
 sweep.json      the text, the options that are the same for all trials, and the search space
-journal.log     Optuna's record of all trials
-locks           lock files of running trials
-trial-N         the run of the best trial; those of the others are deleted
+journal.log     Optuna's record of all trials, unless `storage` names another file
+locks           lock files: one for each running trial, one for the journal, one for decisions
+trial-N         the runs of the best trial and of running trials; all others are deleted
 """
 
 from __future__ import annotations
@@ -146,8 +147,10 @@ class Sweep:
         return True
 
     def _prepared(self, params: dict[str, Any]) -> runs.TextSetup:
-        """The setup of a trial: with a budget in steps, so that it is reproducible, and VALIDATIONS validations, unless
-        validate_every has another value than its default."""
+        """The setup of a trial, with a budget in steps, so that it is reproducible.
+
+        It has at most VALIDATIONS validations, unless validate_every has another value than its default.
+        """
         prepared = runs.text_setup(self.corpus, self.config.with_options(**params))
         steps = runs.step_budget(prepared, prepared.new_task(prepared.new_model()))
         options: dict[str, Any] = {"steps": steps, "epochs": None, "seconds": None}

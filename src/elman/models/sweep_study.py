@@ -23,7 +23,7 @@ if sys.platform != "win32":
 
 JOURNAL = "journal.log"
 DEFAULTS = "defaults"  # the attribute of the trial that has the default options
-VALIDATIONS = 10  # validations of each trial, at equal fractions of its budget
+VALIDATIONS = 10  # the most validations of a trial, at equal intervals but perhaps the last
 STARTUP_TRIALS = 5  # no trial is pruned until this many are complete: fewer are too few to compare with
 
 

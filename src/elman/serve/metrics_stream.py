@@ -96,7 +96,7 @@ def is_training(path: Path) -> bool:
 async def follow(
     path: Path, closing: threading.Event, reading: asyncio.Semaphore
 ) -> AsyncGenerator[ServerSentEvent, None]:
-    """All events of a run until `closing` is set; if it is set already, those of the rows that exist.
+    """All events of a run until `closing` is set; if it is set already, the rows that exist and the state.
 
     `reading` limits how many streams read at a time.
     """

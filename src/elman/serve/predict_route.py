@@ -114,11 +114,14 @@ def _check_size(model: Any, task: str, request: PredictRequest) -> None:
     elif task in ("generate", "translate"):
         steps += len(inputs) * request.limit * max(request.beam, request.alternatives)
         size = len(inputs) * request.limit * max(map(len, model.symbols_.tokens)) * (1 + request.alternatives)
-    for what, got, most in (("steps of all sequences", steps, MAX_STEPS), ("bytes of the response", size, MAX_BYTES)):
+    for code, what, got, most in (
+        ("request_too_large", "steps of all sequences", steps, MAX_STEPS),
+        ("response_too_large", "bytes of the response", size, MAX_BYTES),
+    ):
         if got > most:
-            do = "Send fewer or shorter inputs, or ask for a smaller limit or beam."
+            do = "Send fewer or shorter inputs, or ask for a smaller limit or beam, or fewer alternatives."
             message = f"inputs: expected at most {most:,} {what}, got about {got:,}. {do}"
-            raise ApiError(413, message, code="response_too_large", param="inputs")
+            raise ApiError(413, message, code=code, param="inputs")
 
 
 def _kind(value: Any) -> str | None:
