@@ -24,7 +24,7 @@ MOST_ROWS = 48  # maximum number of units in a figure of one gate
 MOST_DOTS = 1000  # maximum number of eigenvalues of Jacobians in a figure
 ROW_CHARACTERS = 80  # maximum number of characters in a row of text
 MOST_TOKENS = 1600  # maximum number of tokens in a figure of a text
-FEW_ROWS = 8  # a text of at most so many rows has its color bar below: the figure is too low for it at the side
+FEW_ROWS = 8  # with up to this many rows of text the color bar is below: the figure is too low for it at the side
 MOST_COLUMNS = 240  # maximum number of tokens in a figure with a row for each unit or gate
 GATE_NAMES = {
     "i": "input",
