@@ -16,7 +16,7 @@ V, H = 21, 33
 HOW = [
     Sampling(1.0), Sampling(0.0), Sampling(0.3), Sampling(2.0, top_k=1), Sampling(1.0, top_k=5),
     Sampling(1.0, top_p=0.5), Sampling(0.7, top_k=7, top_p=0.9), Sampling(1.0, top_k=1000),
-    Sampling(1.0, top_p=1.0), Sampling(1e-3, top_p=0.01),
+    Sampling(1.0, top_p=1.0), Sampling(1e-3, top_p=0.01), Sampling(-0.0), Sampling(1e-320),
 ]  # fmt: skip
 
 
@@ -45,6 +45,15 @@ def write(made, p, o, state, uniforms, how=HOW[0], banned=NONE):
     o, state = o.copy(), state.copy()
     each = as_arrays(how if isinstance(how, list) else [how] * len(o), V)
     return make_sampler(made.stack, p).write(o, state, uniforms, **each, banned=banned), o, state
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_beside_an_infinite_logit_all_others_are_impossible(dtype):
+    made, p = network(1, dtype)
+    o, state, uniforms = prompts(made, p, 3)
+    o[:, 7] = np.inf
+    for how in HOW:
+        assert write(made, p, o, state, uniforms[:1], how, np.array([0]))[0].tolist() == [[7, 7, 7]], how
 
 
 @pytest.mark.parametrize("how", HOW, ids=str)

@@ -31,7 +31,7 @@ TESTS = {
     "layers.py": ["tests/kernels/test_kernels_network.py::test_other_activations"],
     "dropout.py": ["tests/kernels/test_kernels_dropout.py"],
     "optimizers.py": ["tests/kernels/test_kernels_optimizers.py"],
-    "sample.py": ["tests/kernels/test_kernels_sample.py::test_any_logits_and_any_choice"],
+    "sample.py": ["tests/kernels/test_kernels_sample.py"],
 }
 
 MUTANTS = [
@@ -95,6 +95,8 @@ MUTANTS = [
      "1 - β in float32"),
     # sampling
     ("sample.py", "top_p * (1 - 1e-12) * total", "top_p * (1 - 1e-12)", "top_p of a sum that is not 1"),
+    ("sample.py", "temperature == 0 or sharpness", "sharpness", "a temperature of -0"),
+    ("sample.py", "or top == np.inf", "", "an infinite logit"),
     # attention
     ("attention.py", "row[j] = dot(flat_q, i * K, flat_keys, (j * B + i) * K, K) * scale", "row[j] = dot(flat_q, i * K, flat_keys, (j * B + i) * K, K)", "dot products without their scale"),  # noqa: E501
     ("attention.py", "scratch[k] = tanh(query[k] + key[k])\n                row[j]", "scratch[k] = query[k] + key[k]\n                row[j]", "additive scores without tanh"),  # noqa: E501

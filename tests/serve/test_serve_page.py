@@ -351,6 +351,26 @@ def test_flow_shows_after_how_many_steps_the_gradient_is_gone(visit, changed, sh
     assert page.inner_text("#verdict .far b") == shown
 
 
+def test_flow_says_that_a_loss_has_no_gradient(visit):
+    def answer(route):
+        found = route.fetch()
+        data = found.json()
+        row = data["layers"][0]["map"][0]  # of the loss of the second token
+        data["layers"][0]["map"][0] = [None if norm is None else 0 for norm in row]
+        route.fulfill(response=found, json=data)
+
+    page = visit("#flow/char")
+    drawn(page, "map")
+    page.route("**/v1/elman/look/flow", answer)
+    page.fill("#flow-text", "The dog sat")
+    until(page, "document.getElementById('map-figure').data[0].z.length === 10")
+    page.focus("#reach-text")
+    page.keyboard.press("Home")
+    assert page.inner_text("#reach-status").endswith("It has no gradient.")
+    page.keyboard.press("ArrowRight")
+    assert "At least 1 % of its gradient reaches" in page.inner_text("#reach-status")
+
+
 def test_flow_shows_the_gates_of_a_gated_cell(visit, more_server):
     page = visit("#flow/lstm", more_server)
     page.wait_for_selector("#gates-figure.drawn", timeout=20_000)

@@ -32,7 +32,8 @@ def choose(row, u, temperature, top_k, top_p, banned, y_hat, order):
     for j in range(banned.size):
         y_hat[banned[j]] = -np.inf
     top, sharpness = top_of(y_hat), 1 / temperature
-    if sharpness == np.inf:  # also for the smallest temperatures above 0
+    # the smallest temperatures above 0 have no finite inverse; beside an infinite logit all others are impossible
+    if temperature == 0 or sharpness == np.inf or top == np.inf:
         for j in range(Y):
             if y_hat[j] == top:
                 return j

@@ -105,7 +105,7 @@ function drawText() {
 function reach(i) {
   if (i < 1 || i >= found.tokens.length) return;
   chosen = i;
-  const row = found.layers[layer].map[i - 1], own = row[i] || 1e-300; // the loss of predicting token i
+  const row = found.layers[layer].map[i - 1], own = row[i]; // the loss of predicting token i
   const most = Math.max(...row.filter((v) => v !== null), 1e-300);
   let lag = 0;
   while (lag <= i && row[i - lag] >= 0.01 * own) lag += 1;
@@ -115,7 +115,8 @@ function reach(i) {
     span.classList.toggle("now", j === i);
   }
   const far = lag > i ? "back to the start" : `${lag - 1} step${lag === 2 ? "" : "s"} back`;
-  at("reach-status").textContent = `“${visible(found.tokens[i])}”: loss ${number(found.losses[i - 1], 2)} nats. More than 1 % of its gradient reaches ${far}.`;
+  const reached = row.some((norm) => norm > 0) ? `At least 1 % of its gradient reaches ${far}.` : "It has no gradient.";
+  at("reach-status").textContent = `“${visible(found.tokens[i])}”: loss ${number(found.losses[i - 1], 2)} nats. ${reached}`;
 }
 
 const place = at("reach-text");
