@@ -331,39 +331,39 @@ def test_flow_draws_the_analysis_and_follows_the_text(visit, open_server):
     until(page, "b => JSON.stringify(document.getElementById('map-figure').data[0].z) !== b", before)
 
 
+def flow_with(visit, change):
+    """The Flow view of "The dog sat", whose data `change` has changed."""
+
+    def answer(route):
+        found = route.fetch()
+        data = found.json()
+        change(data)
+        route.fulfill(response=found, json=data)
+
+    page = visit("#flow/char")
+    drawn(page, "map")
+    page.route("**/v1/elman/look/flow", answer)
+    page.fill("#flow-text", "The dog sat")
+    until(page, "document.getElementById('map-figure').data[0].z.length === 10")
+    return page
+
+
 @pytest.mark.parametrize(("changed", "shown"), [
     ({"kind": "explodes", "lag": None, "horizon": None}, "–"),  # the states overflow
     ({"kind": "explodes", "lag": 3, "horizon": None, "followed": 3}, "10+"),
     ({"kind": "vanishes", "lag": 4, "horizon": 4}, "4"),
 ])  # fmt: skip
 def test_flow_shows_after_how_many_steps_the_gradient_is_gone(visit, changed, shown):
-    def answer(route):
-        found = route.fetch()
-        data = found.json()
-        data["verdicts"][0] |= changed
-        route.fulfill(response=found, json=data)
-
-    page = visit("#flow/char")
-    drawn(page, "map")
-    page.route("**/v1/elman/look/flow", answer)
-    page.fill("#flow-text", "The dog sat")
-    until(page, "document.getElementById('map-figure').data[0].z.length === 10")
+    page = flow_with(visit, lambda data: data["verdicts"][0].update(changed))
     assert page.inner_text("#verdict .far b") == shown
 
 
 def test_flow_says_that_a_loss_has_no_gradient(visit):
-    def answer(route):
-        found = route.fetch()
-        data = found.json()
+    def silence(data):
         row = data["layers"][0]["map"][0]  # of the loss of the second token
-        data["layers"][0]["map"][0] = [None if norm is None else 0 for norm in row]
-        route.fulfill(response=found, json=data)
+        row[:] = [None if norm is None else 0 for norm in row]
 
-    page = visit("#flow/char")
-    drawn(page, "map")
-    page.route("**/v1/elman/look/flow", answer)
-    page.fill("#flow-text", "The dog sat")
-    until(page, "document.getElementById('map-figure').data[0].z.length === 10")
+    page = flow_with(visit, silence)
     page.focus("#reach-text")
     page.keyboard.press("Home")
     assert page.inner_text("#reach-status").endswith("It has no gradient.")
