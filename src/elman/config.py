@@ -29,6 +29,7 @@ from elman.errors import option as written  # the name of an option as the user 
 
 Task = Literal["lm", "classify", "regress", "tag", "generate", "translate"]
 Tokens = Literal["auto", "char", "byte", "word", "bpe"]
+Sequences = Literal["none", "lines"]
 Pooling = Literal["last", "mean", "max"]
 CellName = Literal["rnn", "gru", "lstm"]
 Attention = Literal["none", "dot", "additive"]
@@ -127,6 +128,8 @@ class Config:
         tasks=("generate", "translate"))
     lowercase: bool = _data(False, "convert words to lower case; has no effect on other kinds of tokens",
         tasks=("classify", "regress"))
+    sequences: Sequences = _data("none", "what each text of a model of many texts is: lines of the file (words, names, "
+        "melodies), each read from its beginning to its end; none: the file is one text", tasks=("lm",), first=True)
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
     keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
         tasks=("lm",), service=False)
@@ -275,7 +278,7 @@ _EXAMPLES: dict[str, Any] = {
 }  # fmt: skip
 TASK_DEFAULTS: dict[str, dict[str, Any]] = {  # where they differ from Config's
     # token vectors and a W_xh that all tokens share learn faster than a row of W_xh for each token
-    "lm": {"embedding": 128},
+    "lm": {"embedding": 128, "patience": 8},
     "classify": {**_EXAMPLES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},
     "regress": {**_EXAMPLES},
     "tag": {**_EXAMPLES, "cell": "gru", "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
@@ -285,23 +288,30 @@ TASK_DEFAULTS: dict[str, dict[str, Any]] = {  # where they differ from Config's
                   "embedding": 128, "dropout": 0.2, "batch_size": 64, "learning_rate": 3e-3, "epochs": 10},
 }  # fmt: skip
 DEFAULT_EPOCHS = 15.0  # of a language model
-PRESETS: dict[str, dict[str, Any]] = {  # of a language model: size, dropout and learning rate follow from the time
+PRESETS: dict[str, dict[str, Any]] = {  # of a language model: size, dropout and learning rate follow from a time
     "fast": {"seconds": 30.0},
     "default": {"seconds": 300.0},
     "best": {"seconds": 3000.0},
-}
+    # a one-hot token, one tanh layer, W_xh, W_hh, b_h, W_hy, b_y and nothing else: h = 0 at the start of each pass,
+    # gradient descent with clipping at a constant rate
+    "textbook": {"cell": "rnn", "activation": "tanh", "embedding": 0, "hidden": 128, "layers": 1, "dropout": 0.0,
+                 "recurrent_dropout": 0.0, "weight_decay": 0.0, "batch_size": 16, "optimizer": "sgd",
+                 "learning_rate": 1.0, "schedule": "constant", "warmup_steps": 0, "clip_norm": 1.0, "clip_value": 0.0},
+}  # fmt: skip
 
 
 class DataForm(NamedTuple):
     """The properties of the data that defaults depend on."""
 
     kind: str  # char, byte, word, bpe, list (of tokens) or numbers
-    examples: int  # their number; 1 for a text
+    examples: int  # the number of examples, or of sequences; 1 for a text
     # the tokens of a text; of examples the mean number of words between spaces (word), of characters (char, byte, bpe)
     # or of steps (list, numbers)
     length: float
     classes: int = 0  # number of different labels, or 0
     words: int = 0  # number of different words in a translator's sources
+    # of training a language model on this machine, in tokens per second times recurrent weights; 0: not measured
+    speed: float = 0.0
 
     def __str__(self) -> str:
         """In words: `words, 2,700 examples, 2 classes`."""
@@ -318,14 +328,21 @@ _CLASSIFY_BY_FORM = ("lowercase", "hidden", "cell", "bidirectional", "pooling", 
 BY_FORM = {
     "classify": _CLASSIFY_BY_FORM,
     "regress": _CLASSIFY_BY_FORM,
-    "tag": ("cell",),
-    "translate": ("vocabulary_size", "dropout", "input_dropout", "epochs"),
-    "lm": ("hidden", "layers", "dropout", "batch_size", "learning_rate"),
+    "tag": ("cell", "learning_rate"),
+    "generate": ("learning_rate",),
+    "translate": ("vocabulary_size", "dropout", "input_dropout", "epochs", "learning_rate"),
+    "lm": ("hidden", "layers", "dropout", "recurrent_dropout", "batch_size", "learning_rate", "window",
+           "validation_fraction", "epochs"),
 }
+# The default learning rate of each optimizer, as a multiple of Adam's, for a vanilla and a gated cell: the steps of sgd
+# have the size of the gradient, those of the others are scaled in some way (docs/options.md has the measurements).
+RATES = {"sgd": (125, 500), "momentum": (12.5, 62.5), "adagrad": (6.25, 6.25)}
 FEW_EXAMPLES = 1000  # fewer are read in smaller batches
 MANY_WORDS = 1000  # different words of a translator's sources: with as many, most are rare, and subwords are better
 SHORT_TEXT = 200_000  # tokens; a shorter text is read in smaller batches
-SPEED = 2.5e10  # of training on two cores, in tokens per second times recurrent weights
+MANY_SEQUENCES = 2000
+MIN_TOKENS, MIN_SEQUENCES = 400, 100  # with fewer, a tenth is too little to judge a model: all are trained on
+MIN_STEPS = 300  # of a language model by default: a short text is read more often
 SIZES = {  # of a language model with a time limit: units: (dropout of a vanilla cell, of a gated cell, learning rate)
     512: (0.25, 0.5, 3e-3),
     384: (0.15, 0.4, 4e-3),
@@ -334,17 +351,16 @@ SIZES = {  # of a language model with a time limit: units: (dropout of a vanilla
     128: (0.0, 0.0, 8e-3),
     96: (0.0, 0.0, 8e-3),
 }
-LAYERS = 2  # of a language model with a time limit: better than one layer that takes the same time
+LONG_TEXT = 400_000  # tokens
+LAYERS = 2  # of a language model of a long text with a time limit: better than one layer that takes the same time
 MIN_EPOCHS = 6  # that the time limit must allow
-MAX_WEIGHTS = 2  # recurrent weights for each token of the text, of a language model with a time limit
+MAX_WEIGHTS, MAX_SHORT = 2, 256  # recurrent weights for each token of a long text; units for a short text
 
 
 def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     """Defaults that depend on the form of the data: docs/options.md explains them."""
-    if form is None or task not in BY_FORM:
+    if form is None or task == "lm":
         return {}
-    if task == "lm":
-        return {"batch_size": 16} if form.length < SHORT_TEXT else {}  # more updates in an epoch
     found: dict[str, Any] = {}
     if task == "translate" and form.words >= MANY_WORDS:
         found |= {"tokens": "bpe", "target_tokens": "bpe", "vocabulary_size": 1000, "dropout": 0.4,
@@ -363,26 +379,66 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     return found
 
 
-def _by_seconds(cell: str, seconds: float, tokens: float, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Size, dropout and learning rate of the largest network that trains MIN_EPOCHS epochs in this time.
+def useful_epochs(tokens: float) -> float:
+    """How many passes over a text of this length improve a model; more would only overfit.
 
-    It has at most MAX_WEIGHTS recurrent weights for each token of the text, counting the weights between its layers;
-    if no size is small enough, it is the smallest. If `hidden` is given, it determines dropout and learning rate.
-
-    >>> _by_seconds("gru", 300.0, 640_000, {})
-    {'hidden': 256, 'layers': 2, 'dropout': 0.2, 'learning_rate': 0.005}
+    >>> [round(useful_epochs(tokens)) for tokens in (8_000, 20_000, 100_000, 300_000)]
+    [100, 61, 25, 14]
     """
-    gates = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
-    layers: int = given.get("layers", LAYERS)
+    return 25 * math.exp(0.55 * math.log(1e5 / tokens))
+
+
+def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Defaults of a language model by the length of its text, or of its sequences, and the time for training.
+
+    A text that is too short to hold out a part of it is learned by heart: nothing is dropped. Of a short text the more
+    is dropped, the shorter it is and the more often it is read.
+
+    >>> _by_text(DataForm("char", 1, 100_000.0, speed=3e10), "gru", {"seconds": 20.0})["recurrent_dropout"]
+    0.2
+    """
+    tokens, gates = form.length, {"rnn": 1, "gru": 3, "lstm": 4}[cell]
+    batch = 16 if tokens < SHORT_TEXT and form.examples < MANY_SEQUENCES else 64  # more updates in an epoch
+    window = max(1, min(64, int(tokens) - 1))
+    updates = max(1.0, max(tokens / window, form.examples) / batch)  # in an epoch
+    tiny = tokens < MIN_TOKENS or 1 < form.examples < MIN_SEQUENCES
+    epochs = max(DEFAULT_EPOCHS, round(MIN_STEPS / updates if tiny else useful_epochs(tokens)))
+    found: dict[str, Any] = {"batch_size": batch, "window": window, "epochs": epochs}
+    if tiny:
+        return found | {"validation_fraction": 0.0}
+    if chosen.get("epochs") or chosen.get("steps"):
+        epochs = chosen.get("epochs") or chosen["steps"] / updates
+    if chosen.get("seconds") and form.speed:
+        layers = LAYERS if tokens >= LONG_TEXT else 1
+        rates = form.speed * chosen["seconds"] / tokens / gates  # epochs, times the square of the units
+        epochs, by_size = _by_size(tokens, gates, rates, chosen.get("hidden"), chosen.get("layers", layers))
+        found |= by_size
+    if tokens < LONG_TEXT:
+        share, short = min(1.0, epochs / useful_epochs(tokens)), 0.2 * math.sqrt(1e5 / tokens)
+        found["dropout"] = round(share * (min(0.3, short) if gates == 1 else 0.5), 2)
+        found["recurrent_dropout"] = round(share * min(0.5, short), 2)
+    return found
+
+
+def _by_size(
+    tokens: float, gates: int, rates: float, hidden: int | None, layers: int
+) -> tuple[float, dict[str, Any]]:
+    """The largest network that trains MIN_EPOCHS epochs in time: its epochs, and its size, dropout and learning rate.
+
+    It has at most MAX_WEIGHTS recurrent weights for each token of a long text, counting the weights between its layers,
+    and at most MAX_SHORT units for a short text; if no size is small enough, it is the smallest. If `hidden` is given,
+    it determines dropout and learning rate.
+    """
+    deep = 2 * layers - 1
 
     def fits(size: int) -> bool:
-        weights = gates * size**2 * (2 * layers - 1)
-        return SPEED / weights * seconds >= MIN_EPOCHS * tokens and weights <= MAX_WEIGHTS * tokens
+        small = gates * size**2 * deep <= MAX_WEIGHTS * tokens if tokens >= LONG_TEXT else size <= MAX_SHORT
+        return small and rates / (size**2 * deep) >= MIN_EPOCHS
 
-    hidden = given.get("hidden")
     size = next((size for size in SIZES if (fits(size) if hidden is None else size <= hidden)), min(SIZES))
     vanilla, gated, rate = SIZES[size]
-    return {"hidden": size, "layers": layers, "dropout": vanilla if gates == 1 else gated, "learning_rate": rate}
+    found = {"hidden": size, "layers": layers, "dropout": vanilla if gates == 1 else gated, "learning_rate": rate}
+    return rates / ((hidden or size) ** 2 * deep), found
 
 
 def described(task: str, config: Config) -> str:
@@ -401,6 +457,7 @@ def described(task: str, config: Config) -> str:
         "pooling": f"{c.pooling} pooling",
         "embedding": f"embedding {c.embedding}" if c.embedding else "",
         "dropout": f"dropout {c.dropout:g}" if c.dropout else "",
+        "recurrent_dropout": f"recurrent dropout {c.recurrent_dropout:g}" if c.recurrent_dropout else "",
         "input_dropout": f"input dropout {c.input_dropout:g}" if c.input_dropout else "",
         "learning_rate": f"learning rate {c.learning_rate:g}",
         "weight_decay": f"weight decay {c.weight_decay:g}" if c.weight_decay else "",
@@ -444,8 +501,8 @@ def resolve(
         Values by name. None stands for the default.
     form : DataForm, optional
         The properties of the data that defaults depend on.
-    preset : {"fast", "default", "best"}, optional
-        For a language model: half a minute, five minutes or 50 minutes.
+    preset : {"fast", "default", "best", "textbook"}, optional
+        For a language model: half a minute, five minutes or 50 minutes; or the plain network of textbooks.
 
     Returns
     -------
@@ -478,9 +535,11 @@ def resolve(
         chosen = {name: value for name, value in chosen.items() if name not in BUDGET or name in given}
     if set(BUDGET) & set(chosen):
         found |= dict.fromkeys(BUDGET)
-    seconds = given.get("seconds", PRESETS[preset]["seconds"] if preset else None)
-    if task == "lm" and form is not None and seconds is not None:
-        found |= _by_seconds(str(given.get("cell", found["cell"])), seconds, form.length, given)
+    if task == "lm" and form is not None:
+        by_text = _by_text(form, str(given.get("cell", found["cell"])), chosen)
+        found |= {name: value for name, value in by_text.items() if found[name] is not None or name not in BUDGET}
+    every = found | chosen
+    found["learning_rate"] *= rate_scale(str(every["optimizer"]), str(every["cell"]))
     if task == "lm" and chosen.get("tokens") == "auto":
         chosen["tokens"] = "char"
     if task == "translate" and found["tokens"] == "bpe":
@@ -493,6 +552,20 @@ def resolve(
     if "bpe" in (chosen.get("tokens"), chosen.get("target_tokens")) and "vocabulary_size" not in given:
         chosen["vocabulary_size"] = SUBWORDS
     return check(Config(**found | chosen))
+
+
+def rate_scale(optimizer: str, cell: str) -> float:
+    """The default learning rate of an optimizer, as a multiple of Adam's.
+
+    >>> rate_scale("sgd", "lstm"), rate_scale("rmsprop", "rnn")
+    (500, 1)
+    """
+    return RATES.get(optimizer, (1, 1))[cell != "rnn"]
+
+
+def rate_for(config: Config, optimizer: str, cell: str | None = None) -> float:
+    """The learning rate of a config, rescaled for another optimizer or cell."""
+    return config.learning_rate * rate_scale(optimizer, cell or config.cell) / rate_scale(config.optimizer, config.cell)
 
 
 def in_words(tasks: Sequence[str]) -> str:

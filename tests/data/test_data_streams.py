@@ -33,7 +33,7 @@ def test_lanes_are_the_text_in_order(shape: tuple[int, int, int]) -> None:
         for array in (w.x, w.y):
             assert array.dtype == np.int64
             assert array.flags.c_contiguous
-    assert [w.first for w in windows] == [True] + [False] * (len(windows) - 1)
+    assert [w.begins.all() for w in windows] == [True] + [False] * (len(windows) - 1)
 
 
 def test_the_remainder_is_less_than_a_window_per_lane() -> None:
@@ -54,14 +54,14 @@ def test_a_cursor_continues_where_it_was_taken(shape: tuple[int, int, int], step
         a, b = straight.next(), other.next()
         assert np.array_equal(a.x, b.x)
         assert np.array_equal(a.y, b.y)
-        assert a.first == b.first
+        assert a.begins.tolist() == b.begins.tolist()
 
 
 def test_epochs_are_counted() -> None:
     stream = LaneStream(np.arange(9), batch=1, window=4)
     for epoch, window in ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0)):
         assert stream.cursor == {"epoch": epoch, "window": window}
-        assert stream.next().first == (window == 0)
+        assert stream.next().begins.tolist() == [window == 0]
 
 
 @pytest.mark.parametrize(

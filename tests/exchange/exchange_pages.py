@@ -23,6 +23,12 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "subwords": (ACCENTS, {"tokens": "bpe", "vocabulary_size": 290, "cell": "gru"}),
     "gru": (ENGLISH, {"cell": "gru", "layers": 2}),
     "lstm": (ENGLISH, {"cell": "lstm", "layers": 2}),
+    "sequences": (ENGLISH.replace(" ", "\n"), {"sequences": "lines"}),
+    "sequences of bytes": (ENGLISH.replace(" ", "\n"), {"sequences": "lines", "tokens": "byte"}),
+    "sequences of subwords": (
+        ACCENTS.replace(" ", "\n"),
+        {"sequences": "lines", "tokens": "bpe", "vocabulary_size": 290},
+    ),
     "no new line": (ENGLISH.replace("\n", " "), {}),
 }
 

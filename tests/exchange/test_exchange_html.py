@@ -94,7 +94,22 @@ def test_ten_seeds_give_the_same_200_tokens_as_elman_sample(kind, run_of, opened
 
 
 @pytest.mark.parametrize(
-    "kind", ["one-hot", "characters", "words", "subwords", "relu", "sigmoid", "identity", "gru", "lstm", "no new line"]
+    "kind",
+    [
+        "one-hot",
+        "characters",
+        "words",
+        "subwords",
+        "relu",
+        "sigmoid",
+        "identity",
+        "gru",
+        "lstm",
+        "no new line",
+        "sequences",
+        "sequences of bytes",
+        "sequences of subwords",
+    ],
 )
 def test_all_kinds_of_tokens_and_activations_give_the_text_of_elman_sample(kind, run_of, opened):
     watched, model = opened(run_of(kind)), LanguageModel.load(run_of(kind))

@@ -40,7 +40,7 @@ def test_every_name_has_a_usual_range_that_the_config_takes(name: str) -> None:
 def test_the_table_names_fields_and_nothing_else() -> None:
     assert set(USUAL) <= set(searchable()) <= set(OPTIONS)
     assert [dimension.name for dimension in space([])] == list(USUAL)
-    assert [dimension.name for dimension in space([], fixed=["hidden", "batch_size", "seed"])] == [
+    assert [dimension.name for dimension in space([], fixed={"hidden": 8, "batch_size": 4, "seed": 1})] == [
         name for name in USUAL if name not in ("hidden", "batch_size")
     ]
 
@@ -81,7 +81,7 @@ def test_a_name_is_searched_once_and_not_fixed_too() -> None:
     with pytest.raises(ArgumentError, match="each option once"):
         space(["lr", "learning_rate=1..2"])
     with pytest.raises(ArgumentError, match="none with a fixed value"):
-        space(["lr"], fixed=["learning_rate"])
+        space(["lr"], fixed={"learning_rate": 0.1})
 
 
 @settings(max_examples=20, deadline=None)

@@ -52,6 +52,7 @@ CASES: dict[str, dict[str, Any]] = {
     "accumulation": {"accumulate": 3, "optimizer": "rmsprop"},
     "two layers": {"layers": 2, "embedding": 3, "optimizer": "adamw", "weight_decay": 0.1},
     "truncation": {"bptt_block": 2, "bptt_steps": 4, "optimizer": "momentum", "clip_value": 0.1},
+    "sequences": {"sequences": "lines", "dropout": 0.2, "accumulate": 2, "layers": 2, "cell": "gru"},
     "bytes": {"tokens": "byte", "dtype": "float64", "optimizer": "adagrad"},
 }  # fmt: skip
 
@@ -61,7 +62,8 @@ def small_text(characters: int = 3000, seed: int = 0) -> str:
     known, words = SENTENCE.split(" "), list[str]()
     while sum(map(len, words)) + len(words) < characters:
         words.append(known[int(draw.random() * len(known))])
-    return " ".join(words)[:characters]
+    lines = [" ".join(words[start : start + 6]) for start in range(0, len(words), 6)]  # longer than a window, or not
+    return "\n".join(lines)[:characters]
 
 
 def small_config(**options: Any) -> Config:

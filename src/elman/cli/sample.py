@@ -37,7 +37,11 @@ class Sample:
         "what to do with tokens of the prompt that are not in the vocabulary: stop with an error, skip them, or "
         "replace them with <unk> (word models only)",
     )
-    copies: bool = flag(False, "print how much of the sample, without the prompt, is copied from the training text")
+    copies: bool = flag(
+        False,
+        "print how much of the sample, without the prompt, is copied from the training text; if the model was trained "
+        "on sequences, whether the whole one is new or in the data",
+    )
 
     def run(self) -> int:
         from elman.models import LanguageModel, Sampling
@@ -64,7 +68,8 @@ class Sample:
             samples = model.sample_many(self.count, self.length, prompt=prompt, **sampling, **options)
         for index in range(self.count):
             if samples:
-                console.rich.rule(f"{index + 1} of {self.count}")
+                if model.vocabulary_.end is None:
+                    console.rich.rule(f"{index + 1} of {self.count}")
                 text = samples[index]
                 write(text)
             elif self.beam is not None:
@@ -78,8 +83,10 @@ class Sample:
                 for piece in pieces:
                     write(piece)
                     text += piece
+            if self.copies and model.vocabulary_.end is not None:
+                write(f"\t{'in the data' if model.copies(text).share else 'new'}")
             write("\n")
-            if self.copies:
+            if self.copies and model.vocabulary_.end is None:
                 console.print(f"Copied: {model.copies(text.removeprefix(prompt))}", markup=False)
         return 0
 

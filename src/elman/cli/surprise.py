@@ -7,18 +7,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from elman.cli.console import errors, write
 from elman.cli.flags import argument, flag
 from elman.errors import ArgumentError, DataError, RangeError
+
+if TYPE_CHECKING:
+    from elman.data.vocabulary import Unknown
 
 
 @dataclass(frozen=True)
 class Surprise:
     """Show how unexpected each line or token of a file is: its surprise, minus the log of its probability, in nats.
 
-    A language model reads the file as one text: lines with a high surprise do not look like its training text. For a
+    A language model reads the file as one text, or, if it was trained with --sequences lines, each line by itself; the
+    end of a line then has a surprise too. Lines with a high surprise do not look like its training text. For a
     classifier or tagger FILE has labels or tags, as in training, and the surprise is theirs: examples with a high
     surprise are hard, or labeled wrongly. Each row has the mean surprise of the characters of a line (or of the labels
     of an example), the line number and the line; the most surprising come first. With --by token each row has the
@@ -96,7 +100,11 @@ class Surprise:
         if not lines:
             raise DataError(f"{source} has no text", do="It is empty.")
         text = "".join(lines)
-        nats = model.surprise(text, unknown="skip" if kind == "char" or self.unknown == "skip" else "replace")
+        unknown: Unknown = "skip" if kind == "char" or self.unknown == "skip" else "replace"
+        if model.vocabulary_.end is None:
+            nats = model.surprise(text, unknown=unknown)
+        else:  # each line is a sequence, and its end stands in the place of the newline
+            nats = np.concatenate([model.surprise(line[:-1], unknown=unknown) for line in lines])
         new: set[str] = set()  # characters outside the vocabulary, which have infinite surprise
         if kind == "char" and self.unknown != "skip":
             new = set(text).difference(model.vocabulary_.tokens, "\n")  # a newline may only separate the lines

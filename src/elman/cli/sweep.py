@@ -50,12 +50,14 @@ class Sweep:
     )
     out: Path | None = flag(None, "folder of the sweep (default: sweeps/NAME)")
     storage: Path | None = flag(None, "file that records all trials (default: journal.log in the folder of the sweep)")
-    preset: Preset | None = flag(None, "the same as --seconds 30 (fast), 300 (default) or 3000 (best)")
+    preset: Preset | None = flag(None, "the same as --seconds 30 (fast), 300 (default) or 3000 (best), or textbook")
     threads: int | None = flag(None, "number of threads (default: $ELMAN_THREADS, else all cores)")
     options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:
+        from elman.config import resolve
         from elman.kernels.threads import set_threads
+        from elman.models.runs import text_form
         from elman.models.sweep import Sweep as Trials
         from elman.models.sweep_space import space
         from elman.models.sweep_study import optuna
@@ -79,6 +81,7 @@ class Sweep:
         dimensions = space(self.search, self.options)
         print_compile_notice("backward")
         corpus = self._corpus()
+        config = resolve("lm", self.options, form=text_form(corpus, config), preset=self.preset)
         out = self.out or Path("sweeps") / corpus.name
         sweep = Trials(out, corpus, config, dimensions, storage=self.storage)
         before = len(sweep.study.finished())

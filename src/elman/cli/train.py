@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from elman.models.runs import ExampleSetup, RowSplit, TextSetup
     from elman.training.events import Listener
 
-Preset = Literal["fast", "default", "best"]  # the keys of PRESETS
+Preset = Literal["fast", "default", "best", "textbook"]  # the keys of PRESETS
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,9 @@ class Train:
     )
     preset: Preset | None = flag(
         None,
-        "the same as --seconds 30 (fast), 300 (default) or 3000 (best); options that are given override it (default: "
-        "no preset; the training time is then that of --epochs, or of --steps or --seconds if given) [lm]",
+        "the same as --seconds 30 (fast), 300 (default) or 3000 (best), or textbook: one-hot tokens, one tanh layer "
+        "and plain gradient descent; options that are given override it (default: no preset; the training time is then "
+        "that of --epochs, or of --steps or --seconds if given) [lm]",
     )
     threads: int | None = flag(
         None, "number of threads (default: $ELMAN_THREADS, else all cores, which the MPI ranks of a machine share)"
@@ -173,7 +174,7 @@ class Train:
         with reading() as progress:
             read = partial(open_corpus, source, **reading_options(config), progress=progress)
             corpus = world().leader_first(read)
-        config = resolve("lm", options, form=runs.text_form(corpus), preset=self.preset)
+        config = resolve("lm", options, form=runs.text_form(corpus, config), preset=self.preset)
         if start is None:
             prepared = runs.text_setup(corpus, config)
         else:
@@ -349,7 +350,7 @@ def guess(source: tuple[str, ...], *, text_column: str | None = None, label_colu
 def reading_options(config: Config) -> dict[str, Any]:
     """The options that say how a text is read."""
     names = ("tokens", "encoding", "keep_boilerplate", "vocabulary_size", "min_count")
-    return {name: getattr(config, name) for name in names}
+    return {name: getattr(config, name) for name in names} | {"sequences": config.sequences == "lines"}
 
 
 # -- messages ---------------------------------------------------------------------------------------------------------
@@ -364,13 +365,17 @@ def _parts_of(split: Split | RowSplit) -> str:
 
 def _describe_text(prepared: TextSetup, out: Path) -> None:
     from elman.cli.console import console
+    from elman.models import runs
 
     corpus, split, config = prepared.corpus, prepared.split, prepared.config
     for note in corpus.notes:
         console.print(note, markup=False)
     tokens = {"char": "characters", "byte": "bytes", "word": "words"}.get(config.tokens, "tokens")
     parts = _parts_of(split)
-    console.print(f"{corpus.name}: {len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
+    many = "" if corpus.vocabulary.end is None else f"{runs.text_form(corpus, Config()).examples:,} sequences, "
+    console.print(f"{corpus.name}: {many}{len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
+    if not len(split.validation):
+        console.print("Nothing is held out for validation, so the last model is kept.")
     if prepared.validation_size < len(split.validation):
         console.print(
             f"Training validates on the first {prepared.validation_size:,} of these {len(split.validation):,} "

@@ -14,10 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from elman.data.checks import at_least_one, one_of
-from elman.data.vocabulary import MAX_TOKENS, UNKNOWN, ByteDecoder, Decoder, Encoded, Unknown, Vocabulary
+from elman.data.vocabulary import MAX_TOKENS, UNKNOWN, Encoded, Unknown, Vocabulary
 from elman.data.words import count_words, words_of
 from elman.errors import RangeError, VocabularyError, option
 
@@ -61,12 +60,12 @@ class BPEVocabulary(Vocabulary):
         self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         if len(self._ranks) < len(self.merges):
             raise VocabularyError("merges", expected="different pairs")
-        self.pieces = tuple(pieces)  # the bytes of each token
+        self.pieces = tuple(pieces)
         self.tokens = tuple(map(_name, pieces))  # for display: two tokens may have the same name
         self._cache: dict[str, tuple[int, ...]] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BPEVocabulary) and self.merges == other.merges
+        return isinstance(other, BPEVocabulary) and (self.merges, self.end) == (other.merges, other.end)
 
     def __hash__(self) -> int:
         return hash(self.merges)
@@ -144,14 +143,8 @@ class BPEVocabulary(Vocabulary):
         found = self._cache[word] = tuple(ids)
         return found
 
-    def decode(self, ids: npt.ArrayLike) -> str:
-        return b"".join(map(self.pieces.__getitem__, self._checked(ids).tolist())).decode("utf-8", "replace")
-
-    def decoder(self) -> Decoder:
-        return ByteDecoder(self)
-
     def to_json(self) -> dict[str, object]:
-        return {"kind": self.kind, "merges": [list(pair) for pair in self.merges]}
+        return {"kind": self.kind, "merges": [list(pair) for pair in self.merges]} | self._end_json()
 
     @staticmethod
     def merges_from_json(value: Any) -> list[Pair]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from elman.data import cache
 from elman.data.encoding import EncodingOptions, TextEncoder
-from elman.data.reading import FileSource, Meter, Progress, TextSource
+from elman.data.reading import FileSource, ListSource, Meter, Progress, TextSource
 from elman.data.sources import PathLike, common_source, find_sources, name_of
 from elman.data.vocabulary import Vocabulary
 from elman.data.vocabulary_json import vocabulary_from_json
@@ -112,6 +112,7 @@ def open_corpus(
     vocabulary_size: int = 20_000,
     min_count: int = 2,
     unknown: str = "error",
+    sequences: bool = False,
     progress: Progress | None = None,
 ) -> Corpus:
     r"""Encode a file, or several files as one text, as token ids. Memory does not grow with the text.
@@ -134,6 +135,8 @@ def open_corpus(
         become a token.
     unknown : {"error", "skip", "replace"}
         What to do with tokens that are not in the vocabulary. Unknown words are replaced by <unk> unless skipped.
+    sequences : bool
+        Read each line as a sequence of its own, as with a vocabulary that has an end token.
     progress : callable, optional
         Called with the activity, the bytes done and the bytes in total.
 
@@ -152,8 +155,9 @@ def open_corpus(
     ([3, 2, 4, 4, 5, 1, 3, 2, 4, 4, 5, 0], ('\n', ' ', 'e', 'h', 'l', 'o'))
     """
     options = EncodingOptions(
-        tokens, encoding, keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown
-    ).checked()
+        tokens, encoding, keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown,
+        "lines" if sequences or (vocabulary is not None and vocabulary.end is not None) else "none",
+    ).checked()  # fmt: skip
     paths, meter = find_sources(source), Meter(progress)
     with ExitStack() as opened:
         sources = [opened.enter_context(closing(FileSource(path, meter))) for path in paths]
@@ -166,7 +170,7 @@ def open_corpus(
 
 
 def corpus_from_text(
-    text: str,
+    text: str | Sequence[str],
     *,
     tokens: str = "char",
     keep_boilerplate: bool = False,
@@ -174,13 +178,14 @@ def corpus_from_text(
     vocabulary_size: int = 20_000,
     min_count: int = 2,
     unknown: str = "error",
+    sequences: bool = False,
 ) -> Corpus:
-    """Encode a text in memory as token ids.
+    """Encode a text in memory, or a list of sequences, as token ids.
 
     Parameters
     ----------
-    text : str
-        The text; byte tokens and the hash are those of its UTF-8 bytes.
+    text : str or list of str
+        The text, or one sequence for each item; byte tokens and the hash are those of its UTF-8 bytes.
     tokens : {"char", "byte", "word", "bpe"}
         The kind of tokens; ignored if a vocabulary is given.
     keep_boilerplate : bool
@@ -192,6 +197,9 @@ def corpus_from_text(
         become a token.
     unknown : {"error", "skip", "replace"}
         What to do with tokens that are not in the vocabulary. Unknown words are replaced by <unk> unless skipped.
+    sequences : bool
+        Read each line of a text as a sequence of its own; with a vocabulary that has an end token, a text is otherwise
+        one sequence.
 
     Returns
     -------
@@ -203,10 +211,14 @@ def corpus_from_text(
     >>> corpus_from_text("the cat the dog the cat", tokens="word").vocabulary.tokens
     ('<unk>', ' cat', ' the')
     """
+    if isinstance(text, str) and not sequences and vocabulary is not None and vocabulary.end is not None:
+        text = [text]
     options = EncodingOptions(
-        tokens, "utf-8", keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown
-    ).checked()
-    encoder, out = TextEncoder([TextSource(text)], options, Meter()), io.BytesIO()
+        tokens, "utf-8", keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown,
+        "items" if not isinstance(text, str) else "lines" if sequences else "none",
+    ).checked()  # fmt: skip
+    source = TextSource(text) if isinstance(text, str) else ListSource(text)
+    encoder, out = TextEncoder([source], options, Meter()), io.BytesIO()
     facts = encoder.write(out)
     return _corpus(np.frombuffer(out.getvalue(), facts["dtype"]), facts, "text", "", encoder.sha256())
 

@@ -2,6 +2,9 @@
 
 If its ids are cached, it is read only for its hash.
 
+With `sequences` each line, or each item of a list, is a sequence, and the ids are those of all sequences, each with the
+id of <end> before and after it; neighbors share it. Empty sequences are left out.
+
 Several files are concatenated into one text. A file before the last that does not end with a newline gets one, so that
 no word begins in one file and ends in the next; byte tokens are left as they are.
 """
@@ -12,10 +15,12 @@ import hashlib
 import json
 import os
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import BinaryIO, NamedTuple, cast
+
+import numpy as np
 
 from elman.data.bpe import BPEVocabulary
 from elman.data.cache import Facts
@@ -25,11 +30,12 @@ from elman.data.gutenberg import Boilerplate, removal_note
 from elman.data.reading import Meter, Source
 from elman.data.threads import THREADS, in_order
 from elman.data.vocabulary import UNKNOWN, ByteVocabulary, CharVocabulary, Encoded, Unknown, Vocabulary, characters_of
-from elman.data.words import WordVocabulary, add_counts, count_words
+from elman.data.words import WordVocabulary, add_counts, count_words, count_words_of_each
 from elman.errors import DataError, option
 
 FORMAT = 1  # of cache entries: increase it when the same text gets other ids or metadata than before
 KINDS = ("char", "byte", "word", "bpe")
+SEQUENCES = ("none", "lines", "items")
 
 
 @dataclass(frozen=True)
@@ -43,10 +49,12 @@ class EncodingOptions:
     vocabulary_size: int
     min_count: int
     unknown: str
+    sequences: str = "none"
 
     def checked(self) -> EncodingOptions:
         kind = self.vocabulary.kind if self.vocabulary else one_of("tokens", self.tokens, KINDS)
         unknown = one_of("unknown", self.unknown, UNKNOWN)
+        one_of("sequences", self.sequences, SEQUENCES)
         if kind == "word" and unknown == "error":
             unknown = "replace"  # rare words are meant to be read as <unk>
         at_least_one("vocabulary_size", self.vocabulary_size)
@@ -63,6 +71,7 @@ class EncodingOptions:
             self.vocabulary_size,
             self.min_count,
             self.unknown,
+            self.sequences,
         )
         everything = json.dumps([FORMAT, unicodedata.unidata_version, sha256, vocabulary, values])
         return hashlib.sha256(everything.encode()).hexdigest()[:32]
@@ -75,6 +84,7 @@ class _Part(NamedTuple):
     unknown: int
     characters: int
     boilerplate: Boilerplate
+    empty: int  # sequences that are left out
 
 
 class TextEncoder:
@@ -94,6 +104,10 @@ class TextEncoder:
         """Write the ids of the whole text; return its metadata, without the hash of the ids."""
         vocabulary, counts = self._vocabulary()
         numbers = range(len(self.sources))
+        if self.options.sequences != "none":
+            vocabulary = vocabulary.with_end()
+            out.write(np.array(vocabulary.end, vocabulary.dtype).tobytes())
+            counts = None
         if counts is not None and len(self.sources) > 1 and hasattr(os, "pwrite"):
             # the number of ids of each file is known: threads can write them at once
             starts = [n * vocabulary.dtype.itemsize for n in accumulate(counts, initial=0)]
@@ -102,14 +116,19 @@ class TextEncoder:
         else:
             parts = [self._write(number, vocabulary, out.write) for number in numbers]
         count, unknown = sum(part.ids for part in parts), sum(part.unknown for part in parts)
+        empty = sum(part.empty for part in parts)
         if count == 0:
             if unknown == 0:
                 raise self._no_text()
             raise DataError(f"{self.shown} has no token of the vocabulary of {len(vocabulary)}")
-        notes = (removal_note([part.boilerplate for part in parts]), _unknown_note(self.options, count, unknown))
+        notes = (
+            removal_note([part.boilerplate for part in parts]),
+            _unknown_note(self.options, count, unknown),
+            f"{empty:,} empty sequences were left out." if empty else None,
+        )
         return {
             "dtype": vocabulary.dtype.name,
-            "count": count,
+            "count": count + (vocabulary.end is not None),
             "vocabulary": vocabulary.to_json(),
             "characters": sum(part.characters for part in parts),
             "unknown": unknown,
@@ -119,6 +138,7 @@ class TextEncoder:
     def _vocabulary(self) -> tuple[Vocabulary, list[int] | None]:
         """The vocabulary, and the number of ids of each file, or None if it is not known before encoding."""
         numbers, options = range(len(self.sources)), self.options
+        words_in = count_words if options.sequences == "none" else count_words_of_each
         if options.vocabulary or options.tokens == "byte":
             return options.vocabulary or ByteVocabulary(), None
         if options.tokens == "char":
@@ -126,10 +146,11 @@ class TextEncoder:
             counts = [count for _, count in seen]
             if not any(counts):
                 raise self._no_text()
-            return CharVocabulary(set().union(*(characters for characters, _ in seen))), counts
+            characters = set[str]().union(*(characters for characters, _ in seen))
+            return CharVocabulary(characters), counts
         words: dict[str, int] = {}
         for number in numbers:  # threads would not help: counting holds the GIL
-            words = add_counts(words, count_words(self._text(number, "reading")))
+            words = add_counts(words, words_in(self._text(number, "reading")))
         if not words:
             raise self._no_text()
         if options.tokens == "bpe":
@@ -142,24 +163,34 @@ class TextEncoder:
 
     def _write(self, number: int, vocabulary: Vocabulary, write: Callable[[memoryview], object]) -> _Part:
         boilerplate = Boilerplate()
-        if self.options.tokens == "byte":
-            encoded: Iterator[Encoded] = map(ByteVocabulary.encode_bytes, self.sources[number].raw("encoding"))
-        else:
+        unknown_tokens = cast(Unknown, self.options.unknown)
+        if self.options.sequences != "none":
             text = self._text(number, "encoding", boilerplate)
-            encoded = vocabulary.encode_chunks(text, cast(Unknown, self.options.unknown))
-        count = unknown = characters = 0
+            encoded: Iterator[Encoded] = (vocabulary.encode_sequence(one, unknown_tokens) for one in text)
+        elif self.options.tokens == "byte":
+            encoded = map(ByteVocabulary.encode_bytes, self.sources[number].raw("encoding"))
+        else:
+            encoded = vocabulary.encode_chunks(self._text(number, "encoding", boilerplate), unknown_tokens)
+        count = unknown = characters = empty = 0
         for part in encoded:
+            empty += self.options.sequences != "none" and not len(part.ids)
             write(part.ids.data)
             count += len(part.ids)
             unknown += part.unknown
             characters += part.characters
-        return _Part(count, unknown, characters, boilerplate)
+        return _Part(count, unknown, characters, boilerplate, empty)
 
     def _text(self, number: int, what: str, boilerplate: Boilerplate | None = None) -> Iterator[str]:
-        """The text of one file in chunks, none empty; with a newline at its end if another file follows."""
+        """The text of one file in chunks, none empty; with a newline at its end if another file follows.
+
+        Each sequence is a chunk; it may be empty.
+        """
         chunks, last = self.sources[number].text(what, self.options.encoding), "\n"
-        if not self.options.keep_boilerplate:
+        if not self.options.keep_boilerplate and self.options.sequences != "items":
             chunks = (boilerplate or Boilerplate()).remove(chunks)
+        if self.options.sequences != "none":
+            yield from lines_of(chunks) if self.options.sequences == "lines" else chunks
+            return
         for chunk in filter(None, chunks):
             yield chunk
             last = chunk[-1]
@@ -183,6 +214,16 @@ class TextEncoder:
             "footer, and nothing is between its START and END lines",
             do=f"Use another file{keep if training else ''}.",
         )
+
+
+def lines_of(chunks: Iterable[str]) -> Iterator[str]:
+    """The lines of a text, without their ends."""
+    rest = ""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split("\n")
+        yield from lines
+    if rest:
+        yield rest
 
 
 def _writer_at(descriptor: int, start: int) -> Callable[[memoryview], object]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from elman.data.ragged import Ragged
+from elman.data.streams import edges_of
 from elman.errors import CheckpointError
 from elman.maths.arrays import Array
 
@@ -96,6 +97,12 @@ class Examples:
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the examples of a run are damaged: {error!r}") from None
         return cls(parts["x"], parts["y"], weights, class_weights, groups)
+
+
+def sequence_examples(ids: Array, end: int) -> Examples:
+    """Each sequence as an example for a network with an output at every step: y has the token after each of x."""
+    lengths = np.diff(edges_of(ids, end))
+    return Examples(Ragged(ids[:-1], lengths), Ragged(ids[1:], lengths), np.ones(len(lengths)))
 
 
 def held_out(n: int, fraction: float, rng: np.random.Generator) -> Array:

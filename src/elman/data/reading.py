@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import stat
 import sys
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from elman.data.decoding import decoded
 from elman.data.unpacking import unpacked
-from elman.errors import DataError
+from elman.errors import ArgumentError, DataError
 
 CHUNK = 1 << 20  # bytes, or characters
 Progress = Callable[[str, int, int], None]  # activity, bytes done, total bytes; 0 and 0 if unknown
@@ -63,6 +64,25 @@ class TextSource(Source):
 
     def _chunks(self) -> Iterator[str]:
         return (self._text[i : i + CHUNK] for i in range(0, len(self._text), CHUNK))
+
+
+class ListSource(Source):
+    """Sequences in memory: each chunk of the text is one of them."""
+
+    shown = "the list"
+
+    def __init__(self, sequences: Sequence[Any]) -> None:
+        for number, sequence in enumerate(sequences):
+            if not isinstance(sequence, str):
+                got = f"{type(sequence).__name__} as item {number}"
+                raise ArgumentError("text", expected="a list of str, one for each sequence", got=got)
+        self._sequences = sequences
+
+    def raw(self, what: str) -> Iterator[bytes]:
+        yield json.dumps(list(self._sequences)).encode()  # the hash depends on where each sequence ends
+
+    def text(self, what: str, encoding: str) -> Iterator[str]:
+        return iter(self._sequences)
 
 
 class Stopped(Exception):

@@ -2,6 +2,9 @@
 
 Ids are arrays of the smallest of uint8, uint16 and uint32 that fits. An unknown character or word is an error that
 names it, unless the caller wants it skipped or, if it is a word, replaced by `<unk>`.
+
+The vocabulary of a model of sequences has one more token, the last one: `<end>` begins and ends every sequence. It is
+never part of a text.
 """
 
 from __future__ import annotations
@@ -9,8 +12,9 @@ from __future__ import annotations
 import codecs
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +26,8 @@ from elman.maths.arrays import Array
 Unknown = Literal["error", "skip", "replace"]  # what to do with tokens that are not in the vocabulary
 UNKNOWN = ("error", "skip", "replace")
 MAX_TOKENS = 0x110000  # the number of Unicode code points
+NO_TOKEN = 0xFFFFFFFF  # no id is as large
+END = "<end>"
 
 
 class Encoded(NamedTuple):
@@ -44,6 +50,8 @@ class Vocabulary(ABC):
 
     kind: ClassVar[str]
     tokens: tuple[str, ...]
+    pieces: tuple[bytes, ...] = ()  # the bytes of each token; empty if tokens are characters or words
+    end: int | None = None  # the id of <end>; None if the model reads one text, not sequences
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -57,6 +65,15 @@ class Vocabulary(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self)} tokens>"
 
+    def with_end(self) -> Self:
+        """This vocabulary with the token <end>."""
+        if self.end is not None:
+            return self
+        other = copy(self)
+        other.tokens, other.end = (*self.tokens, END), len(self)
+        other.pieces = (*self.pieces, b"") if self.pieces else ()
+        return other
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """The smallest unsigned integers that hold every id."""
@@ -68,6 +85,21 @@ class Vocabulary(ABC):
             raise DtypeError("text", expected="a str", got=type(text).__name__)
         return self._encode(text, unknown).ids
 
+    def read(self, text: str, *, unknown: Unknown | None = None, whole: bool = False) -> Array:
+        """The ids (N,) in which a model reads a text: a sequence begins with <end> and, if it is whole, ends with it.
+
+        Unless `unknown` says something else, unknown words become <unk>, and unknown characters are an error.
+        """
+        ids = self.encode(text, unknown=unknown or ("replace" if self.kind == "word" else "error"))
+        return ids if self.end is None else np.array([self.end, *ids, *[self.end] * whole], self.dtype)
+
+    def encode_sequence(self, text: str, unknown: Unknown) -> Encoded:
+        """A sequence and the <end> after it; nothing for an empty sequence."""
+        encoded = self._encode(text, unknown)
+        if not text:
+            return encoded
+        return encoded._replace(ids=np.append(encoded.ids, np.array(self.end, self.dtype)))
+
     def encode_chunks(self, chunks: Iterable[str], unknown: Unknown) -> Iterator[Encoded]:
         """Encode a text that comes in chunks; the ids do not depend on where the chunks end."""
         for chunk in chunks:
@@ -78,15 +110,21 @@ class Vocabulary(ABC):
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """The text that ids (N,) stand for."""
-        return "".join(map(self.tokens.__getitem__, self._checked(ids).tolist()))
+        known = self._checked(ids).tolist()
+        if self.pieces:
+            return b"".join(map(self.pieces.__getitem__, known)).decode("utf-8", "replace")
+        return "".join(self.tokens[i] for i in known if i != self.end)
 
     def decoder(self) -> Decoder:
         """A decoder for ids that come one at a time."""
-        return _TokenDecoder(self)
+        return ByteDecoder(self) if self.pieces else _TokenDecoder(self)
 
     def to_json(self) -> dict[str, object]:
         """The vocabulary as JSON, for `vocabulary_from_json`."""
-        return {"kind": self.kind, "tokens": list(self.tokens)}
+        return {"kind": self.kind, "tokens": list(self.tokens[: self.end])} | self._end_json()
+
+    def _end_json(self) -> dict[str, object]:
+        return {} if self.end is None else {"end": True}
 
     def _checked(self, ids: npt.ArrayLike) -> Array:
         array = np.ravel(ids)
@@ -131,10 +169,10 @@ class CharVocabulary(Vocabulary):
 
     @cached_property
     def _ids(self) -> Array:
-        """The id of each code point, len(self) if it has none; the last entry stands for all higher code points."""
-        codes = [ord(token) for token in self.tokens]
-        table = np.full(codes[-1] + 2, len(self), np.uint32)
-        table[codes] = np.arange(len(self))
+        """The id of each code point, or NO_TOKEN; the last entry stands for all higher code points."""
+        codes = [ord(token) for token in self.tokens[: self.end]]
+        table = np.full(codes[-1] + 2, NO_TOKEN, np.uint32)
+        table[codes] = np.arange(len(codes))
         return table
 
     def _encode(self, text: str, unknown: Unknown) -> Encoded:
@@ -151,8 +189,8 @@ class CharVocabulary(Vocabulary):
             ids = np.frombuffer(raw.translate(self._ascii_ids), np.uint8).astype(self.dtype)
         else:
             wide = self._ids.take(_code_points(text), mode="clip")
-            if wide.max() == len(self):
-                known = wide != len(self)
+            if wide.max() == NO_TOKEN:
+                known = wide != NO_TOKEN
                 self._check_missing((text[i] for i in np.flatnonzero(~known)), unknown)
                 wide = wide[known]
             ids = wide.astype(self.dtype)
@@ -203,14 +241,8 @@ class ByteVocabulary(Vocabulary):
         ids = np.frombuffer(raw, np.uint8).copy()
         return Encoded(ids, unknown=0, characters=int(np.count_nonzero((ids & 0xC0) != 0x80)))
 
-    def decode(self, ids: npt.ArrayLike) -> str:
-        return bytes(self._checked(ids).tolist()).decode("utf-8", "replace")
-
-    def decoder(self) -> Decoder:
-        return ByteDecoder(self)
-
     def to_json(self) -> dict[str, object]:
-        return {"kind": self.kind}
+        return {"kind": self.kind} | self._end_json()
 
 
 class ByteDecoder:

@@ -14,6 +14,8 @@ def vocabulary_from_json(obj: object) -> Vocabulary:
     """The vocabulary whose `to_json` gave this value; CheckpointError if the value is damaged."""
     if not isinstance(obj, dict):
         raise CheckpointError("vocabulary", expected="a JSON object", got=type(obj).__name__, do=_DO)
+    if obj.get("end") is True:
+        return vocabulary_from_json({name: value for name, value in obj.items() if name != "end"}).with_end()
     if obj == {"kind": "byte"}:
         return ByteVocabulary()
     if obj.get("kind") == "bpe" and len(obj) == 2:

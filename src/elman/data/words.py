@@ -38,6 +38,14 @@ def count_words(chunks: Iterable[str]) -> Counter[str]:
     return counts
 
 
+def count_words_of_each(sequences: Iterable[str]) -> Counter[str]:
+    """How often each word occurs in sequences: no word goes on in the next one."""
+    counts: Counter[str] = Counter()
+    for sequence in sequences:
+        counts = add_counts(counts, _WORD.findall(sequence))
+    return counts
+
+
 def add_counts(counts: dict[str, int], words: Iterable[str]) -> Counter[str]:
     """Add words, or a Counter of words, to the counts; the rarest are dropped if there are more than MAX_COUNTED."""
     counts = counts if isinstance(counts, Counter) else Counter(counts)

@@ -95,6 +95,7 @@ def _text_page(run: Run, fitted: FittedModel, precision: Precision) -> bytes:
     facts = {
         "name": _name(run),
         **_vocabulary(vocabulary.kind, vocabulary.tokens, vocabulary),
+        "end": vocabulary.end,
         "token_name": token_name,
         **_network(stack, precision),
         "loss": measured.original,

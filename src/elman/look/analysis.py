@@ -208,6 +208,6 @@ def _to_read(vocabulary: Vocabulary, ids: Array, text: str | None, most: int) ->
     """The first `most` tokens: words if `text` has these ids, because <unk> does not say which word it is; else ids."""
     if text is not None and vocabulary.kind == "word":
         words = [word for chunk in words_of([text]) for word in chunk]
-        if np.array_equal(vocabulary.encode(text, unknown="replace"), ids):
+        if np.array_equal(vocabulary.read(text, whole=True), ids):
             return "".join(words[:most])
     return ids[:most]

@@ -121,6 +121,8 @@ FEATURES = (
 
 def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Array]:
     """The features of a text, or of ids, that fit this vocabulary, each with one value per token."""
+    if isinstance(text, str) and vocabulary.end is not None:
+        text = vocabulary.read(text, whole=True)
     text, tokens = _cut(text, vocabulary)
     characters = Characters(text)
     if vocabulary.kind == "word":
@@ -143,18 +145,21 @@ def features_of(text: str | Array, vocabulary: Vocabulary) -> dict[Feature, Arra
 
 
 def _cut(text: str | Array, vocabulary: Vocabulary) -> tuple[str, list[str] | list[bytes]]:
-    """The text and its pieces: words, subwords as bytes, or the bytes of each character; none for character tokens."""
+    """The text and its pieces: words, subwords as bytes, or the bytes of each character; none for character tokens.
+
+    The end of a sequence is read as the end of a line.
+    """
     if isinstance(vocabulary, BPEVocabulary):
-        pieces = [vocabulary.pieces[i] for i in (vocabulary.encode(text) if isinstance(text, str) else text)]
+        pieces = [vocabulary.pieces[i] or b"\n" for i in (vocabulary.encode(text) if isinstance(text, str) else text)]
         return b"".join(pieces).decode("utf-8", "surrogateescape"), pieces
     if isinstance(text, str):
         if vocabulary.kind == "word":
             return text, [word for words in words_of([text]) for word in words]
         return text, [c.encode("utf-8", "surrogatepass") for c in text] if vocabulary.kind == "byte" else []
     if vocabulary.kind == "word":
-        words = [vocabulary.tokens[i] if i else UNKNOWN for i in text]
+        words = ["\n" if i == vocabulary.end else vocabulary.tokens[i] if i else UNKNOWN for i in text]
         return "".join(words), words
     if vocabulary.kind == "byte":  # a byte that is not UTF-8 becomes one character
-        text = bytes(text.tolist()).decode("utf-8", "surrogateescape")
+        text = b"".join(vocabulary.pieces[i] or b"\n" for i in text).decode("utf-8", "surrogateescape")
         return text, [c.encode("utf-8", "surrogateescape") for c in text]
-    return vocabulary.decode(text), []
+    return "".join("\n" if i == vocabulary.end else vocabulary.tokens[i] for i in text), []

@@ -7,6 +7,7 @@ from typing import overload
 
 import numpy as np
 
+from elman.data.streams import sequences_of
 from elman.errors import ArgumentError, DataError
 from elman.kernels.reference import ReferenceLayer
 from elman.maths.arrays import Array
@@ -139,9 +140,8 @@ def in_float64(stack: Stack, p: Parameters) -> tuple[Packed, Parameters]:
 
 def text_ids(model: LanguageModel, text: str | Array) -> Array:
     """The ids of a text: unknown words become <unk>, another unknown token is an error; ids are checked."""
-    vocabulary = model.vocabulary_
     if isinstance(text, str):
-        ids = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error")
+        ids = model.vocabulary_.read(text, whole=True)
     else:
         ids = np.asarray(text)
         check_ids("ids", ids, model.network_.stack.inputs)
@@ -150,7 +150,7 @@ def text_ids(model: LanguageModel, text: str | Array) -> Array:
 
 def inputs_and_targets(model: LanguageModel, text: str | Array, steps: int = STEPS) -> tuple[Array, Array]:
     """x and y, (T,) each, T at most `steps`: the first T tokens of a text, and the token after each."""
-    ids = text_ids(model, text)[: steps + 1]
+    ids = next(sequences_of(text_ids(model, text), model.vocabulary_.end), np.empty(0, np.int64))[: steps + 1]
     if len(ids) < 2:
         raise DataError(
             "the text",

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elman.data.checks import did_you_mean
+from elman.data.streams import sequences_of
 from elman.errors import DataError, RangeError, UnknownNameError
 from elman.kernels import softmax
 from elman.look.text_features import features_of
@@ -109,15 +110,19 @@ def read_text(model: LanguageModel, text: str | Array, *, alternatives: int = 5)
         raise DataError("the text is empty", do="Give at least one character.")
     ids = text_ids(model, text)
     packed = network.pack(p)
-    read = network.stack.forward(packed.stacks[0], p, ids[:, np.newaxis])
-    s = np.stack([states.s[:, 1:, 0] for states in read.traces])  # (L, P, T, H)
+    *before, last = sequences_of(ids, vocabulary.end)  # each from a state of zeros; neighbors share an <end>
+    read = [
+        network.stack.forward(packed.stacks[0], p, one[:, np.newaxis]) for one in (*(one[:-1] for one in before), last)
+    ]
+    s = np.concatenate([[states.s[:, 1:, 0] for states in one.traces] for one in read], axis=2)  # (L, P, T, H)
+    outputs = np.concatenate([one.outputs for one in read])
     k = min(alternatives, len(vocabulary))
     T = len(ids)
     nats, best, probabilities = np.full(T, np.nan), np.zeros((T, k), np.int64), np.full((T, k), np.nan)
     for start in range(0, len(ids) - 1, CHUNK):
         here = slice(start, min(start + CHUNK, len(ids) - 1))
         there = slice(here.start + 1, here.stop + 1)  # a state predicts the token after it
-        o = packed.output.forward(read.outputs[here, 0])  # (…, Y)
+        o = packed.output.forward(outputs[here, 0])  # (…, Y)
         nats[there] = surprise(o, ids[there])
         y_hat = softmax(o.astype(np.float64))
         best[there] = np.argsort(-y_hat, axis=1, kind="stable")[:, :k]

@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from elman.config import BUDGET, BY_FORM, OPTIONS, Config, DataForm, is_whole, resolve
+from elman.config import BUDGET, BY_FORM, OPTIONS, Config, DataForm, is_whole, rate_for, resolve
 from elman.data.checks import shortened
 from elman.data.examples import Examples
 from elman.data.inputs import data_form, form_of, number_sequences
@@ -244,7 +244,8 @@ class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
         seed = given["seed"] if is_whole(self.random_state) else before["seed"]
         if set(BUDGET) & set(given):
             known = known.with_options(**dict.fromkeys(BUDGET))
-        return known.with_options(**{**given, **PARTIAL_FIT_OPTIONS, "seed": seed})
+        rate = rate_for(known, given.get("optimizer", known.optimizer))
+        return known.with_options(**{"learning_rate": rate, **given, **PARTIAL_FIT_OPTIONS, "seed": seed})
 
     def _estimator_params(self, config: Config) -> dict[str, Any]:
         """The arguments that the config does not have, or has with another value, for JSON."""

@@ -1,6 +1,7 @@
 """Evaluation of models, the same for validation during training, `elman eval` and score.
 
 A text is read as one sequence from a zero state; every token but the first is predicted; losses are averaged over them.
+A model of sequences reads each sequence from a zero state; its <end> is predicted too.
 Several ranks evaluate a text together: each reads its part, in chunks, from a zero state, then again from the final
 state of the rank before it, until the state before a chunk equals that of the previous pass, up to rounding. Networks
 forget: after a few hundred tokens a state does not depend on the initial one, so usually one chunk is read twice. If a
@@ -17,7 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elman.data.examples import Examples
+from elman.data.examples import Examples, sequence_examples
+from elman.data.streams import edges_of, sequences_of
 from elman.data.symbols import Symbols
 from elman.data.targets import Labels
 from elman.errors import DataError
@@ -62,10 +64,12 @@ class Evaluation(NamedTuple):
 
 def token_losses(network: HeadNetwork, p: Parameters, ids: Array) -> Iterator[Array]:
     """-log y_hat of each token but the first, in nats: an array (T,) for each chunk."""
-    packed, state = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)
-    for start in range(0, len(ids) - 1, CHUNK):
-        losses, state = _chunk_losses(network, packed, ids[start : start + CHUNK + 1], state)
-        yield losses
+    packed = network.pack(p)
+    for sequence in sequences_of(ids, network.end):
+        state = network.stack.zero_state(1, p.buffer.dtype)
+        for start in range(0, len(sequence) - 1, CHUNK):
+            losses, state = _chunk_losses(network, packed, sequence[start : start + CHUNK + 1], state)
+            yield losses
 
 
 def _chunk_losses(network: HeadNetwork, packed: PackedNetwork, ids: Array, state: Array) -> tuple[Array, Array]:
@@ -84,7 +88,16 @@ def _check_text(ids: Array) -> None:
 def mean_loss(network: HeadNetwork, p: Parameters, ids: Array) -> float:
     """Nats per token."""
     _check_text(ids)
-    return sum(float(losses.sum()) for losses in token_losses(network, p, ids)) / (len(ids) - 1)
+    rest, total = ids, 0.0
+    if network.end is not None:  # short sequences are read together, as examples
+        examples = sequence_examples(ids, network.end)
+        lengths = examples.lengths() // 2  # of x alone
+        short, long = np.flatnonzero(lengths <= CHUNK), np.flatnonzero(lengths > CHUNK)
+        total = evaluate_examples(network, p, examples.take(short)).loss * float(lengths[short].sum())
+        edges = edges_of(ids, network.end)
+        rest = np.concatenate([ids[:1], *(ids[edges[i] + 1 : edges[i + 1] + 1] for i in long)])
+    total += sum(float(losses.sum()) for losses in token_losses(network, p, rest))
+    return total / (len(ids) - 1)
 
 
 def evaluate_text(network: HeadNetwork, p: Parameters, ids: Array, characters: int) -> Evaluation:
@@ -126,13 +139,15 @@ def evaluate_dynamically(
     adapted, gradients = p.zeros(), p.zeros()
     adapted.buffer[:] = p.buffer
     squares = np.zeros_like(p.buffer)  # the mean square of the gradients
-    state, total = network.stack.zero_state(1, p.buffer.dtype), 0.0
-    for t, start in enumerate(range(0, len(ids) - 1, window), 1):
-        read = np.asarray(ids[start : start + window + 1], np.int64)[:, np.newaxis]
-        batch, T = Batch(read[:-1], read[1:], state=state), len(read) - 1
-        total += T * network.loss_and_gradients(adapted, batch, gradients, normalizer=T)
-        squares = DECAY * squares + (1 - DECAY) * gradients.buffer**2
-        adapted.buffer -= rate * gradients.buffer / (np.sqrt(squares / (1 - DECAY**t)) + 1e-6)
+    total, t = 0.0, 0
+    for sequence in sequences_of(ids, network.end):
+        state = network.stack.zero_state(1, p.buffer.dtype)
+        for start in range(0, len(sequence) - 1, window):
+            read = np.asarray(sequence[start : start + window + 1], np.int64)[:, np.newaxis]
+            batch, T, t = Batch(read[:-1], read[1:], state=state), len(read) - 1, t + 1
+            total += T * network.loss_and_gradients(adapted, batch, gradients, normalizer=T)
+            squares = DECAY * squares + (1 - DECAY) * gradients.buffer**2
+            adapted.buffer -= rate * gradients.buffer / (np.sqrt(squares / (1 - DECAY**t)) + 1e-6)
     return _evaluation(total / (len(ids) - 1), len(ids), characters)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import OPTIONS
-from elman.data import BPEVocabulary, ByteVocabulary, CharVocabulary, Corpus, Vocabulary
+from elman.config import OPTIONS, defaults, rate_for
+from elman.data import CharVocabulary, Corpus, Vocabulary
 from elman.data.examples import Examples
 from elman.data.inputs import NumberInputs, TokenInputs
 from elman.data.ragged import Ragged
@@ -121,8 +121,12 @@ def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[
     kept = {name: known[name] for name in KEPT if task in OPTIONS[name].tasks}
     if isinstance(start.spec.inputs, TokenInputs) and start.spec.inputs.symbols.kind != "list":
         kept["tokens"] = start.spec.inputs.symbols.kind  # the kind that auto has chosen
-    rate = {"learning_rate": RATE * start.config.learning_rate}
-    return rate | {name: value for name, value in given.items() if value is not None} | kept
+    usual: dict[str, Any] = {}
+    optimizer = given.get("optimizer") or defaults(task, start.config.cell)["optimizer"]
+    usual["learning_rate"] = RATE * rate_for(start.config, optimizer)
+    if task == "lm":
+        usual["sequences"] = start.config.sequences
+    return usual | {name: value for name, value in given.items() if value is not None} | kept
 
 
 def merge_specs(old: TaskSpec, new: TaskSpec, *, drop_unused: bool = False) -> Merged:
@@ -158,13 +162,14 @@ def merge_vocabularies(old: Vocabulary, new: Vocabulary, *, drop_unused: bool = 
     """
     if old.kind != new.kind:
         raise ArgumentError("tokens", expected=f"{old.kind}, as in the model that training starts from", got=new.kind)
-    if isinstance(old, ByteVocabulary | BPEVocabulary):
-        return old  # these can encode any text
-    if drop_unused:
-        return new
-    if isinstance(old, CharVocabulary):
-        return CharVocabulary((*old.tokens, *new.tokens))
-    return WordVocabulary(dict.fromkeys((*old.tokens, *new.tokens)))
+    if old.end is not None and new.end is None:
+        expected = f"sequences, as in the model that training starts from: a list, or {option('sequences', 'lines')}"
+        raise ArgumentError("the text", expected=expected, got="one text")
+    merged = old  # bytes and subwords can encode any text
+    tokens = (*old.tokens[: old.end], *new.tokens[: new.end])
+    if isinstance(old, CharVocabulary | WordVocabulary):
+        merged = new if drop_unused else type(old)(dict.fromkeys(tokens))
+    return merged if new.end is None else merged.with_end()
 
 
 def merge_corpus(corpus: Corpus, vocabulary: Vocabulary, reread: Callable[[Vocabulary], Corpus]) -> Corpus:

@@ -93,7 +93,8 @@ def build_network(spec: TaskSpec, config: Config) -> Network:
         return EncoderDecoder(source, decoder, outputs, edge=EDGE_ID, attention=kind)
     pooling: Pooling = "none" if spec.task in ("lm", "tag") else c.pooling
     loss = "squared" if spec.task == "regress" else "cross_entropy"
-    return HeadNetwork(encoder(), outputs, pooling=pooling, loss=loss)
+    end = spec.vocabulary.end if spec.task == "lm" else None
+    return HeadNetwork(encoder(), outputs, pooling=pooling, loss=loss, end=end)
 
 
 def new_model(spec: TaskSpec, config: Config) -> FittedModel:

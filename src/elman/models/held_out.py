@@ -61,7 +61,8 @@ def evaluate_held_out(
         ids = _held_out_part(run, part, parts)
         _, fitted = runs.load(run.path, "lm")
         vocabulary = fitted.spec.vocabulary
-        characters = len(ids) if vocabulary.kind == "char" else len(vocabulary.decode(ids))
+        plain = vocabulary.kind == "char" and vocabulary.end is None
+        characters = len(ids) if plain else len(vocabulary.decode(ids))
         evaluate = evaluate_dynamically if dynamic else evaluate_text
         return str(part), evaluate(fitted.head_network, fitted.parameters, ids, characters)
     assert isinstance(setup, runs.ExampleSetup)

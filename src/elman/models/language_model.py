@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -12,17 +11,17 @@ from typing import Any, Self
 import numpy as np
 
 from elman.config import Config, resolve, suggestion
-from elman.data import BPEVocabulary, ByteVocabulary, Corpus, Vocabulary
+from elman.data import Corpus, Vocabulary
 from elman.data.vocabulary import Unknown
 from elman.data.words import words_of
-from elman.errors import DataError, NotFittedError, RunError, UnknownNameError
+from elman.errors import NotFittedError, RunError, UnknownNameError
 from elman.maths.arrays import Array
 from elman.maths.loss import softmax
 from elman.models import fine_tuning, runs
 from elman.models.evaluation import Evaluation, evaluate_dynamically, evaluate_text, token_losses
 from elman.models.fine_tuning import MAX_OLD_TOKENS
 from elman.models.fitted import FittedModel
-from elman.models.memorization import CopyReport, copy_report
+from elman.models.memorization import CopyReport, copy_report, whole_sequence
 from elman.models.sampling import Sampling, TextSampler
 from elman.models.signatures import LanguageModelOptions
 from elman.models.task_spec import TaskSpec
@@ -31,8 +30,6 @@ from elman.training.events import Listener
 from elman.training.progress_line import ProgressLine
 from elman.training.run import Run
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
-
-MAX_PATH = 255  # characters: a longer str cannot be the name of a file
 
 
 class LanguageModel(LanguageModelOptions):
@@ -116,7 +113,7 @@ class LanguageModel(LanguageModelOptions):
 
     def fit(
         self,
-        text: str | Path,
+        text: str | Path | Sequence[str],
         y: None = None,
         *,
         start: LanguageModel | str | Path | None = None,
@@ -132,8 +129,8 @@ class LanguageModel(LanguageModelOptions):
 
         Parameters
         ----------
-        text : str or Path
-            The text itself (a str), or a file (a Path).
+        text : str, Path or list of str
+            The text itself (a str), a file (a Path), or separate sequences, each learned from its beginning to its end.
         y : None
             Ignored; scikit-learn passes it.
         start : LanguageModel or path, optional
@@ -163,28 +160,23 @@ class LanguageModel(LanguageModelOptions):
         """
         origin = self.load(start) if isinstance(start, str | Path) else start
         given = self.get_params()
+        preset, defaults = given.pop("preset"), self._defaults()
+        if origin is not None or preset is not None:  # arguments with their default values override nothing
+            given = {name: value for name, value in given.items() if value != defaults[name]}
         if origin is not None:
             fine_tuning.check_start(origin, LanguageModel, self)
-            defaults = self._defaults()
-            given = {name: value for name, value in given.items() if value != defaults[name]}
             given = fine_tuning.options_of(origin._fitted, "lm", given)
-        config = resolve("lm", given)
+        config = resolve("lm", given, preset=preset)
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
             corpus = runs.open_text(text, config, **reading)
-            config = resolve("lm", given, form=runs.text_form(corpus))
-            try:
-                if origin is None:
-                    setup = runs.text_setup(corpus, config)
-                else:
-                    again = partial(runs.open_text, text, config)
-                    setup = origin.continued(corpus, config, again, drop_unused=drop_unused)
-                corpus = setup.corpus
-            except DataError:
-                if isinstance(text, str) and len(text) <= MAX_PATH and "\0" not in text and os.path.isfile(text):
-                    what, do = f"{text!r} is the name of a file, and a str is read as a text", "Give a Path"
-                    raise DataError(what, do=f"{do}: fit(Path({text!r})).") from None
-                raise
+            config = resolve("lm", given, form=runs.text_form(corpus, config), preset=preset)
+            if origin is None:
+                setup = runs.text_setup(corpus, config)
+            else:
+                again = partial(runs.open_text, text, config)
+                setup = origin.continued(corpus, config, again, drop_unused=drop_unused)
+            corpus = setup.corpus
             with stop_on_interrupt() as stopping:
                 where = Path(out) if out else None
                 called = [line] if listeners is None else listeners
@@ -227,7 +219,7 @@ class LanguageModel(LanguageModelOptions):
             old, name = runs.old_data(self.run_.path), str(self.run_.path)
         elif hasattr(self, "corpus_"):
             known = self.config_
-            old = self.corpus_.split(known.validation_fraction, known.test_fraction).validation[:MAX_OLD_TOKENS]
+            old = runs.split_corpus(self.corpus_, known).validation[:MAX_OLD_TOKENS]
         return setup.started_from(fine_tuning.Origin(self._fitted, merged, old, name))
 
     @property
@@ -456,7 +448,7 @@ class LanguageModel(LanguageModelOptions):
         dict of str to float
             Token to probability, the likeliest first.
         """
-        o, _ = self.text_sampler.read(self.vocabulary_.encode(prompt, unknown=unknown))
+        o, _ = self.text_sampler.read(self.vocabulary_.read(prompt, unknown=unknown))
         y_hat = softmax(o.astype(np.float64))
         return {self.vocabulary_.tokens[i]: float(y_hat[i]) for i in np.argsort(-y_hat, kind="stable")}
 
@@ -471,7 +463,8 @@ class LanguageModel(LanguageModelOptions):
         Returns
         -------
         CopyReport
-            The longest copied substring, and the share of all substrings of 12 characters that are copied.
+            The longest copied substring, and the share of all substrings of 12 characters that are copied. For a model
+            of sequences the sample is one sequence, and the share is 1 if the data have it, else 0.
         """
         vocabulary, corpus = self.text_sampler.vocabulary, getattr(self, "corpus_", None)
         if corpus is None and self.run_ is not None:
@@ -479,17 +472,20 @@ class LanguageModel(LanguageModelOptions):
         if corpus is None:
             raise RunError("The training text is not known", do="Fit the model, or load a run that has it.")
         config = self.config_
-        return copy_report(sample, vocabulary, corpus.split(config.validation_fraction, config.test_fraction).train)
+        if vocabulary.end is not None:
+            known = whole_sequence(vocabulary.read(sample, whole=True), corpus.ids)
+            return CopyReport(sample if known else "", float(known), 1)
+        return copy_report(sample, vocabulary, runs.split_corpus(corpus, config).train)
 
     # -- evaluation ---------------------------------------------------------------------------------------------------
 
-    def score(self, text: str | Path, y: None = None) -> float:
+    def score(self, text: str | Path | Sequence[str], y: None = None) -> float:
         """The mean log-likelihood of a text in nats per token: higher is better.
 
         Parameters
         ----------
-        text : str or Path
-            The text itself (a str), or a file (a Path).
+        text : str, Path or list of str
+            As in evaluate.
         y : None
             Ignored; scikit-learn passes it.
 
@@ -499,13 +495,16 @@ class LanguageModel(LanguageModelOptions):
         """
         return -self.evaluate(text).nats_per_token
 
-    def evaluate(self, text: str | Path, *, unknown: Unknown = "error", dynamic: bool = False) -> Evaluation:
+    def evaluate(
+        self, text: str | Path | Sequence[str], *, unknown: Unknown = "error", dynamic: bool = False
+    ) -> Evaluation:
         """How well the model predicts a text that it reads from a zero state.
 
         Parameters
         ----------
-        text : str or Path
-            The text itself (a str), or a file (a Path).
+        text : str, Path or list of str
+            The text itself (a str), a file (a Path), or sequences. A model of sequences reads a str as one sequence
+            (with sequences="lines" as one each line), and a file as one each line; it predicts their ends too.
         unknown : {"error", "skip", "replace"}
             What to do with tokens of the text that are not in the vocabulary; "replace" reads a word as <unk>.
         dynamic : bool
@@ -531,7 +530,7 @@ class LanguageModel(LanguageModelOptions):
         Parameters
         ----------
         text : str
-            The text.
+            The text; one sequence, if the model was trained on sequences.
         unknown : {"error", "skip", "replace"}, optional
             What to do with tokens that are not in the vocabulary: "replace" reads a word as <unk> (the default for
             words), "skip" leaves the token out, and its characters get NaN. The default for characters is "error".
@@ -539,13 +538,22 @@ class LanguageModel(LanguageModelOptions):
         Returns
         -------
         array of shape (len(text),)
-            Nats; NaN for the first token, which nothing predicts.
+            Nats; NaN for the first token, which nothing predicts. A model of sequences predicts the first token too;
+            there the shape is (len(text) + 1,), and the last number is the surprise of the end.
         """
         vocabulary = self._fitted.spec.vocabulary
         unknown = unknown or ("replace" if vocabulary.kind == "word" else "error")
-        ids = vocabulary.encode(text, unknown=unknown)
+        ids = vocabulary.read(text, unknown=unknown, whole=True)
         losses = np.concatenate([[np.nan], *token_losses(self.network_, self.parameters_, ids)])[: len(ids)]
-        if isinstance(vocabulary, ByteVocabulary | BPEVocabulary):
+        if vocabulary.end is not None:
+            each, last = self._by_character(text, ids[1:-1], losses[1:-1], unknown), losses[-1:]
+            return np.concatenate([each, last])
+        return self._by_character(text, ids, losses, unknown)
+
+    def _by_character(self, text: str, ids: Array, losses: Array, unknown: str) -> Array:
+        """The loss of each character, from those of the tokens."""
+        vocabulary = self.vocabulary_
+        if vocabulary.pieces:
             widths = [len(vocabulary.pieces[i]) for i in ids]  # bytes of each token
             losses = np.repeat(losses / np.maximum(widths, 1), widths)  # of each byte
             sizes = [len(c.encode("utf-8", "surrogatepass")) for c in text]

@@ -42,6 +42,13 @@ class CopyReport(NamedTuple):
         return f"{copied}; the longest has {len(self.longest)}: {self.longest!r}" if self.longest else copied
 
 
+def whole_sequence(sequence: Array, ids: Array) -> bool:
+    """Whether the ids contain this sequence, with the <end> on both sides."""
+    places, width = np.flatnonzero(ids == sequence[0]), len(sequence)
+    near = np.diff(places, append=0) == width - 1  # sequences of the same length
+    return any(np.array_equal(ids[at : at + width], sequence) for at in places[near].tolist())
+
+
 def copy_report(sample: str, vocabulary: Vocabulary, ids: Array) -> CopyReport:
     """Compare a sample with the text that these ids encode, in one pass over it."""
     places: Places = defaultdict(lambda: defaultdict(list))

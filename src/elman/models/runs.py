@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,17 +23,21 @@ from elman.config import (
     BUDGET,
     DEFAULT_EPOCHS,
     LARGEST,
+    LONG_TEXT,
     MAX_EPOCHS,
     MAX_STEPS,
     Config,
     DataForm,
     from_json,
     is_real,
+    resolve,
     to_json,
+    useful_epochs,
 )
 from elman.data import Corpus, Split, corpus_from_text, fitting_batch, open_corpus
 from elman.data.examples import Examples, held_out
 from elman.data.inputs import TokenInputs
+from elman.data.streams import edges_of, sequences_of
 from elman.data.targets import Labels, TokenTargets
 from elman.errors import (
     ArgumentError,
@@ -47,6 +51,7 @@ from elman.errors import (
 )
 from elman.files import sha256_of
 from elman.maths.arrays import Array
+from elman.maths.cells import make_cell
 from elman.models.batches import MAX_ROWS, lengths_and_weights
 from elman.models.fine_tuning import MAX_OLD_TOKENS, Origin, copy_weights
 from elman.models.fitted import FittedModel, build_network, new_model
@@ -66,6 +71,8 @@ from elman.training.task import generator
 from elman.training.trainer import Trainer
 
 SAMPLE_LENGTH = 200  # tokens
+SPEED_SECONDS = 0.2  # for which the speed is measured
+MAX_PATH = 4096  # characters: a longer str cannot be the name of a file
 MAX_VALIDATION_TOKENS = 200_000  # in a validation during training, so that it takes only seconds
 START = "start.safetensors"  # the initial weights of a run, if they come from a trained model
 DATA = "data.safetensors"  # the encoded data of a run, if its source cannot be read again or may change
@@ -151,7 +158,12 @@ class TextSetup(TrainingSetup):
     @property
     def validation(self) -> Array:
         """The first max_validation tokens of the validation part; elman eval uses all of it."""
-        return self.split.validation[: self.max_validation]
+        ids, end = self.split.validation, self.corpus.vocabulary.end
+        if end is None or not len(ids):
+            return ids[: self.max_validation]
+        edges = edges_of(ids, end)  # whole sequences, at least one
+        last = max(1, int(np.searchsorted(edges, self.max_validation)) - 1)
+        return ids[: edges[last] + 1]
 
     @property
     def validation_size(self) -> int:
@@ -162,6 +174,13 @@ class TextSetup(TrainingSetup):
 
     def with_validation_size(self, size: int) -> Self:
         return replace(self, max_validation=max(2, size))
+
+    @property
+    def most_epochs(self) -> float:
+        """The most epochs that a training with a time limit takes."""
+        tokens = len(self.split.train)
+        steps = max(1, tokens // (self.batch * self.config.window))  # of an epoch
+        return useful_epochs(tokens) if tokens < LONG_TEXT else max(MAX_EPOCHS, MAX_STEPS / steps)
 
     def new_task(self, model: FittedModel) -> TextTask:
         sampler, seed = (
@@ -193,7 +212,12 @@ class TextSetup(TrainingSetup):
 
 def text_setup(corpus: Corpus, config: Config) -> TextSetup:
     """Split a text and check its size."""
-    split = corpus.split(config.validation_fraction, config.test_fraction)
+    if len(corpus.ids) < 2:
+        raise DataError("the text", expected="at least two tokens", got=len(corpus.ids), do="Take a longer text.")
+    split, spec = split_corpus(corpus, config), TaskSpec.language_model(corpus.vocabulary)
+    if corpus.vocabulary.end is not None:
+        batch = min(config.batch_size, len(edges_of(split.train, corpus.vocabulary.end)) - 1)
+        return TextSetup(spec, config, corpus, split, batch, MAX_VALIDATION_TOKENS)
     if len(split.train) <= config.window:
         raise DataError(
             "the part to train on is too short for a window",
@@ -204,29 +228,65 @@ def text_setup(corpus: Corpus, config: Config) -> TextSetup:
     if len(split.validation) == 1:
         raise DataError("the validation part", expected="at least two tokens", got=1, do="Take a longer text.")
     batch = fitting_batch(len(split.train), config.batch_size, config.window)
-    spec = TaskSpec.language_model(corpus.vocabulary)
     return TextSetup(spec, config, corpus, split, batch, MAX_VALIDATION_TOKENS)
 
 
-def text_form(corpus: Corpus) -> DataForm:
-    """The properties of a text that the defaults of a language model depend on."""
-    return DataForm(corpus.vocabulary.kind, 1, float(len(corpus.ids)))
+def split_corpus(corpus: Corpus, config: Config) -> Split:
+    """The parts of a text; of sequences, whole ones drawn at random, equal ones all in the same part."""
+    ids, end = corpus.ids, corpus.vocabulary.end
+    if end is None:
+        return corpus.split(config.validation_fraction, config.test_fraction)
+    numbers: dict[bytes, int] = {}  # of each different sequence
+    groups = np.array([numbers.setdefault(one.tobytes(), len(numbers)) for one in sequences_of(ids, end)])
+    rows, edges = RowSplit.draw(len(groups), config, groups), edges_of(ids, end)
+    parts = [[ids[edges[i] + 1 : edges[i + 1] + 1] for i in part] for part in (rows.train, rows.validation, rows.test)]
+    if not parts[0]:
+        raise DataError("the part to train on", expected="at least one sequence", got="none", do="Give more of them.")
+    return Split(*(np.concatenate([ids[:1] if part else ids[:0], *part]) for part in parts))
 
 
-def open_text(source: str | Path, config: Config, **options: Any) -> Corpus:
-    """The text in a str, or in the file of a Path."""
+def text_form(corpus: Corpus, config: Config) -> DataForm:
+    """The properties of a text that the defaults of a language model depend on, and with a time limit the speed."""
+    end = corpus.vocabulary.end
+    sequences = 1 if end is None else len(edges_of(corpus.ids, end)) - 1
+    form = DataForm(corpus.vocabulary.kind, sequences, float(len(corpus.ids)))
+    return form if config.seconds is None else form._replace(speed=_speed(corpus, config, form))
+
+
+def _speed(corpus: Corpus, config: Config, form: DataForm) -> float:
+    """The speed of a network of 256 units, in tokens per second times recurrent weights."""
+    options = resolve("lm", {"cell": config.cell, "tokens": config.tokens, "dtype": config.dtype}, form=form)
+    setup = text_setup(corpus, options)
+    task, weights = setup.new_task(setup.new_model()), options.hidden**2 * make_cell(options.cell).gates
+    return task.tokens_per_step * weights / seconds_per_step(setup, SPEED_SECONDS)
+
+
+def open_text(source: object, config: Config, **options: Any) -> Corpus:
+    """The text in a str, or in the file of a Path, or a list of sequences."""
+    if isinstance(source, str) and _names_a_file(source):
+        what, do = f"{source!r} is the name of a file, and a str is read as a text", "Give a Path"
+        raise DataError(what, do=f"{do}: Path({source!r}).")
     shared = {
         "tokens": config.tokens,
         "keep_boilerplate": config.keep_boilerplate,
         "vocabulary_size": config.vocabulary_size,
         "min_count": config.min_count,
+        "sequences": config.sequences == "lines",
         **options,
     }
     if isinstance(source, Path):
         return open_corpus(source, encoding=config.encoding, **shared)
-    if not isinstance(source, str):
-        raise ArgumentError("text", expected="a str with the text, or a Path of a file", got=type(source).__name__)
-    return corpus_from_text(source, **shared)
+    if not isinstance(source, Iterable):
+        expected = "a str with the text, a Path of a file, or a list of str, one for each sequence"
+        raise ArgumentError("text", expected=expected, got=type(source).__name__)
+    return corpus_from_text(source if isinstance(source, str) else list(source), **shared)
+
+
+def _names_a_file(text: str) -> bool:
+    """Whether a text is the path of a file, with a suffix or a separator, and so not meant as a text."""
+    if len(text) > MAX_PATH or "\n" in text or "\0" in text:
+        return False
+    return bool(Path(text).suffix or os.path.dirname(text)) and os.path.isfile(text)
 
 
 def corpus_record(corpus: Corpus) -> dict[str, Any]:
@@ -277,6 +337,7 @@ def read_corpus(run: Run) -> Corpus:
             keep_boilerplate=config.keep_boilerplate,
             vocabulary_size=config.vocabulary_size,
             min_count=config.min_count,
+            sequences=vocabulary.end is not None,
             # the vocabulary of a fine-tuned run may also have the tokens of the old text
             vocabulary=None if run.config.get("start") is None else vocabulary,
         )
@@ -559,8 +620,8 @@ def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
         return c.steps
     if c.seconds is not None:
         steps = max(1, int(c.seconds / seconds_per_step(setup)))
-        if setup.spec.task == "lm":
-            steps = min(steps, max(MAX_STEPS, round(MAX_EPOCHS * task.steps_per_epoch)))
+        if isinstance(setup, TextSetup):
+            steps = min(steps, math.ceil(setup.most_epochs * task.steps_per_epoch))
         return steps
     return max(1, round((c.epochs or DEFAULT_EPOCHS) * task.steps_per_epoch))
 

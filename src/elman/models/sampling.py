@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -335,13 +335,13 @@ class TextSampler:
     def prompt(self, text: str, rng: np.random.Generator, unknown: str = "error") -> tuple[list[int], list[int]]:
         """The ids to read first, and those of them that belong to the generated text.
 
-        Without a prompt a new line is read, which is not part of the text; if the vocabulary has no new line, the first
-        token of the text is drawn.
+        A sequence begins with <end>. Without a prompt, a text begins after a new line, which is not part of it; if the
+        vocabulary has no new line, the first token is drawn.
         """
         if not isinstance(text, str):
             raise DtypeError(option("prompt"), expected="a str", got=type(text).__name__)
-        if text:
-            ids = self.vocabulary.encode(text, unknown=unknown)  # type: ignore[arg-type]
+        if text or self.vocabulary.end is not None:
+            ids = self.vocabulary.read(text, unknown=unknown)  # type: ignore[arg-type]
             if len(ids):
                 return [int(i) for i in ids], []
         newline = self.vocabulary.encode("\n", unknown="skip")
@@ -352,13 +352,16 @@ class TextSampler:
         return drawn, drawn
 
     def tokens(self, prompt: list[int], how: Sampling, rng: np.random.Generator) -> Iterator[int]:
-        """An endless stream of sampled tokens."""
+        """A stream of sampled tokens, up to the <end> of a sequence; that of a text has no end."""
         decoder = self.decoder()
         o, state = self.read(prompt, decoder=decoder)
         logits = o[np.newaxis].copy()  # (1, Y)
         while True:
             tokens, state = decoder.write(logits, state, rng.random((TEXT_BLOCK, 1)), [how])
-            yield from tokens[:, 0].tolist()
+            for token in tokens[:, 0].tolist():
+                if token == self.vocabulary.end:
+                    return
+                yield token
 
     def stream(
         self,
@@ -402,7 +405,8 @@ class TextSampler:
         uniforms = np.stack([rng.random(length) for rng in generators], axis=1)  # (length, count)
         tokens, _ = decoder.write(logits, state, uniforms, [how] * count)  # (length, count)
         texts = (islice(chain(drawn, tokens[:, i].tolist()), length) for i, (_, drawn) in enumerate(starts))
-        return [prompt + "".join(_until(stop, self.pieces(ids))) for ids in texts]
+        end = self.vocabulary.end
+        return [prompt + "".join(_until(stop, self.pieces(takewhile(lambda i: i != end, ids)))) for ids in texts]
 
     def pieces(self, ids: Iterable[int]) -> Iterator[str]:
         """The text of each id. A character of several bytes comes with its last byte; one that is incomplete at the end
@@ -427,7 +431,7 @@ class TextSampler:
             return "".join(self.pieces([*drawn, *tokens]))
 
         found = beam_search(
-            decoder, o[np.newaxis], state, width=width, limit=length - len(drawn),
+            decoder, o[np.newaxis], state, width=width, limit=length - len(drawn), edge=self.vocabulary.end,
             ends=lambda tokens: stop is not None and stop in text_of(tokens),
         )  # fmt: skip
         text = text_of(found[0][0].tokens if found[0] else [])

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from elman.config import BUDGET, Config, defaults, to_json
+from elman.config import BUDGET, Config, defaults, rate_for, to_json
 from elman.data import Corpus
 from elman.errors import ArgumentError, DataError, DivergenceError, RunError, StorageError, option
 from elman.files import temporary_name
@@ -151,7 +151,8 @@ class Sweep:
 
         It has at most VALIDATIONS validations, unless validate_every has another value than its default.
         """
-        prepared = runs.text_setup(self.corpus, self.config.with_options(**params))
+        rate = rate_for(self.config, params.get("optimizer", self.config.optimizer), params.get("cell"))
+        prepared = runs.text_setup(self.corpus, self.config.with_options(**{"learning_rate": rate, **params}))
         steps = runs.step_budget(prepared, prepared.new_task(prepared.new_model()))
         options: dict[str, Any] = {"steps": steps, "epochs": None, "seconds": None}
         if self.config.validate_every == Config().validate_every:

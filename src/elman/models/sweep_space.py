@@ -7,11 +7,12 @@ optimizer=adam,adamw batch_size=16,32,64    among the given values
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from elman.config import OPTIONS, check_value, choices_of, kind_of, suggestion
+from elman.config import OPTIONS, check_value, choices_of, kind_of, rate_scale, suggestion
 from elman.errors import ArgumentError, RangeError, UnknownNameError, option
 
 USUAL = tuple(name for name, option in OPTIONS.items() if option.sweep and option.sweep.usual)  # searched by default
@@ -55,14 +56,17 @@ def searchable(task: str = "lm") -> dict[str, Any]:
     }
 
 
-def space(words: Sequence[str], fixed: Iterable[str] = ()) -> list[Dimension]:
-    """The dimensions of these arguments, or the default ones without the options in `fixed`."""
-    fixed = set(fixed)
+def space(words: Sequence[str], fixed: Mapping[str, Any] = MappingProxyType({})) -> list[Dimension]:
+    """The dimensions of these arguments, or the default ones without the options in `fixed`.
+
+    The default range of learning rates is that of Adam, rescaled for the optimizer in `fixed`.
+    """
+    scale = rate_scale(str(fixed.get("optimizer")), str(fixed.get("cell", "rnn")))
     if not words:
-        return [_dimension(name, "") for name in USUAL if name not in fixed]
-    parsed = [_dimension(*_parsed(word)) for word in words]
+        return [_dimension(name, "", scale) for name in USUAL if name not in fixed]
+    parsed = [_dimension(*_parsed(word), scale) for word in words]
     names = [dimension.name for dimension in parsed]
-    if twice := {name for name in names if names.count(name) > 1} | (fixed & set(names)):
+    if twice := {name for name in names if names.count(name) > 1} | (set(fixed) & set(names)):
         expected = "each option once, and none with a fixed value"
         raise ArgumentError(option("search"), expected=expected, got=", ".join(twice))
     return parsed
@@ -88,7 +92,7 @@ def _parsed(word: str) -> tuple[str, str]:
     raise UnknownNameError(option("search"), expected=f"one of {', '.join(known)}", got=repr(name), do=do)
 
 
-def _dimension(name: str, values: str) -> Dimension:
+def _dimension(name: str, values: str, scale: float = 1) -> Dimension:
     kind = searchable()[name]
     if choices := choices_of(name):
         chosen = tuple(map(str.strip, values.split(","))) if values else choices
@@ -96,7 +100,8 @@ def _dimension(name: str, values: str) -> Dimension:
     usual = OPTIONS[name].sweep
     assert usual is not None
     if not values:
-        return Dimension(name, kind(usual.low), kind(usual.high), usual.log, kind is int)
+        scale = scale if name == "learning_rate" else 1
+        return Dimension(name, kind(usual.low * scale), kind(usual.high * scale), usual.log, kind is int)
     low, dots, high = values.partition("..")
     if not dots:
         return _checked(

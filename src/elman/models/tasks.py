@@ -1,9 +1,10 @@
 """Networks with their data, as the training loop sees them: implementations of the protocol Task of training/task.py.
 
 A text is cut into as many equal parts as a batch has rows, called lanes, which are read in parallel, window by window,
-with carried state. Examples are read in batches of rows of similar length; the batches of an epoch depend only on the
-seed and the epoch, so that a checkpoint needs no position in the examples. Dropout depends on the seed and the number
-of the batch. With several ranks, each takes some lanes of the text or some rows of a batch of examples.
+with carried state; many sequences are read one after another in each lane. Examples are read in batches of rows of
+similar length; the batches of an epoch depend only on the seed and the epoch, so that a checkpoint needs no position in
+the examples. Dropout depends on the seed and the number of the batch. With several ranks, each takes some lanes of the
+text or some rows of a batch of examples.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import Config
+from elman.config import Config, useful_epochs
 from elman.data import LaneStream
 from elman.data.examples import Examples
+from elman.data.streams import SequenceStream, edges_of
 from elman.data.symbols import UNKNOWN_ID
 from elman.errors import RangeError, option
 from elman.maths.arrays import Array
@@ -33,7 +35,7 @@ from elman.training.distributed import World
 from elman.training.task import Validation, generator
 
 BUCKET = 16  # batches whose rows are sorted by length together: rows have similar lengths, and batches still vary
-EPOCHS = 10  # maximum number of epochs of a text between two validations
+VALIDATIONS = 25
 # The time of a step or a validation is estimated from that of a small part of it: the first steps of a window, the
 # first tokens or examples for validation, or a fraction of the rows of a batch of examples.
 FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES, ROW_FRACTION = 4, 64, 16, 1 / 16
@@ -95,7 +97,7 @@ class NetworkTask(ABC):
 
 
 class TextTask(NetworkTask):
-    """A text in windows with carried state."""
+    """A text, or sequences, in windows with carried state."""
 
     def __init__(
         self,
@@ -118,30 +120,41 @@ class TextTask(NetworkTask):
         config, self.head_network = self.config, model.head_network
         self.batch, self.lanes = batch, self.world.share(batch)  # the lanes that this rank reads
         self.validation = validation
-        self.stream = LaneStream(train, batch=batch, window=config.window, lanes=self.lanes)
+        self.stream: LaneStream | SequenceStream
+        if self.head_network.end is None:
+            self.stream = LaneStream(train, batch=batch, window=config.window, lanes=self.lanes)
+        else:
+            end, lengths = self.head_network.end, np.diff(edges_of(train, self.head_network.end))
+
+            def order(epoch: int) -> Array:
+                rows = np.arange(len(lengths))
+                return np.concatenate(by_length(rows, lengths, batch, generator(config.seed, "order", epoch)))
+
+            self.stream = SequenceStream(train, end, batch=batch, window=config.window, order=order, lanes=self.lanes)
         rows = self.lanes.stop - self.lanes.start
         self.carried = self.head_network.stack.zero_state(rows, self.parameters.buffer.dtype)
         self.steps_per_epoch = self.stream.windows_per_epoch / config.accumulate
-        self.tokens_per_step = batch * config.window * config.accumulate
+        self.tokens_per_step = max(1, round(self.stream.tokens_per_epoch / self.steps_per_epoch))
         self.baseline_loss = math.log(self.network.outputs)
 
     @property
     def trainer_config(self) -> Config:
-        """At least one validation in EPOCHS epochs if validate_every is the default: a tiny text is soon overfitted."""
-        return self._validated_every(EPOCHS * self.steps_per_epoch)
+        """At least VALIDATIONS validations in the useful epochs of a text, if validate_every is the default."""
+        epochs = max(1.0, useful_epochs(self.stream.tokens_per_epoch) / VALIDATIONS)
+        return self._validated_every(epochs * self.steps_per_epoch)
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
         c = self.config
-        loss = 0.0
-        for number in range(c.accumulate):
-            x, y, first = self.stream.next()
-            if first:
-                self.carried[...] = 0
+        windows = [self.stream.next() for _ in range(c.accumulate)]
+        normalizer, loss = sum(window.tokens for window in windows), 0.0
+        for number, window in enumerate(windows):
+            self.carried[:, :, window.begins] = 0
+            x, y, lengths = window.x, window.y, window.lengths
             loss += self.network.loss_and_gradients(
                 self.parameters,
-                Batch(x, y, state=self.carried, first=self.lanes.start),
+                Batch(x, y, None, lengths, lengths, state=self.carried, first=self.lanes.start),
                 gradients,
-                normalizer=len(y) * self.batch * c.accumulate,
+                normalizer=normalizer,
                 draw=Draw(self.dropout, c.seed, step * c.accumulate + number),
                 truncation=Truncation(c.k1, c.k2),
                 add=number > 0,
@@ -151,9 +164,10 @@ class TextTask(NetworkTask):
     def validate(self) -> Validation | None:
         if len(self.validation) < 2:
             return None
-        if self.world.size > 1:
+        if self.world.size > 1 and self.head_network.end is None:
             return Validation(shared_mean_loss(self.head_network, self.parameters, self.validation, self.world))
-        return Validation(mean_loss(self.head_network, self.parameters, self.validation))
+        loss = mean_loss(self.head_network, self.parameters, self.validation)
+        return self.world.broadcast(Validation(loss))
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The position in the text, and the carried states of the lanes of all ranks: their number may change later."""
@@ -164,17 +178,20 @@ class TextTask(NetworkTask):
         self.stream.seek(metadata["cursor"])
 
     def small_step(self) -> tuple[Callable[[], object], float]:
-        x, y, _ = self.stream.next()
-        x, y = x[:FEW_STEPS], y[:FEW_STEPS]
+        window = self.stream.next()
+        steps = len(window.x)
+        x, y = window.x[:FEW_STEPS], window.y[:FEW_STEPS]
         batch, gradients = Batch(x, y, state=self.carried), self.parameters.zeros()
 
         def part() -> object:
             return self.network.loss_and_gradients(self.parameters, batch, gradients, normalizer=y.size)
 
-        return part, self.config.window / len(y)
+        return part, steps / len(y)
 
     def small_validation(self) -> tuple[Callable[[], object], float]:
         few = self.validation[: FEW_TOKENS + 1]
+        if self.head_network.end is not None and len(few):
+            few = np.append(few[:-1], np.array(self.head_network.end, few.dtype))
         parts = (len(self.validation) - 1) / (len(few) - 1) if len(few) > 1 else 0
         return lambda: mean_loss(self.head_network, self.parameters, few), parts
 
@@ -252,13 +269,7 @@ class ExampleTask(NetworkTask):
 
     def rows_of(self, epoch: int) -> list[Array]:
         """The rows of each batch of an epoch: shuffled, then sorted by length within buckets."""
-        rng = generator(self.config.seed, "order", epoch)
-        rows, size = self.rows[rng.permutation(len(self.rows))], self.config.batch_size
-        for start in range(0, len(rows), BUCKET * size):
-            bucket = rows[start : start + BUCKET * size]
-            rows[start : start + BUCKET * size] = bucket[np.argsort(self.lengths[bucket], kind="stable")]
-        batches = [rows[start : start + size] for start in range(0, len(rows), size)]
-        return [batches[i] for i in rng.permutation(len(batches))]
+        return by_length(self.rows, self.lengths, self.config.batch_size, generator(self.config.seed, "order", epoch))
 
     def _drop_tokens(self, batch: Batch, rng: np.random.Generator) -> Array:
         """The inputs with tokens replaced by the unknown token.
@@ -294,3 +305,13 @@ class ExampleTask(NetworkTask):
         tokens = float(few.lengths().sum())
         parts = float(self.validation.lengths().sum()) / tokens if self.has_validation and tokens else 0
         return lambda: evaluate_examples(self.network, self.parameters, few), parts
+
+
+def by_length(rows: Array, lengths: Array, size: int, rng: np.random.Generator) -> list[Array]:
+    """The rows of each batch of an epoch: shuffled, then sorted by length within buckets; the batches are shuffled."""
+    rows = rows[rng.permutation(len(rows))]
+    for start in range(0, len(rows), BUCKET * size):
+        bucket = rows[start : start + BUCKET * size]
+        rows[start : start + BUCKET * size] = bucket[np.argsort(lengths[bucket], kind="stable")]
+    batches = [rows[start : start + size] for start in range(0, len(rows), size)]
+    return [batches[i] for i in rng.permutation(len(batches))]

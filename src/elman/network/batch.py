@@ -33,7 +33,7 @@ class Batch(NamedTuple):
     x_lengths: Array | None = None  # (B,); None: x is a condition, or (both None) all rows of x and y have T steps
     y_lengths: Array | None = None  # (B,); None: y is not a sequence, or (both None) all rows of x and y have T steps
     y_weights: Array | None = None  # (S, B), weight of each target, multiplied by that of its row
-    state: Array | None = None  # (L·D, P, B, H), the state before x; without lengths, replaced by the state after it
+    state: Array | None = None  # (L·D, P, B, H), the state before x; replaced by the state after it
     first: int = 0  # index of the first row within the batch of all ranks
 
     @property

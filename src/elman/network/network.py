@@ -271,9 +271,12 @@ class Network(ABC):
         if draw is not None and any(draw.dropout):
             indices = batch.first + np.arange(batch.rows)[rows]
             masks = self.masks(draw, part, indices, packed.p.buffer.dtype)
-        return self.slice_loss(
+        loss = self.slice_loss(
             packed, part, normalizer, gradients, masks=masks, truncation=truncation, work=work, tables=tables
         )
+        if batch.state is not None and part.state is not None:
+            batch.state[:, :, rows] = part.state  # rows that are picked by their indices are a copy
+        return loss
 
     def evaluate(self, packed: PackedNetwork, batch: Batch) -> tuple[float, int]:
         """The sum of the weighted losses without dropout, and the number of correct ids, without weights."""
@@ -314,8 +317,17 @@ class _Buffers:
 class HeadNetwork(Network):
     """A stack with an output layer, at every step or for the pooled states."""
 
-    def __init__(self, stack: Stack, outputs: int, *, pooling: Pooling = "none", loss: str = "cross_entropy") -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        outputs: int,
+        *,
+        pooling: Pooling = "none",
+        loss: str = "cross_entropy",
+        end: int | None = None,  # of a language model: the token before and after each sequence; None: it reads a text
+    ) -> None:
         super().__init__()
+        self.end = end
         self.stack, self.outputs, self.pooling, self.loss_name = stack, outputs, pooling, loss
         self.stacks = (stack,)
         self.shapes = {**stack.shapes, "head.W_hy": (stack.width, outputs), "head.b_y": (outputs,)}

@@ -15,7 +15,7 @@ from elman.look.flow import GradientFlow, flow_of, memory_horizon
 from elman.look.flow_verdict import verdicts
 from elman.look.spectra import Spectrum, jacobian_spectra, layer_saturation, lyapunov_exponents, recurrent_spectra
 from elman.look.steps import steps_data
-from elman.look.traces import trace
+from elman.look.traces import text_ids, trace
 from elman.look.units import rank_units, read_text
 from elman.maths.arrays import Array
 from elman.models import LanguageModel
@@ -121,8 +121,7 @@ class AnalysisRoutes:
 
 def _ids(model: LanguageModel, text: str) -> Array:
     """At least two token ids; unknown words are <unk>."""
-    vocabulary = model.vocabulary_
-    ids: Array = vocabulary.encode(text, unknown="replace" if vocabulary.kind == "word" else "error").astype(np.int64)
+    ids = text_ids(model, text)
     if len(ids) < 2:
         raise DataError("text", expected="at least two tokens: the second is the first that can be predicted")
     return ids

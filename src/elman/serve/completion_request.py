@@ -89,6 +89,8 @@ class CompletionParams:
             first, initial = stepper.text_sampler.prompt("", rng)
             ids = np.array(first)
             logprobs = replace(logprobs, prompt=False) if logprobs is not None else None  # the client gave no prompt
+        elif stepper.vocabulary.end is not None:
+            ids = np.array([stepper.vocabulary.end, *ids])
         if logprobs is not None and logprobs.unit is not None:
             check_unit(stepper.network.stack, *logprobs.unit)
         detokenizer = Detokenizer(stepper.vocabulary, self.stop)

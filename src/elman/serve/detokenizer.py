@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from elman.data import BPEVocabulary, ByteVocabulary, Vocabulary
+from elman.data import Vocabulary
 
 
 class Part(NamedTuple):
@@ -63,21 +63,20 @@ def _overlap(text: str, stop: str) -> int:
 
 def token_decoder(vocabulary: Vocabulary) -> Callable[[Iterable[int]], list[str]]:
     """A function from token ids to their texts; a character of several byte tokens comes with its last one."""
-    if isinstance(vocabulary, ByteVocabulary | BPEVocabulary):
+    if vocabulary.pieces:
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         pieces = vocabulary.pieces
         return lambda tokens: [decode(pieces[i]) for i in tokens]
-    table = vocabulary.tokens
+    table = ["" if i == vocabulary.end else token for i, token in enumerate(vocabulary.tokens)]
     return lambda tokens: [table[i] for i in tokens]
 
 
 def token_names(vocabulary: Vocabulary) -> tuple[str, ...]:
     """The names of tokens in log-probabilities: their texts; bytes that are no whole characters in OpenAI's form."""
-    if vocabulary.kind == "byte":
-        return tuple(chr(i) if i < 128 else f"bytes:\\x{i:02x}" for i in range(256))
-    if isinstance(vocabulary, BPEVocabulary):
-        return tuple(map(_piece_name, vocabulary.pieces))
-    return vocabulary.tokens
+    if not vocabulary.pieces:
+        return vocabulary.tokens
+    count = len(vocabulary) - (vocabulary.end is not None)
+    return (*map(_piece_name, vocabulary.pieces[:count]), *vocabulary.tokens[count:])
 
 
 def _piece_name(piece: bytes) -> str:

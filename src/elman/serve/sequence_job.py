@@ -71,13 +71,14 @@ class SequenceJob:
 
     def advance_prompt(self, s: Array, count: int) -> Delta:
         """Take the states (L, P, T+1, H) of the next `count` tokens of the prompt; later states are padding."""
+        begins = self.tokens_read == 0 and self.prompt[0] == self.stepper.vocabulary.end
         ids, before = self.prompt[self.tokens_read : self.tokens_read + count], self.o
         self.tokens_read += count
         self.state = s[:, :, [count]]
         complete, infos = self.tokens_read == len(self.prompt), []
         if self.logprobs is not None and self.logprobs.prompt:
             o = self.stepper.logits(s[-1, 0, 1 : count + 1])  # (count, Y)
-            self.o, infos = o[-1], self.token_infos(ids, before, o, s)
+            self.o, infos = o[-1], self.token_infos(ids, before, o, s)[int(begins) :]  # <end> is not the client's
         elif complete:
             self.o = self.stepper.logits(s[-1, 0, [count]])[0]
         if not complete:
@@ -107,16 +108,19 @@ class SequenceJob:
         return infos
 
     def append(self, tokens: list[int], infos: list[TokenInfo] | None) -> Delta:
-        """Add generated tokens, up to max_tokens."""
-        left = self.max_tokens - self.tokens_generated
-        part = self.detokenizer.feed(tokens[:left], infos[:left] if infos is not None else None)
+        """Add generated tokens, up to max_tokens or to the <end> of a sequence."""
+        end, tokens = self.stepper.vocabulary.end, tokens[: self.max_tokens - self.tokens_generated]
+        ended = end is not None and end in tokens
+        tokens = tokens[: tokens.index(end)] if end is not None and ended else tokens
+        part = self.detokenizer.feed(tokens, infos[: len(tokens)] if infos is not None else None)
         self.tokens_generated += part.tokens
         if part.stopped:
             return self._delta(part, "stop")
-        if self.tokens_generated < self.max_tokens:
+        if self.tokens_generated < self.max_tokens and not ended:
             return self._delta(part, None)
         rest = self.detokenizer.end()
-        return self._delta(Part(part.text + rest.text, part.infos + rest.infos, part.tokens, False), "length")
+        whole = Part(part.text + rest.text, part.infos + rest.infos, part.tokens, False)
+        return self._delta(whole, "stop" if ended else "length")
 
     def _delta(self, part: Part, finish: FinishReason | None) -> Delta:
         return Delta(part.text, part.infos if self.logprobs is not None else (), part.tokens, finish)

@@ -150,14 +150,15 @@ class Unknown extends Error {
 }
 
 class Vocabulary {
-  constructor({ tokens, vocabulary, merges }) {
+  constructor({ tokens, vocabulary, merges, end }) {
     this.kind = tokens;
     this.tokens = vocabulary;
     this.ids = new Map(vocabulary?.map((token, id) => [token, id]));
     this.pieces = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)); // the bytes of each byte or subword token
     this.ranks = new Map(merges?.map((pair, rank) => [pair.join(), rank]));
     for (const [left, right] of merges ?? []) this.pieces.push(Uint8Array.of(...this.pieces[left], ...this.pieces[right]));
-    this.size = vocabulary?.length ?? this.pieces.length;
+    this.end = end; // the token before and after each sequence; null if the model was trained on one text
+    this.size = vocabulary?.length ?? this.pieces.length + (end != null);
   }
   subwords(word) { // merges the pair that was learned first, until no known pair is left
     let ids = [...new TextEncoder().encode(word)];
@@ -189,12 +190,12 @@ class Vocabulary {
   }
 }
 
-// generates pieces of text with their surprise, without end; the prompt is not included
+// generates pieces of text with their surprise, up to the end of a sequence; the prompt is not included
 function* write(network, vocabulary, { prompt, seed, temperature, top_p }) {
   const random = new Random(seed), decode = vocabulary.decoder();
   const banned = vocabulary.kind === "word" && vocabulary.size > 1 ? 1 : 0; // <unk>, id 0, is never generated
   const line = vocabulary.tokens === null ? 10 : vocabulary.ids.get("\n");
-  let ids = vocabulary.encode(prompt);
+  let ids = [...vocabulary.end == null ? [] : [vocabulary.end], ...vocabulary.encode(prompt)];
   network.reset();
   if (!ids.length && line === undefined) { // without a prompt and a newline token, the first token is drawn uniformly
     ids = [banned + random.below(vocabulary.size - banned)];
@@ -204,6 +205,7 @@ function* write(network, vocabulary, { prompt, seed, temperature, top_p }) {
   for (;;) {
     if (banned) network.o[0] = -Infinity;
     const token = choose(network.o, random.uniform(), temperature, top_p);
+    if (token === vocabulary.end) return;
     yield [decode(token), surprise(network.o, token)];
     network.step(token);
   }

@@ -44,11 +44,13 @@ async function begin() {
   const first = Object.assign(document.createElement("b"), { textContent: prompt });
   out.replaceChildren(...prompt ? [first] : []);
   busy(true);
-  let count = 0, total = 0, waiting = 0;
-  while (count < length && mine === current) {
+  let count = 0, total = 0, waiting = 0, ended = false;
+  while (count < length && !ended && mine === current) {
     const part = document.createDocumentFragment(), pause = performance.now() + 12; // milliseconds until the text is shown
     for (; count < length && performance.now() < pause; count++) {
-      const [text, surprise] = mine.next().value;
+      const { value, done } = mine.next();
+      if (ended = done) break; // a sequence has ended
+      const [text, surprise] = value;
       total += surprise;
       waiting += surprise; // of the bytes of an incomplete character
       if (!text) continue;
