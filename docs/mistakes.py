@@ -285,9 +285,7 @@ def note_003() -> dict[str, float]:
     delta_o = o  # WRONG: no copy
     delta_o[np.arange(T), n.y[:, 0]] -= 1
     s = np.concatenate([n.h[-1:], n.h[1:]])  # WRONG: s[-1] of T states is the last one, not the initial one
-    one, two, three = (
-        maths.truncated_backward(n.out.d_h, n.x, n.h, n.W_xh, n.W_hh, k1=1, k2=k2) for k2 in (1, 2, 3)
-    )
+    one, two, three = (maths.truncated_backward(n.out.d_h, n.x, n.h, n.W_xh, n.W_hh, k1=1, k2=k2) for k2 in (1, 2, 3))
     h, d_W_hh = n.h[:, 0], np.zeros((H, H))
     for t in range(T):  # the note's two loops, with bptt_truncate = 2
         delta_t = n.d_o[t, 0] @ n.W_hy.T * (1 - h[t + 1] ** 2)
