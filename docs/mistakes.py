@@ -285,13 +285,21 @@ def note_003() -> dict[str, float]:
     delta_o = o  # WRONG: no copy
     delta_o[np.arange(T), n.y[:, 0]] -= 1
     s = np.concatenate([n.h[-1:], n.h[1:]])  # WRONG: s[-1] of T states is the last one, not the initial one
-    one_step = maths.truncated_backward(n.out.d_h, n.x, n.h, n.W_xh, n.W_hh, k1=1, k2=1)
+    one, two, three = (maths.truncated_backward(n.out.d_h, n.x, n.h, n.W_xh, n.W_hh, k1=1, k2=k2) for k2 in (1, 2, 3))
+    h, d_W_hh = n.h[:, 0], np.zeros((H, H))
+    for t in range(T):  # the note's two loops, with bptt_truncate = 2
+        delta_t = n.d_o[t, 0] @ n.W_hy.T * (1 - h[t + 1] ** 2)
+        for bptt_step in range(max(0, t - 2), t + 1)[::-1]:
+            d_W_hh += np.outer(h[bptt_step], delta_t)
+            delta_t = delta_t @ n.W_hh.T * (1 - h[bptt_step] ** 2)
     return {
         "003-parse": column,
+        "003-truncate": relative(d_W_hh, two.d_W_hh),
+        "003-truncate-right": round(relative(d_W_hh, three.d_W_hh), 12),
         "003-alias": round(abs(float(o[0].sum())), 12),
         "003-alias-right": float(n.y_hat[0].sum()),
         "003-s": n.error(n.right.d_W_hh + (s[0] - n.h[0]).T @ n.d_a[0], "W_hh"),
-        "003-recursion": n.error(one_step.d_W_xh, "W_xh"),
+        "003-recursion": n.error(one.d_W_xh, "W_xh"),
         "003-biases": train("no biases")[0],
         "003-biases-right": train("right")[0],
         "003-biases-uniform": math.log(len(set(TEXT))),

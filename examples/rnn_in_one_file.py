@@ -49,29 +49,33 @@ def update(p, d, rate, limit):
         p[name] -= rate * d[name] * min(1, limit / norm)  # (16), (17)
 
 
-def sample(p, token, length, rng):
-    h, tokens = np.zeros(len(p["b_h"])), [token]
+def sample(p, prompt, length, rng, temperature=0.5):
+    h, tokens, read = np.zeros(len(p["b_h"])), [], prompt  # after the prompt, h is a state like those of training
     for _ in range(length):
-        states, y_hat = forward(p, tokens[-1:], h)
-        h = states[-1]
-        tokens.append(rng.choice(len(y_hat[0]), p=y_hat[0]))
+        states, y_hat = forward(p, read, h)
+        likely = y_hat[-1] ** (1 / temperature)  # with a temperature below 1, rare mistakes become rarer
+        tokens.append(rng.choice(len(likely), p=likely / likely.sum()))
+        h, read = states[-1], tokens[-1:]
     return tokens
 
 
-def main(text, hidden=64, window=25, steps=1500, rate=0.3, limit=1.0):
-    letters, rng = sorted(set(text)), np.random.default_rng(0)
+def main(text, hidden=64, window=25, steps=None, rate=0.6, limit=1.0, seed=0):
+    letters, rng = sorted(set(text)), np.random.default_rng(seed)
     ids, V = np.array([letters.index(letter) for letter in text]), len(letters)
     shapes = {"W_xh": (V, hidden), "W_hh": (hidden, hidden), "b_h": hidden, "W_hy": (hidden, V), "b_y": V}
     p = {name: rng.standard_normal(s) * (name[0] == "W") / np.sqrt(hidden) for name, s in shapes.items()}
-    at, h0 = 0, np.zeros(hidden)
+    x, y, at, h0, losses = ids[:-1], ids[1:], 0, np.zeros(hidden), []
+    steps = steps or min(max(1500, 40 * len(ids) // window), 20_000)  # 40 passes over a text of up to 12,000 characters
     for step in range(steps + 1):
-        if at + window >= len(ids):
+        if at >= len(x):
             at, h0 = 0, np.zeros(hidden)  # back to the beginning of the text
-        loss, d, h0 = loss_and_gradients(p, ids[at : at + window], ids[at + 1 : at + window + 1], h0)
-        update(p, d, rate, limit)
+        loss, d, h0 = loss_and_gradients(p, x[at : at + window], y[at : at + window], h0)
+        update(p, d, rate * (1 - step / (steps + 1)), limit)  # smaller and smaller steps
         at += window
+        losses.append(loss)
         if step % (steps // 5) == 0:
-            print(f"step {step:5}  {loss:.3f} nats  {''.join(letters[i] for i in sample(p, ids[0], 60, rng))!r}")
+            written = "".join(letters[i] for i in sample(p, ids[-100:], 60, rng))  # what follows the end of the text
+            print(f"step {step:5}  {np.mean(losses[-100:]):.3f} nats  {written!r}")
     return p, letters
 
 

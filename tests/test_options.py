@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
 import math
@@ -15,11 +16,14 @@ from pathlib import Path
 import pytest
 
 import elman
+from elman.cli.flags import parse
+from elman.cli.train import Train
 from elman.config import (
     ALL_TASKS,
     BUDGET,
     BY_FORM,
     OPTIONS,
+    OTHER_NAMES,
     SUBWORDS,
     Config,
     DataForm,
@@ -174,6 +178,27 @@ def test_suggestions_begin_with_what_was_typed():
     assert suggestion("second", OPTIONS) == "seconds"
     assert suggestion("hiden", OPTIONS) == "hidden"
     assert suggestion("color", OPTIONS) is None
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_a_name_of_other_texts_leads_to_the_option_as_a_flag_and_as_an_argument(name):
+    meant = OTHER_NAMES[name]
+    assert difflib.get_close_matches(name, OPTIONS, 1, 0.7) != [meant], "similar anyway: the entry is superfluous"
+    with pytest.raises(TypeError, match=rf"^LanguageModel has no option '{name}'\. Did you mean {meant}\?$"):
+        elman.LanguageModel(**{name: 4})
+    with pytest.raises(UnknownNameError, match=rf"got {name}\. Did you mean {meant}\?$"):
+        elman.LanguageModel().set_params(**{name: 4})
+    with pytest.raises(UnknownNameError, match=rf"got {name}\. Did you mean {meant}\?$"):
+        resolve("lm", {name: 4})
+    if name != "lr":  # --lr is a flag: the short name of --learning-rate
+        flag, right = name.replace("_", "-"), meant.replace("_", "-")
+        with pytest.raises(ArgumentError, match=rf"has no flag --{flag}\. Did you mean --{right}\?$"):
+            parse(Train, "train", ["text", f"--{flag}", "4"])
+
+
+def test_a_name_of_other_texts_is_not_suggested_where_the_option_does_not_exist():
+    with pytest.raises(TypeError, match=r"^SequenceTagger has no option 'bptt_truncate'\. help\("):
+        elman.SequenceTagger(bptt_truncate=4)
 
 
 def test_config_json_has_every_option_and_nothing_else():

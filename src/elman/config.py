@@ -579,14 +579,32 @@ def in_words(tasks: Sequence[str]) -> str:
     return " and ".join([", ".join(tasks[:-1]), tasks[-1]]) if tasks[1:] else tasks[0]
 
 
+OTHER_NAMES = {  # of PyTorch, scikit-learn and widely read code, where they are not similar to the name here
+    "bptt_truncate": "bptt_steps",  # bptt_truncate = n is bptt_block = 1 and bptt_steps = n + 1: docs/maths.md, 8
+    "truncate": "bptt_steps",
+    "seq_length": "window",
+    "seq_len": "window",
+    "block_size": "window",
+    "units": "hidden",
+    "nonlinearity": "activation",
+    "lr": "learning_rate",
+    "eta": "learning_rate",
+    "max_norm": "clip_norm",
+    "max_grad_norm": "clip_norm",
+    "grad_clip": "clip_norm",
+    "random_state": "seed",
+}
+
+
 def suggestion(name: str, names: Iterable[str]) -> str | None:
-    """The name that was probably meant, or None: one that begins with `name` if there is one, else a similar one.
+    """The name that was probably meant: the one for another text's `name`, or one that begins with it or is similar.
 
     >>> suggestion("second", ["sigmoid", "seed", "seconds"])
     'seconds'
     """
-    known = sorted(names, key=len)
-    starts = [other for other in known if other.startswith(name)] if len(name) > 2 else []
+    known, same = sorted(names, key=len), OTHER_NAMES.get(name.replace("-", "_"))
+    starts = [other for other in known if other.replace("-", "_") == same]
+    starts += [other for other in known if other.startswith(name)] if len(name) > 2 else []
     return next(iter(starts or difflib.get_close_matches(name, known, 1, 0.7)), None)
 
 

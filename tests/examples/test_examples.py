@@ -171,8 +171,8 @@ def test_a_corpus_that_cannot_be_downloaded_is_named_to_a_person(tmp_path):
 
 
 def test_all_are_tried_and_listed():
-    """sample_onnx.py is run by the tests of the export, rnn_in_one_file.py has tests of its own."""
+    """The tests of the export run sample_onnx.py; rnn_in_one_file.py and vanilla_rnn.py have their own."""
     scripts = {path.name for path in EXAMPLES.glob("*.py")}
-    assert scripts - {"sample_onnx.py", "shared.py", "rnn_in_one_file.py"} == set(CASES)
+    assert scripts - {"sample_onnx.py", "shared.py", "rnn_in_one_file.py", "vanilla_rnn.py"} == set(CASES)
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in listed for name in scripts)
