@@ -28,10 +28,12 @@ class Data:
 
     def run(self) -> int:
         from elman.data import fetch, find_source, list_corpora
+        from elman.data.named import CORPORA
 
         if self.action == "list":
             for name, what, size, where in list_corpora():
-                console.print(f"{name}: {size:,} bytes, {where or 'not downloaded'}", markup=False)
+                missing = "not downloaded" if CORPORA[name].url else "made when first used"
+                console.print(f"{name}: {size:,} bytes, {where or missing}", markup=False)
                 console.print(f"    {what}", markup=False)
             return 0
         if self.name is None:
