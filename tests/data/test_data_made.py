@@ -13,7 +13,7 @@ from elman.data import fetch, guess_task, list_corpora, named, read_examples
 NEW = ("sums", "brackets", "roman-numerals", "appointments", "number-words", "dates")
 SHA256 = {  # the same on every platform and in every version of Python
     "sums": "4d513a8bf8e1f01a424527072519360fcdf3cd19e1e234b9dd8e9d7be83d1aee",
-    "brackets": "371f812e58c22a5e89bc13efef98d43d25319e8faf0ad59febcfe0b6f5482153",
+    "brackets": "c63a969c29ebe2168da008656466ad0d5b20efc1f8e03f86928e1fdeca49af57",
     "roman-numerals": "9e7df6d5eb95a0dfc6bfea1450d1a0b344157e16264ac42e482b2a8b0b7928dd",
     "appointments": "187537bec3bb19008613e428c3c9125cd84c84c3a7018d60896f0cc68155774e",
     "number-words": "277d86f32d12e1e7ebb0dfc7d93f5b1cd4a95a46d316646e59dc55a305175110",

@@ -11,11 +11,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from random import Random
-from typing import TypeVar
 
 from elman.errors import DataError
-
-Item = TypeVar("Item")
 
 ROMAN = {1000: "M", 900: "CM", 500: "D", 400: "CD", 100: "C", 90: "XC", 50: "L", 40: "XL", 10: "X", 9: "IX", 5: "V",
          4: "IV", 1: "I"}  # fmt: skip
@@ -24,7 +21,7 @@ SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
           "December"]  # fmt: skip
-NOTATIONS = [  # of a date, fields of _date_in
+NOTATIONS = [  # of a date, with the names that dates() fills in
     "{day} {month} {year}", "{month} {day}, {year}", "{day:02}.{number:02}.{year}", "{number}/{day}/{year}",
     "{day}.{roman}.{year}", "{day}-{short}-{year}", "{year}, {month} {day}",
 ]  # fmt: skip
@@ -54,16 +51,15 @@ def sums() -> Iterator[str]:
 
 
 def brackets(count: int = 6000) -> Iterator[str]:
-    """Brackets of three kinds, and whether they are balanced; in half of them some have changed places until not."""
+    """Brackets of three kinds, and whether they are balanced; in half of them one is moved until they are not."""
     rng, lines = Random(2), dict[str, None]()  # each line once
     while len(lines) < count:
         text = _balanced(rng, 2 + int(8 * rng.random()))
         wrong = rng.random() < 0.5
         while wrong and _is_balanced(text):
             i, j = (int(len(text) * rng.random()) for _ in range(2))
-            letters = list(text)
-            letters[i], letters[j] = text[j], text[i]
-            text = "".join(letters)
+            others = text[:i] + text[i + 1 :]
+            text = others[:j] + text[i] + others[j:]
         lines[f"{text}\t{'unbalanced' if wrong else 'balanced'}"] = None
     yield from lines
 
@@ -85,8 +81,8 @@ def appointments(count: int = 1500) -> Iterator[str]:
 
 def number_words(count: int = 4000) -> Iterator[str]:
     """Numbers below 10,000 in words, and whether they are odd or even."""
-    for n in _shuffled(range(10_000), Random(5))[:count]:
-        yield f"{number_in_words(n)}\t{('even', 'odd')[n % 2]}"
+    lines = [f"{number_in_words(n)}\t{('even', 'odd')[n % 2]}" for n in range(10_000)]
+    yield from _shuffled(lines, Random(5))[:count]
 
 
 def dates(count: int = 2000) -> Iterator[str]:
@@ -136,11 +132,11 @@ def _is_balanced(text: str) -> bool:
     return not text
 
 
-def _one_of(items: Sequence[Item], rng: Random) -> Item:
+def _one_of(items: Sequence[str], rng: Random) -> str:
     return items[int(len(items) * rng.random())]
 
 
-def _shuffled(items: Sequence[Item], rng: Random) -> list[Item]:
+def _shuffled(items: Sequence[str], rng: Random) -> list[str]:
     return sorted(items, key=lambda _: rng.random())
 
 

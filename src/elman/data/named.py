@@ -151,7 +151,7 @@ CORPORA = {
             "brackets",
             f"6,000 strings of brackets, balanced or unbalanced, {_MADE}: to classify or generate",
             "brackets.tsv",
-            size=141_216,
+            size=141_404,
             lines=made.brackets,
         ),
         NamedCorpus(
