@@ -203,7 +203,10 @@ def test_the_corpora_are_listed(elman):
         status, out, err = elman(*words)
         assert (status, err) == (0, "")
         assert "pride-and-prejudice: 717,602 bytes, not downloaded" in out
-        assert "python-docs" in out
+        assert re.search(r"^python-docs: [\d,]+ bytes, made when first used$", out, re.MULTILINE)
+        assert re.search(
+            r"^brackets: 141,404 bytes, made when first used\n .*made by a program, needs no", out, re.MULTILINE
+        )
 
 
 def test_python_docs_are_fetched_without_a_network(elman):

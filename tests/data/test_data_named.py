@@ -17,7 +17,8 @@ import pooch
 import pytest
 
 from elman.data import default_source, fetch, find_source, list_corpora, named, open_corpus, read_examples
-from elman.data.named import find_here, prose
+from elman.data.made import prose
+from elman.data.named import find_here
 from elman.errors import DataError, DownloadError, UnknownNameError
 
 BODY = b"It is a truth universally acknowledged.\r\n" * 100
@@ -390,8 +391,8 @@ def test_the_list_says_what_is_downloaded(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / f"{NAME}.txt").write_text("x")
     monkeypatch.setenv("ELMAN_DATA", str(tmp_path))
     rows = list_corpora(texts=True)
-    assert [row.where for row in rows] == [tmp_path / f"{NAME}.txt", docs]
-    assert [row.size for row in rows] == [717_602, docs.stat().st_size]
+    assert [row.where for row in rows] == [tmp_path / f"{NAME}.txt", docs, None]
+    assert [row.size for row in rows] == [717_602, docs.stat().st_size, 92_895]
 
 
 @pytest.mark.parametrize("url", ["http://example.com/a.txt", "https://example.com/a.txt?raw=1"])

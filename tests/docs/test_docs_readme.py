@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -15,6 +17,7 @@ import requests
 
 from elman.cli.flags import parse
 from elman.cli.main import COMMANDS
+from elman.files import cache_root
 from elman.models import LanguageModel
 
 ROOT = Path(__file__).parent.parent.parent
@@ -54,7 +57,7 @@ def wait_until_ready(url, seconds=120):
 def test_the_openai_client_of_the_readme_runs(folder):
     pytest.importorskip("openai")
     (code,) = (code for code in SNIPPETS if "OpenAI" in code)
-    run = folder / "runs" / "pride-and-prejudice"
+    run = folder / "runs" / "first"
     LanguageModel(hidden=8, steps=2, batch_size=2, window=8).fit("It is a truth. " * 20).save(run)
     command = [sys.executable, "-m", "elman", "serve", "--port", "0", str(run)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as service:
@@ -87,3 +90,58 @@ def test_commands_of_the_readme_have_the_flags_that_they_use(line):
         return
     module, kind = COMMANDS[words[0]][0].split(":")
     assert parse(getattr(import_module(module), kind), words[0], words[1:])
+
+
+OF_THE_READER = {"novel.txt", "letters.txt", "other.txt"}
+# instead of what takes minutes
+LONG = {"elman compile": "elman compile --cell rnn --task lm", "elman gradcheck": "elman gradcheck --help"}
+
+
+def first_commands():
+    """The commands before the first section that needs an extra, in their order: those in blocks and in sentences.
+
+    Left out are those that read a file of the reader's, or have a word such as RUN in place of a name.
+    """
+    shown, _, _ = README.partition("## Inspect a model")
+    for in_block, in_sentence in re.findall(r"^ {4}\$ (.+?)(?: +#.*)?$|`(elman [^`]+)`", shown, re.MULTILINE):
+        line = (in_block or in_sentence).strip()
+        words = set(shlex.split(line.rpartition(" | ")[2]))
+        if not words & {*OF_THE_READER, *PLACES, "TASK"}:
+            yield line
+
+
+def short(line):
+    """The command with two training steps instead of its seconds or epochs."""
+    if not line.startswith("elman train") or {"--help", "--resume"} & set(line.split()):
+        return LONG.get(line, line)
+    return re.sub(r" --seconds \d+", "", line) + " --steps 2"
+
+
+def test_commands_of_the_readme_run_in_their_order_without_a_network(tmp_path):
+    """In processes, in an empty folder and with an empty cache, which shares only the compiled kernels."""
+    folder, cache, kernels = tmp_path / "here", tmp_path / "cache", cache_root() / "kernels"
+    for path in (folder, cache, kernels):
+        path.mkdir(parents=True, exist_ok=True)
+    (cache / "kernels").symlink_to(kernels, target_is_directory=True)
+    env = {name: value for name, value in os.environ.items() if name.lower() not in ("no_proxy", "elman_data")}
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        env[name] = "http://127.0.0.1:9"  # no server listens there
+    env |= {"ELMAN_CACHE": str(cache), "PYTHONIOENCODING": "utf-8"}
+    printed = {}
+    for line in first_commands():
+        echo, _, command = short(line).rpartition(" | ")
+        done = subprocess.run(
+            [sys.executable, "-m", *shlex.split(command)],
+            input=" ".join(shlex.split(echo)[1:]),
+            env=env,
+            cwd=folder,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        assert done.stdout, line
+        printed[line] = done.stdout
+    assert "pride-and-prejudice could not be fetched" in next(text for text in printed.values() if "Run folder" in text)
+    tasks = [json.loads(path.read_text())["task"] for path in folder.glob("runs/*/config.json")]
+    assert {*tasks} == {"lm", "classify", "regress", "tag", "generate", "translate"}

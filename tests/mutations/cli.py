@@ -101,7 +101,7 @@ MUTANTS = [
         "curves exchanged",
     ),
     ("data.py", "if self.name is None:", "if False:", "no name"),
-    ("data.py", "{where or 'not downloaded'}", "somewhere", "where it is"),
+    ("data.py", "{where or missing}", "somewhere", "where it is"),
     ("progress.py", "Column(ratio=1, no_wrap", "Column(no_wrap", "80 columns hide step and time"),
     ("progress.py", 'Text(event.sample.strip(), style="dim italic")', "event.sample.strip()", "markup in a sample"),
 ]

@@ -14,9 +14,10 @@ from elman.errors import ArgumentError
 class Data:
     """List and download the texts and examples that Elman knows by name.
 
-    path NAME prints the path of one, and downloads it first if necessary, as elman train NAME does. A file or folder
-    called NAME, NAME.txt or NAME.tsv in the folder $ELMAN_DATA is used instead of a download. fetch NAME ignores
-    $ELMAN_DATA: it downloads into the cache, unless it has done so before, and prints the path.
+    path NAME prints the path of one, and downloads or makes it first if necessary, as elman train NAME does. A file or
+    folder called NAME, NAME.txt or NAME.tsv in the folder $ELMAN_DATA is used instead of a download. fetch NAME ignores
+    $ELMAN_DATA: it downloads into the cache, unless it has done so before, and prints the path. Those that a program
+    makes need no network.
 
     For instance:
         elman data list
@@ -28,10 +29,12 @@ class Data:
 
     def run(self) -> int:
         from elman.data import fetch, find_source, list_corpora
+        from elman.data.named import CORPORA
 
         if self.action == "list":
             for name, what, size, where in list_corpora():
-                console.print(f"{name}: {size:,} bytes, {where or 'not downloaded'}", markup=False)
+                missing = "not downloaded" if CORPORA[name].url else "made when first used"
+                console.print(f"{name}: {size:,} bytes, {where or missing}", markup=False)
                 console.print(f"    {what}", markup=False)
             return 0
         if self.name is None:

@@ -8,7 +8,6 @@ import platform
 import re
 import reprlib
 import tempfile
-import textwrap
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from elman.data import recipes
+from elman.data import made, recipes
 from elman.data.cache import write_atomically
 from elman.data.checks import also_searched, did_you_mean, shortened
 from elman.errors import DataError, DownloadError, UnknownNameError
@@ -30,11 +29,12 @@ class NamedCorpus:
     name: str
     description: str
     file_name: str
-    url: str = ""  # of the download, or of the folder of several files; empty: made from the installed Python
+    url: str = ""  # of the download, or of the folder of several files; empty: a program makes it
     sha256: str = ""  # of the file in the cache; empty: not checked
     size: int = 0  # bytes
     files: Mapping[str, str] = field(default_factory=dict)  # the hash of each file of a folder
     recipe: Callable[[bytes], Iterator[str]] | None = None  # makes the lines of the file from the download
+    lines: Callable[[], Iterable[str]] = tuple  # without a url: makes the lines of the file
     form: str = ""  # what a line of the file is, for users who must make the file themselves
 
     @property
@@ -64,6 +64,7 @@ NAMES = {  # SHA-256 of each file
     "Vietnamese.txt": "f3f9e4164ab47601178a6e45b216464a64122f49d05541f24bf18a757253281d",
 }
 
+_MADE = "made by a program, needs no network"
 CORPORA = {
     corpus.name: corpus
     for corpus in (
@@ -136,7 +137,50 @@ CORPORA = {
         NamedCorpus(
             "python-docs",
             "Prose of Python's language reference, from the installed Python (pydoc_data.topics): needs no network",
-            "python-docs.txt",
+            f"python-{platform.python_version()}/python-docs.txt",
+            lines=made.python_docs,
+        ),
+        NamedCorpus(
+            "sums",
+            f"All 10,000 sums of two numbers below 100, such as 17+25=42, {_MADE}: a text",
+            "sums.txt",
+            size=92_895,
+            lines=made.sums,
+        ),
+        NamedCorpus(
+            "brackets",
+            f"6,000 strings of brackets, balanced or unbalanced, {_MADE}: to classify or generate",
+            "brackets.tsv",
+            size=141_404,
+            lines=made.brackets,
+        ),
+        NamedCorpus(
+            "roman-numerals",
+            f"The numbers from 1 to 3,999 in Roman numerals, with their values, {_MADE}: to regress",
+            "roman-numerals.tsv",
+            size=52_887,
+            lines=made.roman_numerals,
+        ),
+        NamedCorpus(
+            "appointments",
+            f"1,500 appointments, with a tag for each word (DAY, HOUR, ROOM …), {_MADE}: to tag",
+            "appointments.tsv",
+            size=201_772,
+            lines=made.appointments,
+        ),
+        NamedCorpus(
+            "number-words",
+            f"4,000 numbers in words, odd or even, {_MADE}: to generate or classify",
+            "number-words.tsv",
+            size=156_015,
+            lines=made.number_words,
+        ),
+        NamedCorpus(
+            "dates",
+            f"2,000 dates in seven notations, and as year-month-day, {_MADE}: to translate",
+            "dates.tsv",
+            size=47_871,
+            lines=made.dates,
         ),
     )
 }
@@ -178,7 +222,7 @@ def list_corpora(*, texts: bool = False) -> list[Row]:
     --------
     >>> from elman.data import list_corpora
     >>> [row.name for row in list_corpora(texts=True)]
-    ['pride-and-prejudice', 'python-docs']
+    ['pride-and-prejudice', 'python-docs', 'sums']
     """
     rows = []
     for corpus in CORPORA.values():
@@ -187,7 +231,7 @@ def list_corpora(*, texts: bool = False) -> list[Row]:
         path = _cache_path(corpus)
         cached = path.is_file() or (path.is_dir() and all((path / name).is_file() for name in corpus.files))
         where = _in_data_folder(corpus.name) or (path if cached else None)
-        rows.append(Row(corpus.name, corpus.description, corpus.size or len(_python_docs()), where))
+        rows.append(Row(corpus.name, corpus.description, corpus.size or len(_content(corpus.lines())), where))
     return rows
 
 
@@ -281,10 +325,10 @@ def fetch(name: str, *, url: str | None = None, timeout: float = 10.0) -> Path:
         return _make(corpus, corpus.recipe, url or corpus.url, timeout)
     if corpus.url:
         return _download(corpus, url or corpus.url, corpus.sha256, _cache_path(corpus), timeout)
-    path, text = _cache_path(corpus), _python_docs()
+    path, content = _cache_path(corpus), _content(corpus.lines())
     try:
-        if not path.is_file() or path.read_bytes() != text:
-            write_atomically(path, lambda file: file.write(text))
+        if not path.is_file() or path.read_bytes() != content:
+            write_atomically(path, lambda file: file.write(content))
     except OSError as error:
         raise _not_writable(name, path, error) from None
     return path
@@ -302,47 +346,11 @@ def _in_data_folder(name: str) -> Path | None:
 
 
 def _cache_path(corpus: NamedCorpus) -> Path:
-    """Its path in the cache; python-docs has one for each version of Python."""
-    folder = cache_root() / "corpora"
-    return (folder if corpus.url else folder / f"python-{platform.python_version()}") / corpus.file_name
+    return cache_root() / "corpora" / corpus.file_name
 
 
-def _python_docs() -> bytes:
-    try:
-        from pydoc_data.topics import topics
-    except ImportError:
-        raise DataError("python-docs is missing: this Python has no pydoc_data", do="Name a file.") from None
-    return ("\n\n".join(textwrap.fill(paragraph, 72) for paragraph in prose(topics.values())) + "\n").encode()
-
-
-_CODE = re.compile(r"[][{}<>=|\\_@#%&^~/+`\"]|::|\*\*|\.\.\.")
-_WORD = re.compile(r"[(]?[A-Za-z][a-z]*(?:['’-][a-z]+)*[,.;:!?)]*")
-MIN_WORDS = 12  # paragraphs with fewer words are left out
-
-
-def prose(texts: Iterable[str]) -> Iterator[str]:
-    """The paragraphs of technical texts, each once and on one line, without tables, grammar, signatures and listings.
-
-    A sentence is kept if it begins with a capital letter, ends with a lower-case letter and a period, an exclamation or
-    a question mark, closes every parenthesis, has five words or more, of which nine in ten are plain words, and has no
-    characters of code.
-    """
-    seen: set[str] = set()
-    for block in (block for text in texts for block in re.split(r"\n[ \t]*\n", text)):
-        words = re.sub(r"^\s*(?:[*•]|\d+\.)\s+", "", block).split()  # without bullets and numbers of lists
-        paragraph = re.sub(r"\*(\w[^*]*)\*", r"\1", " ".join(words))  # *emphasis*
-        paragraph = re.sub(r'"([A-Za-z]+)"', r"\1", paragraph)  # "name"
-        kept = " ".join(filter(_is_sentence, re.split(r"(?<=[.!?])\s+(?=[A-Z])", paragraph)))
-        if len(kept.split()) >= MIN_WORDS and kept not in seen:
-            seen.add(kept)
-            yield kept
-
-
-def _is_sentence(text: str) -> bool:
-    words = text.split()
-    plain = sum(_WORD.fullmatch(word) is not None for word in words)
-    complete = re.match(r"[A-Z]", text) and re.search(r"[a-z)][.!?]$", text) and text.count("(") == text.count(")")
-    return len(words) >= 5 and bool(complete) and not _CODE.search(text) and plain >= 0.9 * len(words)
+def _content(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: str, timeout: float) -> Path:
@@ -353,7 +361,7 @@ def _make(corpus: NamedCorpus, recipe: Callable[[bytes], Iterator[str]], url: st
     with tempfile.TemporaryDirectory() as folder:
         download = _download(corpus, url, None, Path(folder, "download"), timeout).read_bytes()
     try:
-        content = "".join(f"{line}\n" for line in recipe(download)).encode()
+        content = _content(recipe(download))
         if corpus.sha256 not in ("", hashlib.sha256(content).hexdigest()):
             raise ValueError
     except (ValueError, LookupError, zipfile.BadZipFile) as error:

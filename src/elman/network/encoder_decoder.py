@@ -79,6 +79,11 @@ class EncoderDecoder(Network):
             "head.b_y": (outputs,),
         }
 
+    def _layers(self) -> str:
+        source = f"condition of {self.conditions}" if self.encoder is None else f"encoder: {self.encoder}"
+        attention = f", {self.attention.kind} attention" if self.attention else ""
+        return f"{source}; decoder: {self.decoder}{attention}"
+
     def initial(
         self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1,
         forget_bias: float = 1.0,

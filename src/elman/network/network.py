@@ -7,6 +7,7 @@ at every step of whole sequences; a classifier or regressor has one output, for 
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -114,6 +115,15 @@ class Network(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_buffers": {}}  # allocated again when needed
+
+    def __repr__(self) -> str:
+        size = sum(map(math.prod, self.shapes.values()))
+        outputs = f"{self.outputs:,} output{'s' * (self.outputs > 1)}"
+        return f"{type(self).__name__}({self._layers()} → {outputs}; {size:,} parameters)"
+
+    @abstractmethod
+    def _layers(self) -> str:
+        """What is between the input and the outputs, in words."""
 
     def initial(
         self, rng: np.random.Generator, *, recurrent: str, gain: float, dtype: FloatType, token_scale: float = 0.1,
@@ -331,6 +341,9 @@ class HeadNetwork(Network):
         self.stack, self.outputs, self.pooling, self.loss_name = stack, outputs, pooling, loss
         self.stacks = (stack,)
         self.shapes = {**stack.shapes, "head.W_hy": (stack.width, outputs), "head.b_y": (outputs,)}
+
+    def _layers(self) -> str:
+        return repr(self.stack)
 
     def loss_count(self, batch: Batch) -> float:
         if self.pooling == "none" and batch.x_lengths is not None:

@@ -118,6 +118,16 @@ class Stack:
             if learned_state:
                 self.shapes |= {f"{name}.{part}0": (hidden,) for part in self.cell.state_names}
 
+    def __repr__(self) -> str:
+        activation = self.cell.activation if self.cell.name == "rnn" else None
+        units = activation if isinstance(activation, str) else self.cell.name.upper()
+        inputs = f"{self.inputs:,} {'token' if self.tokens else 'number'}{'s' * (self.inputs > 1)}"
+        embedding = f" → embedding of {self.embedding}" if self.embedding else ""
+        both = ", two directions" if len(self.directions) > 1 else ""
+        return (
+            f"{inputs}{embedding} → {self.layers} layer{'s' * (self.layers > 1)} of {self.hidden} {units} units{both}"
+        )
+
     def fill(
         self, p: Parameters, rng: np.random.Generator, *, recurrent: str, gain: float, token_scale: float = 0.1,
         forget_bias: float = 1.0,
