@@ -54,7 +54,7 @@ def test_a_str_is_a_text_and_a_path_is_a_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", [b"bytes" * 50, ["a", 3], None, 3])
 def test_anything_else_is_refused(text):
-    with pytest.raises(ArgumentError, match="a str with the text, a Path|a list of str"):
+    with pytest.raises(ArgumentError, match=r"a str with the text, a Path|a list of str"):
         LanguageModel(**TINY).fit(text)
 
 
