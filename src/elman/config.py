@@ -271,14 +271,14 @@ OPTIONS: dict[str, Option] = {field.name: field.metadata["option"] for field in 
 
 # -- defaults by task and data ----------------------------------------------------------------------------------------
 
-PATIENCE = 4  # validations
+PATIENCE, TEXT_PATIENCE = 4, 8  # validations; the second of a text, unless validate_every is set
 _EXAMPLES: dict[str, Any] = {
     "tokens": "auto", "min_count": 1, "hidden": 128, "batch_size": 32, "learning_rate": 2e-3, "warmup_steps": 50,
     "epochs": 15, "input_init_scale": 0.1, "patience": PATIENCE,
 }  # fmt: skip
 TASK_DEFAULTS: dict[str, dict[str, Any]] = {  # where they differ from Config's
     # token vectors and a W_xh that all tokens share learn faster than a row of W_xh for each token
-    "lm": {"embedding": 128, "patience": 8},
+    "lm": {"embedding": 128},
     "classify": {**_EXAMPLES, "hidden": 192, "dropout": 0.3, "batch_size": 64, "learning_rate": 4e-3, "epochs": 12},
     "regress": {**_EXAMPLES},
     "tag": {**_EXAMPLES, "cell": "gru", "bidirectional": True, "embedding": 100, "dropout": 0.5, "input_dropout": 0.2,
@@ -332,7 +332,7 @@ BY_FORM = {
     "generate": ("learning_rate",),
     "translate": ("vocabulary_size", "dropout", "input_dropout", "epochs", "learning_rate"),
     "lm": ("hidden", "layers", "dropout", "recurrent_dropout", "batch_size", "learning_rate", "window",
-           "validation_fraction", "epochs"),
+           "validation_fraction", "epochs", "patience"),
 }
 # The default learning rate of each optimizer, as a multiple of Adam's, for a vanilla and a gated cell: the steps of sgd
 # have the size of the gradient, those of the others are scaled in some way (docs/options.md has the measurements).
@@ -352,7 +352,9 @@ SIZES = {  # of a language model with a time limit: units: (dropout of a vanilla
     96: (0.0, 0.0, 8e-3),
 }
 LONG_TEXT = 400_000  # tokens
-LAYERS = 2  # of a language model of a long text with a time limit: better than one layer that takes the same time
+# of more tokens, a vanilla cell has two layers if there is time for them; a gated cell has for a long text only
+TWO_LAYERS = 60_000
+MOST_GATED = 30  # useful passes of a gated cell, which learns more from each than a vanilla one
 MIN_EPOCHS = 6  # that the time limit must allow
 MAX_WEIGHTS, MAX_SHORT = 2, 256  # recurrent weights for each token of a long text; units for a short text
 
@@ -379,13 +381,14 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     return found
 
 
-def useful_epochs(tokens: float) -> float:
+def useful_epochs(tokens: float, cell: str = "rnn") -> float:
     """How many passes over a text of this length improve a model; more would only overfit.
 
     >>> [round(useful_epochs(tokens)) for tokens in (8_000, 20_000, 100_000, 300_000)]
     [100, 61, 25, 14]
     """
-    return 25 * math.exp(0.55 * math.log(1e5 / tokens))
+    epochs = 25 * math.exp(0.55 * math.log(1e5 / tokens))
+    return epochs if cell == "rnn" else min(epochs, MOST_GATED)
 
 
 def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -402,21 +405,23 @@ def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, 
     window = max(1, min(64, int(tokens) - 1))
     updates = max(1.0, max(tokens / window, form.examples) / batch)  # in an epoch
     tiny = tokens < MIN_TOKENS or 1 < form.examples < MIN_SEQUENCES
-    epochs = max(DEFAULT_EPOCHS, round(MIN_STEPS / updates if tiny else useful_epochs(tokens)))
+    useful = useful_epochs(tokens, cell)
+    epochs = max(DEFAULT_EPOCHS, round(MIN_STEPS / updates if tiny else useful))
     found: dict[str, Any] = {"batch_size": batch, "window": window, "epochs": epochs}
+    found["patience"] = 0 if chosen.get("validate_every") else TEXT_PATIENCE
     if tiny:
         return found | {"validation_fraction": 0.0}
     if chosen.get("epochs") or chosen.get("steps"):
         epochs = chosen.get("epochs") or chosen["steps"] / updates
     if chosen.get("seconds") and form.speed:
-        layers = LAYERS if tokens >= LONG_TEXT else 1
         rates = form.speed * chosen["seconds"] / tokens / gates  # epochs, times the square of the units
-        epochs, by_size = _by_size(tokens, gates, rates, chosen.get("hidden"), chosen.get("layers", layers))
+        two = tokens >= LONG_TEXT or (tokens > TWO_LAYERS and gates == 1 and rates >= 3 * MAX_SHORT**2 * useful)
+        epochs, by_size = _by_size(tokens, gates, rates, chosen.get("hidden"), chosen.get("layers", 2 if two else 1))
         found |= by_size
     if tokens < LONG_TEXT:
-        share, short = min(1.0, epochs / useful_epochs(tokens)), 0.2 * math.sqrt(1e5 / tokens)
-        found["dropout"] = round(share * (min(0.3, short) if gates == 1 else 0.5), 2)
-        found["recurrent_dropout"] = round(share * min(0.5, short), 2)
+        most = min(0.5, 1e4 / tokens if gates == 1 else 0.2 * math.sqrt(1e5 / tokens))  # of the state
+        share, outputs = min(1.0, epochs / useful), 0.75 * max(0.0, most - 0.1) if gates == 1 else 0.5
+        found |= {"dropout": round(share * outputs, 2), "recurrent_dropout": round(share * most, 2)}
     return found
 
 

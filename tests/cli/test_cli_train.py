@@ -202,14 +202,12 @@ def test_a_budget_that_is_already_spent_is_reported_and_changes_nothing(elman, r
 
 def test_a_run_ended_by_patience_says_so_and_continues_with_a_larger_budget(elman, text):
     quick = ("--hidden", 8, "--batch-size", 2, "--window", 16, "--validate-every", 1, "--patience", 1, "--lr", 5)
-    assert "Stopped early" in elman("train", text, *quick, "--steps", 200, "--out", "r").out
+    assert "validation has not improved since step" in elman("train", text, *quick, "--steps", 200, "--out", "r").out
     ended = (kept := Path("r/config.json")).read_bytes()
     out = elman("train", "--resume", "r", "--steps", 200).out
     more = "A larger --steps or --epochs, or --seconds for more time, continues the run."
     assert f"Nothing is left to do: validation stopped improving (--patience). {more}" in out
-    assert re.search(
-        r"Stopped early after \d+ steps in \d+ s, because the validation loss had stopped improving: ", out
-    )
+    assert re.search(r"Stopped at step \d+ after \d+ s: validation has not improved since step \d+, where it was ", out)
     assert kept.read_bytes() == ended
     assert "Continuing from step" in elman("train", "--resume", "r", "--steps", 201).out
     assert kept.read_bytes() != ended

@@ -149,7 +149,8 @@ def test_an_interrupted_model_is_the_best_so_far() -> None:
             if event.validation_loss > 1.01 * min(e.validation_loss for e in seen):  # it got worse
                 os.kill(os.getpid(), signal.SIGINT)
 
-    model = LanguageModel(**SMALL | {"learning_rate": 0.5, "steps": 10_000, "validate_every": 1, "optimizer": "sgd"})
+    options = {"learning_rate": 0.5, "steps": 10_000, "validate_every": 1, "optimizer": "sgd"}
+    model = LanguageModel(**SMALL | options)
     with pytest.warns(InterruptedWarning), pytest.raises(KeyboardInterrupt):
         model.fit(text, listeners=[listen])
     best = min(e.validation_loss for e in seen)

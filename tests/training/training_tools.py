@@ -62,8 +62,18 @@ def small_text(characters: int = 3000, seed: int = 0) -> str:
     known, words = SENTENCE.split(" "), list[str]()
     while sum(map(len, words)) + len(words) < characters:
         words.append(known[int(draw.random() * len(known))])
-    lines = [" ".join(words[start : start + 6]) for start in range(0, len(words), 6)]  # longer than a window, or not
-    return "\n".join(lines)[:characters]
+    return " ".join(words)[:characters]
+
+
+def as_lines(text: Path | str) -> Path | str:
+    """The text with a line break in place of every sixth space, next to it if it is a file."""
+    words = (text.read_text(encoding="utf-8") if isinstance(text, Path) else text).split(" ")
+    lines = "\n".join(" ".join(words[start : start + 6]) for start in range(0, len(words), 6))
+    if isinstance(text, str):
+        return lines
+    new = text.with_name(f"{os.getpid()}.txt")
+    new.write_text(lines, encoding="utf-8")
+    return new.replace(text.with_name("lines.txt"))
 
 
 def small_config(**options: Any) -> Config:
@@ -80,6 +90,7 @@ Here = Callable[..., subprocess.CompletedProcess[str]]  # the fixture elman_here
 
 def start(text: Path | str, out: Path | None, listeners: Listeners = (), **options: Any) -> FittedModel:
     config = small_config(**options)
+    text = as_lines(text) if config.sequences == "lines" else text
     prepared = runs.text_setup(runs.open_text(text, config), config)
     return runs.start(prepared, out=out, listeners=listeners)
 
@@ -87,6 +98,7 @@ def start(text: Path | str, out: Path | None, listeners: Listeners = (), **optio
 def new_trainer(text: Path | str, listeners: Listeners = (), **options: Any) -> Trainer:
     """A trainer of a language model without a run folder."""
     config = small_config(**options)
+    text = as_lines(text) if config.sequences == "lines" else text
     prepared = runs.text_setup(runs.open_text(text, config), config)
     task = prepared.new_task(prepared.new_model())
     return Trainer(task, config, steps=runs.step_budget(prepared, task), listeners=listeners)

@@ -293,7 +293,7 @@ class Train:
                 console.print(
                     "Loss on the old data is not known: they cannot be read, or contain removed tokens or labels."
                 )
-        return report_end(out, trained.finished, task=task)
+        return report_end(out, trained.finished, task=task, limit=trained.limit)
 
     def _listeners(self, out: Path) -> list[Listener]:
         from elman.cli.mpi import LostRankNotice

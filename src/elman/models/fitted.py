@@ -36,6 +36,7 @@ class FittedModel:
     # arguments of the estimator that the config does not have, or has with another value
     estimator_params: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)  # rows of metrics
+    limit: str = ""  # why a training with a time limit took fewer steps than the time allows
     # the losses on the "old" and the "new" data, each before and after fine-tuning
     fine_tuning: dict[str, tuple[float | None, float | None]] | None = None
 
@@ -52,11 +53,15 @@ class FittedModel:
         text = f"{self.steps:,} steps in {last['seconds']:.1f} s"
         validated = [row for row in self.history if row.get("validation_loss") is not None]
         if not validated:
-            return f"{text}: training loss {last['loss']:.4f} {unit}"
+            return f"{text}: training loss {last['loss']:.4f} {unit} (nothing is held out to validate)"
         best = min(validated, key=lambda row: float(row["validation_loss"]))
         accuracy = best.get("validation_accuracy")
         share = "" if accuracy is None else f", accuracy {accuracy:.4f}"
-        return f"{text}: validation loss {best['validation_loss']:.4f} {unit}{share} (best, at step {best['step']:,})"
+        early = f"; {self.limit}" if self.limit else ""
+        if self.finished is not None and self.finished.why == "patience":
+            early = f"; stopped: validation has not improved since step {best['step']:,}"
+        loss = f"validation loss {best['validation_loss']:.4f} {unit}{share} (best, at step {best['step']:,})"
+        return f"{text}: {loss}{early}"
 
     @property
     def head_network(self) -> HeadNetwork:

@@ -175,12 +175,12 @@ class TextSetup(TrainingSetup):
     def with_validation_size(self, size: int) -> Self:
         return replace(self, max_validation=max(2, size))
 
-    @property
-    def most_epochs(self) -> float:
-        """The most epochs that a training with a time limit takes."""
-        tokens = len(self.split.train)
-        steps = max(1, tokens // (self.batch * self.config.window))  # of an epoch
-        return useful_epochs(tokens) if tokens < LONG_TEXT else max(MAX_EPOCHS, MAX_STEPS / steps)
+    def most_steps(self, task: NetworkTask) -> int:
+        """The most steps that a training with a time limit takes."""
+        tokens, per_epoch = len(self.split.train), task.steps_per_epoch
+        if tokens < LONG_TEXT:
+            return math.ceil(useful_epochs(tokens, self.config.cell) * per_epoch)
+        return max(MAX_STEPS, round(MAX_EPOCHS * per_epoch))
 
     def new_task(self, model: FittedModel) -> TextTask:
         sampler, seed = (
@@ -478,6 +478,8 @@ def start(
         extra["validation_size"] = setup.validation_size
         warn_if_shortened(setup.validation_size, full_size, setup.unit)
     steps = step_budget(setup, task)
+    if config.seconds is not None and isinstance(setup, TextSetup) and steps == setup.most_steps(task):
+        model.limit = f"{steps / task.steps_per_epoch:.0f} passes over a text of this length are enough"
     all_listeners: list[Listener] = [History(model.history), *listeners]
     fine_tuned = setup.initial is not None
     # It allocates its arrays before the folder is created: a training that does not fit into memory must not replace
@@ -621,7 +623,7 @@ def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
     if c.seconds is not None:
         steps = max(1, int(c.seconds / seconds_per_step(setup)))
         if isinstance(setup, TextSetup):
-            steps = min(steps, math.ceil(setup.most_epochs * task.steps_per_epoch))
+            steps = min(steps, setup.most_steps(task))
         return steps
     return max(1, round((c.epochs or DEFAULT_EPOCHS) * task.steps_per_epoch))
 
