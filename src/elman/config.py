@@ -400,7 +400,7 @@ def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, 
     >>> _by_text(DataForm("char", 1, 100_000.0, speed=3e10), "gru", {"seconds": 20.0})["recurrent_dropout"]
     0.2
     """
-    tokens, gates = form.length, {"rnn": 1, "gru": 3, "lstm": 4}[cell]
+    tokens, gates = form.length, {"rnn": 1, "gru": 3}.get(cell, 4)
     batch = 16 if tokens < SHORT_TEXT and form.examples < MANY_SEQUENCES else 64  # more updates in an epoch
     window = max(1, min(64, int(tokens) - 1))
     updates = max(1.0, max(tokens / window, form.examples) / batch)  # in an epoch
@@ -419,9 +419,10 @@ def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, 
         epochs, by_size = _by_size(tokens, gates, rates, chosen.get("hidden"), chosen.get("layers", 2 if two else 1))
         found |= by_size
     if tokens < LONG_TEXT:
-        most = min(0.5, 1e4 / tokens if gates == 1 else 0.2 * math.sqrt(1e5 / tokens))  # of the state
-        share, outputs = min(1.0, epochs / useful), 0.75 * max(0.0, most - 0.1) if gates == 1 else 0.5
-        found |= {"dropout": round(share * outputs, 2), "recurrent_dropout": round(share * most, 2)}
+        share, root = min(1.0, epochs / useful), math.sqrt(1e5 / tokens)
+        state = min(0.5, 0.13 * root**2 if gates == 1 else 0.2 * root)  # of h
+        outputs = 0.75 * max(0.0, state - 0.1) if gates == 1 else min(0.5, 0.3 * root)
+        found |= {"dropout": round(share * outputs, 2), "recurrent_dropout": round(share * state, 2)}
     return found
 
 

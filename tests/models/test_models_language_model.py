@@ -23,7 +23,7 @@ from elman.errors import (
     UnknownNameError,
     VocabularyError,
 )
-from elman.models import LanguageModel, runs
+from elman.models import LanguageModel, runs, tasks
 
 TINY = {"hidden": 8, "steps": 2, "batch_size": 2, "window": 8}
 
@@ -373,7 +373,8 @@ def test_a_tiny_text_is_validated_at_least_every_ten_epochs(options, validated):
     assert [row["step"] for row in model.history_ if row["validation_loss"] is not None] == validated
 
 
-def test_a_longer_text_is_validated_at_the_usual_interval():
+def test_a_longer_text_is_validated_at_the_usual_interval(monkeypatch):
+    monkeypatch.setattr(tasks, "LONG_TEXT", 10_000)
     config = Config(batch_size=16)
     setup = runs.text_setup(runs.open_text("abcd" * 20_000, config), config)
     assert setup.new_task(setup.new_model()).trainer_config == config

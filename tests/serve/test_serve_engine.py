@@ -85,7 +85,8 @@ def engine():
     "activation", ["tanh", (leaky, lambda h: np.where(h > 0, 1.0, 0.1))], ids=["compiled", "numpy"]
 )
 @pytest.mark.parametrize("vocabulary", [LETTERS, ByteVocabulary(), WordVocabulary(["<unk>", ".", " b", "a"]),
-                                        CharVocabulary("xyz")], ids=["char", "byte", "word", "no newline"])  # fmt: skip
+                                        CharVocabulary("xyz"), LETTERS.with_end(), ByteVocabulary().with_end()],
+                         ids=["char", "byte", "word", "no newline", "sequences", "sequences of bytes"])  # fmt: skip
 def test_texts_with_different_settings_share_a_batch(engine, vocabulary, activation):
     stepper = Stepper(new_text_sampler(vocabulary, activation=activation))
     assert stepper.compiled == (activation == "tanh")
@@ -95,7 +96,20 @@ def test_texts_with_different_settings_share_a_batch(engine, vocabulary, activat
     engine.submit([text.job for text in texts])
     assert [text.text() for text in texts] == [text.alone() for text in texts]
     assert engine.active == 0
-    assert engine.steps == -(-61 // BLOCK), "all are one batch"
+    if vocabulary.end is None:
+        assert engine.steps == -(-61 // BLOCK), "all are one batch"
+
+
+def test_the_end_of_a_sequence_ends_its_text(engine):
+    stepper = Stepper(new_text_sampler(CharVocabulary("ab").with_end()))
+    texts = [Text(stepper, "a", seed=i, length=200, logprobs=LogprobOptions(2, prompt=True)) for i in range(5)]
+    engine.submit([text.job for text in texts])
+    for text in texts:
+        assert text.text() == text.alone()
+        assert text.finish == "stop"
+        infos = [info for delta in text.deltas for info in delta.infos]
+        assert [stepper.vocabulary.tokens[info.token] for info in infos] == list("a" + text.text())
+        assert infos[0].logprob is not None, "the first token of a sequence is predicted"
 
 
 @settings(max_examples=20, deadline=None)

@@ -34,6 +34,9 @@ SMALL = {
     "save_every": 5,
     "log_every": 4,
     "snapshot_every": 8,
+    "dropout": 0.0,
+    "recurrent_dropout": 0.0,
+    "patience": 0,
 }
 
 # name: options that differ from SMALL. Each case runs other parts of the loop.

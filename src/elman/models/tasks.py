@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import Config, useful_epochs
+from elman.config import LONG_TEXT, Config, useful_epochs
 from elman.data import LaneStream
 from elman.data.examples import Examples
 from elman.data.streams import SequenceStream, edges_of
@@ -35,7 +35,7 @@ from elman.training.distributed import World
 from elman.training.task import Validation, generator
 
 BUCKET = 16  # batches whose rows are sorted by length together: rows have similar lengths, and batches still vary
-VALIDATIONS = 25
+EPOCHS, VALIDATIONS = 10, 25
 # The time of a step or a validation is estimated from that of a small part of it: the first steps of a window, the
 # first tokens or examples for validation, or a fraction of the rows of a batch of examples.
 FEW_STEPS, FEW_TOKENS, FEW_EXAMPLES, ROW_FRACTION = 4, 64, 16, 1 / 16
@@ -139,8 +139,13 @@ class TextTask(NetworkTask):
 
     @property
     def trainer_config(self) -> Config:
-        """At least VALIDATIONS validations in the useful epochs of a text, if validate_every is the default."""
-        epochs = max(1.0, useful_epochs(self.stream.tokens_per_epoch) / VALIDATIONS)
+        """If validate_every is the default, VALIDATIONS validations in the useful epochs of a short text.
+
+        At least one in an epoch of it, and at most EPOCHS epochs lie between two of any text.
+        """
+        epochs, tokens = float(EPOCHS), self.stream.tokens_per_epoch
+        if tokens < LONG_TEXT:
+            epochs = min(epochs, max(1.0, useful_epochs(tokens) / VALIDATIONS))
         return self._validated_every(epochs * self.steps_per_epoch)
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:
