@@ -154,13 +154,13 @@ class Vocabulary {
     this.kind = tokens;
     this.tokens = vocabulary;
     this.ids = new Map(vocabulary?.map((token, id) => [token, id]));
-    this.pieces = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)); // the bytes of each byte or subword token
+    this.pieces = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)); // of each token
     this.ranks = new Map(merges?.map((pair, rank) => [pair.join(), rank]));
     for (const [left, right] of merges ?? []) this.pieces.push(Uint8Array.of(...this.pieces[left], ...this.pieces[right]));
-    this.end = end; // the token before and after each sequence; null if the model was trained on one text
+    this.end = end; // of sequences
     this.size = vocabulary?.length ?? this.pieces.length + (end != null);
   }
-  subwords(word) { // merges the pair that was learned first, until no known pair is left
+  subwords(word) { // merges the pair that was learned first
     let ids = [...new TextEncoder().encode(word)];
     for (;;) {
       const ranks = ids.slice(1).map((id, i) => this.ranks.get(`${ids[i]},${id}`) ?? Infinity);
@@ -190,14 +190,15 @@ class Vocabulary {
   }
 }
 
-// generates pieces of text with their surprise, up to the end of a sequence; the prompt is not included
+// generates pieces of text with their surprise; the prompt is not included
 function* write(network, vocabulary, { prompt, seed, temperature, top_p }) {
   const random = new Random(seed), decode = vocabulary.decoder();
   const banned = vocabulary.kind === "word" && vocabulary.size > 1 ? 1 : 0; // <unk>, id 0, is never generated
   const line = vocabulary.tokens === null ? 10 : vocabulary.ids.get("\n");
-  let ids = [...vocabulary.end == null ? [] : [vocabulary.end], ...vocabulary.encode(prompt)];
+  let ids = vocabulary.encode(prompt);
+  if (vocabulary.end != null) ids.unshift(vocabulary.end);
   network.reset();
-  if (!ids.length && line === undefined) { // without a prompt and a newline token, the first token is drawn uniformly
+  if (!ids.length && line === undefined) { // the first token is drawn uniformly
     ids = [banned + random.below(vocabulary.size - banned)];
     yield [decode(ids[0]), Math.log(vocabulary.size - banned)];
   }

@@ -49,7 +49,7 @@ async function begin() {
     const part = document.createDocumentFragment(), pause = performance.now() + 12; // milliseconds until the text is shown
     for (; count < length && performance.now() < pause; count++) {
       const { value, done } = mine.next();
-      if (ended = done) break; // a sequence has ended
+      if (ended = done) break;
       const [text, surprise] = value;
       total += surprise;
       waiting += surprise; // of the bytes of an incomplete character
