@@ -223,3 +223,22 @@ def distributions(arguments: dict[str, Any]) -> None:
             expected="distributions: numbers of 0 or more that add up to 1 along the last axis",
             got="negative numbers" if (y < 0).any() else "other sums",
         )
+
+
+def named_arrays(arguments: dict[str, Any]) -> None:
+    """Check the arguments of clip_by_norm and sgd_step: arrays of numbers by name, those of both mappings alike."""
+    d = arguments["gradients"]
+    for argument, arrays in [(name, arguments[name]) for name in ("gradients", "parameters") if name in arguments]:
+        if not isinstance(arrays, Mapping) or not arrays:
+            raise ArgumentError(argument, expected="a mapping of arrays by name", got=_type_name(arrays))
+        for name, array in arrays.items():
+            if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+                kind = array.dtype if isinstance(array, np.ndarray) else _type_name(array)
+                raise DtypeError(f"{argument}[{name!r}]", expected="an array of floating-point numbers", got=kind)
+            if name not in d or d[name].shape != array.shape:
+                got = f"shape {d[name].shape}" if name in d else "nothing"
+                raise ShapeError(f"gradients[{name!r}]", expected=f"shape {array.shape} of the parameter", got=got)
+    for name in ("limit", "rate"):
+        value = arguments.get(name, 1)
+        if not isinstance(value, _NUMBER) or not value > 0:
+            raise RangeError(name, expected="a number above 0", got=repr(value))
