@@ -217,7 +217,7 @@ function update(net, P, found, rate, limit) {
   return after;
 }
 
-/** ‖∂s[k]/∂s[0]‖ for k = 0 … steps: the spectral norm of the product of step Jacobians of the last layer. */
+/** ‖∂h[k]/∂h[0]‖ for k = 0 … steps, in an LSTM of h and c together: the spectral norm of the product of step Jacobians of the last layer. */
 function jacobianNorms(net, P, ids, steps) {
   const again = Array.from({ length: steps }, (_, t) => ids[0][t % ids[0].length]);
   const { layers, parts } = forwardPass(net, P, again), q = layers[net.layers - 1], p = parts[net.layers - 1];

@@ -154,7 +154,7 @@ class Lab {
   }
 
   #jacobians() {
-    if (this.net.hidden > PLOTTED) return void (at("product").textContent = `The norm of ∂h[k]/∂h[0] is plotted for up to ${PLOTTED} units.`);
+    if (this.net.hidden > PLOTTED) return void (at("product").textContent = `It is plotted for up to ${PLOTTED} units.`);
     const norms = jacobianNorms(this.net, this.P, this.ids, JACOBIANS), width = 360, height = 200, left = 52, low = -6, high = 3;
     const x = (k) => left + (k * (width - left - 12)) / JACOBIANS, y = (value) => 10 + ((high - Math.min(Math.max(Math.log10(value || 1e-300), low), high)) * (height - 44)) / (high - low);
     const parts = [];
