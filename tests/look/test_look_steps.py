@@ -264,6 +264,19 @@ def test_the_update_is_that_of_maths_and_lowers_the_loss(cell, layers, embedding
     assert network.loss_and_gradients(after, batch, d, normalizer=4) < loss
 
 
+@pytest.mark.parametrize("cell", list(CELLS))
+def test_a_learned_initial_state_is_updated_too(cell):
+    network = language_network(3, 6, cell=cell, learned_state=True)
+    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, dtype=np.dtype(np.float64))
+    p.buffer[:] = np.random.default_rng(0).standard_normal(len(p.buffer))
+    told = steps(network, p, np.array([0, 1, 2]), np.array([1, 2, 0]), learning_rate=0.1, clip_norm=0)
+    for part in network.stack.cell.state_names:
+        (step,) = [step for step in told if step.equation.name == f"{part}0"]
+        (d,) = found(told, f"d_{part}0")
+        np.testing.assert_allclose(step.result.array, p[f"layers.0.{part}0"] - 0.1 * d[0], rtol=1e-9, atol=1e-12)
+        assert step.result.axes == "H"
+
+
 @pytest.mark.parametrize(("cell", "layers", "embedding"), [
     ("rnn", 1, 0), ("rnn", 2, 0), ("gru", 1, 0), ("gru", 2, 3), ("lstm", 1, 0), ("lstm", 2, 0),
 ])  # fmt: skip

@@ -65,13 +65,13 @@ class Recording(NamedTuple):
     """All quantities of a forward and a backward pass by name, as in the formulas: "h[t+1]" has T entries."""
 
     T: int
-    bptt_steps: int | None  # below T
+    k2: int  # the steps over which each loss is backpropagated alone; 0: all losses over all steps together
     cell: Cell
     p: Parameters
     gradients: Parameters
     output: Quantities  # of the output layer and the loss
     layers: list[Quantities]
-    of_losses: list[list[Quantities]]  # with truncation, of the backward pass of each loss alone; of each layer
+    of_losses: list[list[Quantities]]  # of each backward pass, that of each loss or that of all; of each layer
 
 
 def record(network: HeadNetwork, p: Parameters, x: Array, y: Array, bptt_steps: int | None = None) -> Recording:
@@ -93,12 +93,10 @@ def record(network: HeadNetwork, p: Parameters, x: Array, y: Array, bptt_steps: 
     gradients = p.zeros()
     _, d_state = stack.backward(packed, p, trace, d_output.d_h.copy(), gradients, truncation=truncation)
     gradients["head.W_hy"][...], gradients["head.b_y"][...] = d_output.d_W_hy, d_output.d_b_y
-    if truncation is None:
-        of_losses, backward = [], _backward(stack, packed, p, trace, d_output.d_h, range(T))
-    else:
-        reached = [range(max(0, t + 1 - truncation.k2), t + 1) for t in range(T)]
-        of_losses = [_backward(stack, packed, p, trace, d_output.d_h, steps) for steps in reached]
-        backward = [_summed(of_layer) for of_layer in zip(*of_losses, strict=True)]
+    k2 = 0 if truncation is None else truncation.k2
+    reached = [range(max(0, t + 1 - k2), t + 1) for t in range(T)] if k2 else [range(T)]
+    of_losses = [_backward(stack, packed, p, trace, d_output.d_h, steps) for steps in reached]
+    backward = [_summed(of_layer) for of_layer in zip(*of_losses, strict=True)]
     recurrent = np.stack(a_h).reshape(stack.layers, T, *a_h[0].shape)
     layers = []
     for i, name in enumerate(stack.names):
@@ -127,7 +125,7 @@ def record(network: HeadNetwork, p: Parameters, x: Array, y: Array, bptt_steps: 
         "d_W_hy": Quantity(d_output.d_W_hy, "HY"),
         "d_b_y": Quantity(d_output.d_b_y, "Y"),
     }
-    return Recording(T, truncation.k2 if truncation else None, cell, p, gradients, output, layers, of_losses)
+    return Recording(T, k2, cell, p, gradients, output, layers, of_losses)
 
 
 def _backward(
@@ -150,23 +148,20 @@ def _backward(
     _, (direct, *values) = watch(back, (D_H_DIRECT, D_H, D_H_NEXT, *of_cell.values()))
     # in the order of computation: a backward pass begins with the last layer and the last step
     d_s, d_next, *rest = (np.stack(v).reshape(stack.layers, len(steps), *v[0].shape)[::-1, ::-1] for v in values)
-    d_a_h, wide = "d_a_h" if cell.name == "gru" else "d_a", "G" if cell.gates > 1 else "H"
-    found: list[Quantities] = []
-    for i in range(stack.layers):
-        of_layer = {
-            "d_o[t] @ W_hy.T": direct[-1 - i],  # below the top layer: d_x[t] of the layer above
-            "d_h[t+1]": d_s[i, :, 0],
-            f"{d_a_h}[t+1] @ W_hh.T": _later(d_next[i]),
-            **{key: part[i] for key, part in zip(of_cell, rest, strict=True)},
-        }
-        for next_step, this_step in LATER.get(cell.name, {}).items():
-            of_layer[next_step] = _later(of_layer[this_step])
-        found.append({})
-        for key, part in of_layer.items():
-            padded = np.zeros((T, *part.shape[1:]))
-            padded[cut] = part
-            found[-1][key] = Quantity(padded, "TB" + (wide if key in ("d_a[t]", "d_a_x[t]", "d_a_h[t]") else "H"))
-    return found
+    found = {
+        "d_o[t] @ W_hy.T": np.stack(direct)[::-1],  # below the top layer: d_x[t] of the layer above
+        "d_h[t+1]": d_s[:, :, 0],
+        ("d_a_h" if cell.name == "gru" else "d_a") + "[t+1] @ W_hh.T": _later(d_next),
+        **dict(zip(of_cell, rest, strict=True)),
+    }
+    found |= {next_step: _later(found[step]) for next_step, step in LATER.get(cell.name, {}).items()}
+    wide = ["d_a[t]", "d_a_x[t]", "d_a_h[t]"] if cell.gates > 1 else []
+    before_and_after = ((0, 0), (steps.start, T - steps.stop), (0, 0), (0, 0))
+    padded = {key: np.pad(part, before_and_after) for key, part in found.items()}
+    return [
+        {key: Quantity(part[i], "TBG" if key in wide else "TBH") for key, part in padded.items()}
+        for i in range(stack.layers)
+    ]
 
 
 def _summed(of_losses: Sequence[Quantities]) -> Quantities:
@@ -208,8 +203,8 @@ def _forward(cell: Cell, p: Weights, a_x: Array, a_h: Array, trace: CellTrace, i
 
 
 def _later(values: Array) -> Array:
-    """The values of the next step; 0 at the last step."""
-    return np.concatenate([values[1:], np.zeros_like(values[:1])])
+    """The values (layers, T, …) of the next step; 0 at the last step."""
+    return np.concatenate([values[:, 1:], np.zeros_like(values[:, :1])], axis=1)
 
 
 def _one_hot(ids: Array, size: int) -> Array:

@@ -108,8 +108,8 @@ class _Steps:
         yield self._step("L", None, self.top)
         for t in reversed(range(T)):
             yield self._step("d_o", t, self.top)
-            alone = t if self.recording.of_losses else None  # the loss that is backpropagated alone
-            for step in range(t, max(-1, t - (self.recording.bptt_steps or 1)), -1):
+            alone = t if self.recording.k2 else None  # the loss that is backpropagated alone
+            for step in range(t, max(-1, t - (self.recording.k2 or 1)), -1):
                 for layer in reversed(layers):
                     yield from (self._step(name, step, layer, alone) for name in named["backward"])
         yield from (self._step(name, None, self.top) for name in ("d_W_hy", "d_b_y"))
@@ -121,34 +121,31 @@ class _Steps:
         p, d = self.recording.p, self.recording.gradients
         clipped = clip_by_norm(d, self.limit)
         after = sgd_step(p, clipped.gradients, self.learning_rate)
-        number = {"norm": clipped.norm, "scale": clipped.scale, "limit": self.limit, "η": self.learning_rate}
-        values = {name: Value(name, np.asarray(float(of)), "", name, None) for name, of in number.items()}
+        numbers = {"norm": clipped.norm, "scale": clipped.scale, "limit": self.limit, "η": self.learning_rate}
+        norm, scale, limit, rate = (Value(name, np.asarray(of), "", name, None) for name, of in numbers.items())
         homes = {name: self._home(name) for name in p}
-        squares = []
-        for name, g in d.items():
-            layer, short = homes[name]
-            where = f" of layer {layer}" if self.top and name.startswith("layers.") else ""
-            squares.append(Value(f"Σ d_{short}²{where}", np.asarray((g**2).sum()), "", f"Σ d_{name}²", None))
-        for name, operands in (("norm", squares), ("scale", [values["limit"], values["norm"]])):
-            equation = self.equations[name]
-            yield Step(equation, None, self.top, equation.formula, values[name], tuple(operands))
+        squares = tuple(
+            Value(f"Σ d_{name if self.top else homes[name][1]}²", np.asarray((g**2).sum()), "", f"Σ d_{name}²", None)
+            for name, g in d.items()
+        )
+        for result, operands in ((norm, squares), (scale, (limit, norm))):
+            equation = self.equations[result.name]
+            yield Step(equation, None, self.top, equation.formula, result, operands)
         for name, (layer, short) in homes.items():
-            formula = f"{short} ← {short} - η · scale · d_{short}"
-            equation = replace(self.equations["p"], name=short, formula=formula)
-            found = self._find(f"d_{short}", layer)
-            axes = found.axes if found else "H" if p[name].ndim == 1 else "XE"  # of a learned state, or an embedding
+            formula, found = f"{short} ← {short} - η · scale · d_{short}", self._find(f"d_{short}", layer)
+            axes = found.axes if found else "XE" if short == "embedding.W" else "H"  # or a learned initial state
             before, gradient, result = (
                 Value(key, array[name], axes, key, None)
                 for key, array in ((short, p), (f"d_{short}", d), (f"{short} after the step", after))
             )
-            yield Step(equation, None, layer, formula, result, (before, values["η"], values["scale"], gradient))
+            equation = replace(self.equations["p"], name=short, formula=formula)
+            yield Step(equation, None, layer, formula, result, (before, rate, scale, gradient))
 
     def _home(self, name: str) -> tuple[int, str]:
         """The layer of a parameter, and its name in the formulas."""
         prefix, _, short = name.rpartition(".")
-        if prefix.startswith("layers."):
-            return int(prefix.removeprefix("layers.")), short
-        return (self.top, short) if prefix == "head" else (0, name)
+        layer = prefix.removeprefix("layers.")
+        return (int(layer), short) if layer != prefix else (self.top, name.removeprefix("head."))
 
     def _step(self, name: str, t: int | None, layer: int = 0, loss: int | None = None) -> Step:
         equation, last = self.equations[name], t == (self.recording.T - 1 if loss is None else loss)
@@ -168,7 +165,7 @@ class _Steps:
         if layer < self.top and name == "d_h":
             formula = equation.formula.replace("d_o[t] @ W_hy.T", f"d_x[t] of layer {layer + 1}")
             equation = replace(equation, formula=formula, lines=(STACKED[name], *equation.lines[1:]))
-        if t is None and self.recording.of_losses and equation.phase == "gradients" and "d_o" not in equation.formula:
+        if t is None and self.recording.k2 and equation.phase == "gradients" and "d_o" not in equation.formula:
             equation = replace(equation, says=f"{equation.says} The gradients of a step are summed over all losses.")
         here = equation.formula if t is None else equation.at(t, last=last)
         if loss not in (None, t) and layer == self.top:

@@ -228,17 +228,18 @@ def distributions(arguments: dict[str, Any]) -> None:
 def named_arrays(arguments: dict[str, Any]) -> None:
     """Check the arguments of clip_by_norm and sgd_step: arrays of numbers by name, those of both mappings alike."""
     d = arguments["gradients"]
-    for argument, arrays in [(name, arguments[name]) for name in ("gradients", "parameters") if name in arguments]:
+    p = arguments.get("parameters", d)
+    for argument, arrays in (("gradients", d), ("parameters", p)):
         if not isinstance(arrays, Mapping) or not arrays:
             raise ArgumentError(argument, expected="a mapping of arrays by name", got=_type_name(arrays))
         for name, array in arrays.items():
-            if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-                kind = array.dtype if isinstance(array, np.ndarray) else _type_name(array)
-                raise DtypeError(f"{argument}[{name!r}]", expected="an array of floating-point numbers", got=kind)
-            if name not in d or d[name].shape != array.shape:
-                got = f"shape {d[name].shape}" if name in d else "nothing"
-                raise ShapeError(f"gradients[{name!r}]", expected=f"shape {array.shape} of the parameter", got=got)
-    for name in ("limit", "rate"):
-        value = arguments.get(name, 1)
-        if not isinstance(value, _NUMBER) or not value > 0:
-            raise RangeError(name, expected="a number above 0", got=repr(value))
+            if getattr(array, "dtype", np.dtype(bool)).kind != "f":
+                got = getattr(array, "dtype", type(array).__name__)
+                raise DtypeError(f"{argument}[{name!r}]", expected="an array of floating-point numbers", got=got)
+    for name, array in p.items():
+        if name not in d or d[name].shape != array.shape:
+            got = f"shape {d[name].shape}" if name in d else "nothing"
+            raise ShapeError(f"gradients[{name!r}]", expected=f"shape {array.shape} of the parameter", got=got)
+    for name in {"limit", "rate"} & set(arguments):
+        if not isinstance(arguments[name], _NUMBER) or not arguments[name] > 0:
+            raise RangeError(name, expected="a number above 0", got=repr(arguments[name]))
