@@ -19,8 +19,34 @@ def test_without_a_terminal_all_steps_are_printed(elman):
     for step in steps_data("hell", "ello")["steps"]:
         assert step["here"] in out
         assert f"{step['lines'][0]['file']}:{step['lines'][0]['line']}" in out
-    assert "39 of 39" in out
+    assert "46 of 46" in out
     assert "1.357" in out  # the loss
+
+
+def test_the_update_follows_the_backward_pass_and_its_settings_are_flags(elman):
+    status, out, err = elman("steps", "hell", "ello", "--lr", "0.5", "--clip-norm", "0.25", "--bptt-steps", "2")
+    assert (status, err) == (0, "")
+    data = steps_data("hell", "ello", learning_rate=0.5, clip_norm=0.25, bptt_steps=2)
+    norm, scale = (
+        next(s["result"]["values"] for s in data["steps"] if s["name"] == name) for name in ("norm", "scale")
+    )
+    assert scale == pytest.approx(0.25 / norm)
+    rows = [line.split() for line in out.splitlines()]
+    for row in (["norm", f"{norm:.3f}"], ["scale", f"{scale:.3f}"], ["limit", "0.250"], ["η", "0.500"]):
+        assert row in rows
+    assert out.index("d_h[0] = ") < out.index("norm = ") < out.index("scale = ") < out.index("W_xh ← W_xh - η · scale")
+    assert "elman/maths/optimizers.py" in out
+    assert "reads 'e', target 'l', back from the loss of t = 2" in out
+    assert "back from the loss" not in elman("steps", "hell", "ello")[1]
+    after = next(s["result"]["values"] for s in data["steps"] if s["symbol"] == "b_h")
+    assert ["b_h", "after", "the", "step", "(3)", *(f"{value:.3f}" for value in after)] in rows
+
+
+def test_a_page_takes_the_settings_too(elman):
+    words = ("--lr", "0.5", "--clip-norm", "0.25", "--bptt-steps", "2", "--out", "page.html")
+    assert elman("steps", "hell", "ello", *words)[0] == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert '"bptt_steps": 2, "learning_rate": 0.5, "clip_norm": 0.25' in page
 
 
 def test_some_units_of_the_network_of_a_run_are_shown(elman, run):
@@ -54,6 +80,8 @@ def not_a_language_model(run):
     (["a", "b", "--run", "nowhere"], "There is no run at nowhere"),
     (["a", "b", "--out", "nowhere/page.html"], "could not be written: No such file or directory"),
     (["a" * 40, "b" * 40], "at most 32 tokens"),
+    (["a", "b", "--bptt-steps", "0"], "--bptt-steps: expected a number of 1 or more, got 0"),
+    (["a", "b", "--lr", "-1"], "--learning-rate: expected a number of 0 or more, got -1"),
 ])  # fmt: skip
 def test_bad_input_is_refused_with_one_line(elman, run, words, message):
     status, out, err = elman("steps", *words)
@@ -90,11 +118,11 @@ def test_in_a_terminal_enter_shows_the_next_step_b_the_one_before_and_q_quits():
             seen += os.read(master, 4096)
         return seen.decode()
 
-    for key, expected in ((b"", "1 of 39"), (b"\n", "2 of 39"), (b"\n", "3 of 39"), (b"b\n", "2 of 39")):
+    for key, expected in ((b"", "1 of 46"), (b"\n", "2 of 46"), (b"\n", "3 of 46"), (b"b\n", "2 of 46")):
         os.write(master, key)
         screen = read_until(b"q: quit > ")
         assert expected in screen
-        assert screen.count(" of 39") == 1  # one screen per equation
+        assert screen.count(" of 46") == 1  # one screen per equation
     os.write(master, b"q\n")
     assert process.wait(20) == 0
     os.close(master)

@@ -170,7 +170,7 @@ def test_the_numbers_of_the_steps_are_those_of_the_box(maths_md: str) -> None:
         for equation in equations(cell()).values():
             name = {"d_h0": "d_h", "d_c0": "d_c", "o_gate": "o"}.get(equation.name, equation.name)
             for number in re.findall(r"\(\d+\)", equation.number)[-1:]:
-                assert re.search(rf"\b{name}\b(\[[^\]]*\])?\s*=|\b{name}, |, {name} =", entries[number]), equation
+                assert re.search(rf"\b{name}\b(\[[^\]]*\])?\s*[=←]|\b{name}, |, {name} =", entries[number]), equation
 
 
 if __name__ == "__main__" and "--fix" in sys.argv:

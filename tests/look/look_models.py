@@ -13,13 +13,20 @@ from elman.network import language_network
 
 
 def drawn_model(
-    vocabulary: Vocabulary, *, hidden: int = 12, layers: int = 1, activation: str = "tanh", cell: str = "rnn"
+    vocabulary: Vocabulary,
+    *,
+    hidden: int = 12,
+    layers: int = 1,
+    activation: str = "tanh",
+    cell: str = "rnn",
+    embedding: int = 0,
 ) -> LanguageModel:
-    network = language_network(len(vocabulary), hidden, layers, activation=activation, cell=cell)
+    network = language_network(len(vocabulary), hidden, layers, activation=activation, cell=cell, embedding=embedding)
     rng = np.random.default_rng(0)
     p = network.initial(rng, recurrent="orthogonal", gain=0.9, token_scale=0.7, dtype=np.dtype(np.float64))
     p.buffer += 0.1 * rng.standard_normal(len(p.buffer))
-    options = {"hidden": hidden, "layers": layers, "activation": activation, "cell": cell, "dtype": "float64"}
+    options = {"hidden": hidden, "layers": layers, "activation": activation, "cell": cell, "dtype": "float64",
+               "embedding": embedding}  # fmt: skip
     config = Config().with_options(**options, tokens=vocabulary.kind)
     fitted = FittedModel(TaskSpec.language_model(vocabulary), config, network, p)
     return LanguageModel(hidden=hidden)._set_fitted(fitted)

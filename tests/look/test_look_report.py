@@ -81,6 +81,31 @@ def test_the_button_turns_the_light_off_and_on_again(open_page, page):
     watched.check()
 
 
+def test_on_paper_no_figure_is_cut(open_page, page):
+    watched = open_page(page.as_uri(), color_scheme="dark", viewport={"width": 1300, "height": 1000})
+    there = ready(watched)
+    widths = "[...document.querySelectorAll('.figure')].map(place => place._fullLayout.width)"
+    outside = """[...document.querySelectorAll('.card')].filter(card =>
+      getComputedStyle(card).breakInside !== 'avoid' || [...card.querySelectorAll('.main-svg')].some(svg =>
+        svg.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right)).length"""
+    theme = "document.documentElement.dataset.theme"
+    for event in ("beforeprint", "afterprint"):  # all figures are drawn
+        there.evaluate(f"dispatchEvent(new Event('{event}'))")
+    there.wait_for_timeout(300)
+    before = there.evaluate(widths)
+    there.emulate_media(media="print")
+    there.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert there.locator("main").bounding_box()["width"] <= 688  # A4 without its margins
+    assert there.evaluate(outside) == 0
+    assert there.evaluate(theme) == "light"
+    there.emulate_media(media="screen")
+    there.evaluate("dispatchEvent(new Event('afterprint'))")
+    there.wait_for_timeout(300)  # Plotly resizes after a delay
+    assert there.evaluate(widths) == before
+    assert there.evaluate(theme) == "dark"
+    watched.check()
+
+
 def test_it_says_what_was_found(open_page, page, seen):
     watched = open_page(page.as_uri())
     there = ready(watched)
@@ -88,6 +113,12 @@ def test_it_says_what_was_found(open_page, page, seen):
     for v in seen.verdicts:
         assert v.words in said
         assert str(v.horizon) in said
+        assert v.step is None or f"The effect is largest at state h[{v.step}], after" in said
+    axis, hover = there.evaluate(
+        "(({ layout, data }) => [layout.xaxis.title.text, data[0].hovertemplate])(document.querySelector('.figure'))"
+    )
+    assert axis == "state h[k]: further left is longer ago"
+    assert hover.startswith("‖∂L[%{y}]/∂h[%{x}]‖ = %{customdata:.2e}<br>h[%{x}] is %{text}")
     assert "Gradients, spectra, gates and saturation are those of the first 60 steps of the text" in said
     assert "∂L[t]/∂h[k-1]  =  ∂L[t]/∂h[k] @ diag(1 − h[k]²) @ W_hh.T" in said
     assert "3 of 3 logged steps were clipped" not in said
@@ -158,6 +189,9 @@ def test_a_gated_cell_has_its_gates_in_the_report(open_page, tmp_path, cell):
     said = there.inner_text("main")
     gate = {"gru": "z", "lstm": "f"}[cell]
     assert "Gates along the text" in said
+    state = {"gru": "h", "lstm": "s"}[cell]
+    assert f"The norm of ∂L[t]/∂{state}[k], layer 1" in said
+    assert f"state {state}[k]: further left is longer ago" in said
     for number, layer in enumerate(found.analysis.layers):
         assert f"Gate {gate}, a row for each unit, layer {number}" in said
         assert f"{gate} is {layer.gates[gate].mean():.2f} on average." in said

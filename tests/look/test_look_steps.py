@@ -18,12 +18,13 @@ from elman import maths
 from elman.data import ByteVocabulary, CharVocabulary, WordVocabulary
 from elman.errors import ArgumentError, DataError, ElmanError, NotFittedError, RangeError, RunError, VocabularyError
 from elman.look import trace
-from elman.look.equations import ACTIVATIONS, STACKED, equations
+from elman.look.equations import ACTIVATIONS, STACKED, Function, equations
 from elman.look.line_tracer import Line, watch
 from elman.look.recording import record
 from elman.look.steps import steps, steps_data
 from elman.maths.cells import CELLS, RNNCell, make_cell
 from elman.maths.recurrence import cell_backward, cell_forward
+from elman.maths.truncation import Truncation
 from elman.models import LanguageModel
 from elman.network import Batch, language_network
 from elman.training.storage import as_json
@@ -39,7 +40,9 @@ GATED = {
     ),
 }
 ALL_CELLS = [RNNCell(name) for name in ACTIVATIONS] + [make_cell("gru"), make_cell("lstm")]
-LINES = [line for cell in ALL_CELLS for e in equations(cell).values() for line in e.lines] + list(STACKED.values())
+SHOWN = [line for cell in ALL_CELLS for e in equations(cell).values() for line in e.lines] + list(STACKED.values())
+LINES = [line for line in SHOWN if isinstance(line, Line)]
+FUNCTIONS = [function for function in SHOWN if isinstance(function, Function)]
 
 
 @pytest.mark.parametrize("line", dict.fromkeys(LINES), ids=lambda line: line.name)
@@ -52,11 +55,20 @@ def test_every_line_is_where_it_is_said_to_be(line):
     assert told["file"].startswith("elman/maths/")
 
 
+@pytest.mark.parametrize("function", dict.fromkeys(FUNCTIONS), ids=lambda function: function.home.__name__)
+def test_every_function_is_where_it_is_said_to_be(function):
+    told = function.to_json()
+    source = (PACKAGE.parent / told["file"]).read_text().splitlines()
+    assert source[told["line"] - 1] == told["code"]
+    assert told["code"].startswith(f"def {told['function']}(")
+
+
 def test_every_equation_has_a_line():
     for cell in ALL_CELLS:
         forward, backward, extra = GATED[cell.name]
         weights = ["d_W_hy", "d_b_y", "d_W_hh", "d_W_xh", "d_b_h"]
-        assert list(equations(cell)) == ["x", *forward, "o", "y_hat", "L", "d_o", *backward, *weights, *extra]
+        assert list(equations(cell)) == ["x", *forward, "o", "y_hat", "L", "d_o", *backward, *weights, *extra,
+                                         "norm", "scale", "p"]  # fmt: skip
         assert all(equation.lines for equation in equations(cell).values())
     assert set(ACTIVATIONS) == set(maths.ACTIVATIONS)
     assert set(GATED) == set(CELLS)
@@ -201,7 +213,8 @@ def check_operands(told, T, activation="tanh"):
         "d_a_f": lambda f, c, d: f * (1 - f) * c * d, "d_a_g": lambda g, i, d: (1 - g**2) * i * d,
         "d_a_o": lambda o, tanh_c, d: o * (1 - o) * tanh_c * d, "d_a_n": lambda n, z, d: (1 - n**2) * (1 - z) * d,
         "d_a_z": lambda z, h, n, d: z * (1 - z) * (h - n) * d, "d_a_r": lambda r, q, d: r * (1 - r) * q * d,
-        "d_c0": lambda f, d: f * d,
+        "d_c0": lambda f, d: f * d, "norm": lambda *squares: np.sqrt(sum(squares)),
+        "scale": lambda limit, norm: np.minimum(1, limit / norm),
         **{gate: lambda x, h, b, a: sigmoid(x + h + b) for gate in ("i", "f", "o_gate", "r", "z")},
     }  # fmt: skip
     by_formula = {
@@ -214,12 +227,101 @@ def check_operands(told, T, activation="tanh"):
         assert step.result.array.ndim == len(step.result.axes)
         if step.equation.name in ("x", "d_h"):
             continue
-        compute = by_formula.get(step.equation.formula) or right[step.equation.name]
+        compute = by_formula.get(step.equation.formula) or right.get(step.equation.name)
+        if compute is None:  # a parameter after the step
+            assert step.here == f"{step.equation.name} ← {step.equation.name} - η · scale · d_{step.equation.name}"
+            compute = lambda p, rate, scale, d: p - rate * scale * d  # noqa: E731
         parts = [value.array for value in step.operands]
         np.testing.assert_allclose(compute(*parts), step.result.array, atol=1e-12, err_msg=step.here)
     for step in told:
         if step.equation.name == "d_h":
             np.testing.assert_allclose(sum(v.array for v in step.operands), step.result.array, atol=1e-12)
+
+
+@pytest.mark.parametrize(("cell", "layers", "embedding"), [
+    ("rnn", 1, 0), ("rnn", 2, 0), ("gru", 1, 0), ("lstm", 2, 3), ("rnn", 1, 3),
+])  # fmt: skip
+@pytest.mark.parametrize("clip_norm", [0.05, 0])
+def test_the_update_is_that_of_maths_and_lowers_the_loss(cell, layers, embedding, clip_norm):
+    network = language_network(4, 5, layers=layers, embedding=embedding, cell=cell)
+    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, dtype=np.dtype(np.float64))
+    x, y = np.array([0, 1, 2, 2]), np.array([1, 2, 2, 3])
+    d, batch = p.zeros(), Batch(x[:, np.newaxis], y[:, np.newaxis])
+    loss = network.loss_and_gradients(p, batch, d, normalizer=4)
+    told = steps(network, p, x, y, learning_rate=0.1, clip_norm=clip_norm)
+    check_operands(told, 4)
+    clipped = maths.clip_by_norm(d, clip_norm or np.inf)
+    assert (clipped.scale < 1) == bool(clip_norm)
+    assert found(told, "norm")[0] == pytest.approx(clipped.norm)
+    assert found(told, "scale")[0] == pytest.approx(clipped.scale)
+    expected = maths.sgd_step(p, clipped.gradients, 0.1)
+    after = p.zeros()
+    shown = [step for step in told if step.equation.phase == "update"][2:]
+    for step, name in zip(shown, p, strict=True):
+        assert name.endswith(step.equation.name)
+        np.testing.assert_allclose(step.result.array, expected[name], rtol=1e-9, atol=1e-12)
+        after[name][...] = step.result.array
+    assert network.loss_and_gradients(after, batch, d, normalizer=4) < loss
+
+
+@pytest.mark.parametrize("cell", list(CELLS))
+def test_a_learned_initial_state_is_updated_too(cell):
+    network = language_network(3, 6, cell=cell, learned_state=True)
+    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, dtype=np.dtype(np.float64))
+    p.buffer[:] = np.random.default_rng(0).standard_normal(len(p.buffer))
+    told = steps(network, p, np.array([0, 1, 2]), np.array([1, 2, 0]), learning_rate=0.1, clip_norm=0)
+    for part in network.stack.cell.state_names:
+        (step,) = [step for step in told if step.equation.name == f"{part}0"]
+        (d,) = found(told, f"d_{part}0")
+        np.testing.assert_allclose(step.result.array, p[f"layers.0.{part}0"] - 0.1 * d[0], rtol=1e-9, atol=1e-12)
+        assert step.result.axes == "H"
+
+
+@pytest.mark.parametrize(("cell", "layers", "embedding"), [
+    ("rnn", 1, 0), ("rnn", 2, 0), ("gru", 1, 0), ("gru", 2, 3), ("lstm", 1, 0), ("lstm", 2, 0),
+])  # fmt: skip
+@pytest.mark.parametrize("k2", [1, 2, 4, 5])
+def test_with_truncation_each_loss_goes_back_over_its_last_steps(cell, layers, embedding, k2):
+    T = 5
+    network = language_network(4, 3, layers=layers, embedding=embedding, cell=cell)
+    p = network.initial(np.random.default_rng(0), recurrent="orthogonal", gain=1.0, dtype=np.dtype(np.float64))
+    x, y = np.array([0, 1, 2, 2, 3]), np.array([1, 2, 2, 3, 0])
+    told = steps(network, p, x, y, bptt_steps=k2)
+    check_operands(told, T)
+    d, batch = p.zeros(), Batch(x[:, np.newaxis], y[:, np.newaxis])
+    network.loss_and_gradients(p, batch, d, normalizer=T, truncation=Truncation(1, k2))
+    for layer in range(layers):
+        for name, gradient in d.part(f"layers.{layer}").items():
+            np.testing.assert_allclose(found(told, f"d_{name}", layer)[0], gradient, atol=1e-12)
+    visited = [(step.loss, step.t) for step in told if step.equation.name == "d_h" and step.layer == 0]
+    if k2 == T:
+        assert visited == [(None, t) for t in reversed(range(T))]
+        return
+    assert visited == [(s, t) for s in reversed(range(T)) for t in range(s, max(-1, s - k2), -1)]
+    for step in told:
+        if step.loss is not None and step.equation.name == "d_h" and step.layer == layers - 1:
+            assert bool(step.operands[0].array.any()) == (step.t == step.loss)  # only its own loss
+            assert ("= 0 + " in step.here) == (step.t != step.loss)
+            assert step.here.endswith("+ 0") == (step.t == step.loss)
+    if cell == "rnn" and layers == 1:
+        h, W_hy = record(network, p, x, y).layers[0]["h[t+1]"].array, p["head.W_hy"]
+        direct = np.stack(found(told, "d_o")) @ W_hy.T
+        h = np.concatenate([np.zeros_like(h[:1]), h])
+        W_xh, W_hh = p["layers.0.W_xh"], p["layers.0.W_hh"]
+        expected = maths.truncated_backward(direct, x[:, np.newaxis], h, W_xh, W_hh, k1=1, k2=k2)
+        for name in ("d_W_xh", "d_W_hh", "d_b_h", "d_h0"):
+            np.testing.assert_allclose(found(told, name)[0], getattr(expected, name), atol=1e-12)
+
+
+@pytest.mark.parametrize(("setting", "message"), [
+    ({"bptt_steps": 0}, "bptt_steps: expected a number of 1 or more, got 0"),
+    ({"learning_rate": -1.0}, "learning_rate: expected a number of 0 or more, got -1"),
+    ({"learning_rate": float("nan")}, "learning_rate: expected"),
+    ({"clip_norm": float("inf")}, "clip_norm: expected"),
+])  # fmt: skip
+def test_settings_that_make_no_sense_are_refused(setting, message):
+    with pytest.raises(RangeError, match=message):
+        steps_data("hell", "ello", **setting)
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -266,8 +368,10 @@ def test_hell_to_ello_is_plain_data_in_the_order_of_the_equations():
     symbols = [step["symbol"] for step in data["steps"]]
     forward = [s.format(t, t + 1) for t in range(4) for s in ("x[{0}]", "a[{0}]", "h[{1}]", "o[{0}]", "y_hat[{0}]")]
     backward = [s.format(t, t + 1) for t in (3, 2, 1, 0) for s in ("d_o[{0}]", "d_h[{1}]", "d_a[{0}]")]
-    assert symbols == [*forward, "L", *backward, "d_W_hy", "d_b_y", "d_W_hh", "d_W_xh", "d_b_h", "d_h[0]"]
-    assert list(dict.fromkeys(step["phase"] for step in data["steps"])) == ["forward", "loss", "backward", "gradients"]
+    assert symbols == [*forward, "L", *backward, "d_W_hy", "d_b_y", "d_W_hh", "d_W_xh", "d_b_h", "d_h[0]",
+                       "norm", "scale", "W_xh", "W_hh", "b_h", "W_hy", "b_y"]  # fmt: skip
+    phases = ["forward", "loss", "backward", "gradients", "update"]
+    assert list(dict.fromkeys(step["phase"] for step in data["steps"])) == phases
     by_symbol = {step["symbol"]: step for step in data["steps"]}
     assert by_symbol["a[2]"]["here"] == "a[2] = x[2] @ W_xh + h[2] @ W_hh + b_h"
     assert by_symbol["d_h[4]"]["here"] == "d_h[4] = d_o[3] @ W_hy.T + 0"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from look_models import drawn_model
 
-from elman import look
+from elman import look, maths
 from elman.data import CharVocabulary
 from elman.look import trace
 from elman.look.steps import HIDDEN, SEED, SPREAD, steps_data
@@ -30,7 +30,12 @@ def test_buttons_and_keys_step(open_page, written):
     watched = open_page(written("hell", "ello"))
     page = watched.page
     formula, count = page.locator(".formula"), page.locator("#count")
-    assert count.inner_text() == "1 / 39"
+    assert count.inner_text() == "21 / 46"  # the forward pass is done: no box of the drawing is empty
+    assert formula.inner_text().startswith("L = ")
+    heights = "[...document.querySelectorAll('#drawing .bar')].map(bar => Number(bar.getAttribute('height')))"
+    assert sum(height > 0 for height in page.evaluate(heights)) == 4 * (3 + 3 + 4)  # a, h and y_hat of four steps
+    page.keyboard.press("Home")
+    assert count.inner_text() == "1 / 46"
     assert page.locator("#previous").is_disabled()
     page.locator("#next").click()
     assert formula.inner_text() == "a[0] = x[0] @ W_xh + h[0] @ W_hh + b_h (1)"
@@ -40,16 +45,16 @@ def test_buttons_and_keys_step(open_page, written):
     page.keyboard.press("ArrowLeft")
     assert formula.inner_text().startswith("a[0]")
     page.keyboard.press("End")
-    assert count.inner_text() == "39 / 39"
+    assert count.inner_text() == "46 / 46"
     assert page.locator("#next").is_disabled()
     page.keyboard.press("ArrowRight")
-    assert count.inner_text() == "39 / 39"
+    assert count.inner_text() == "46 / 46"
     page.locator("#map button", has_text="d_W_hh").click()
     assert formula.inner_text() == "d_W_hh = Σ_t h[t].T @ d_a[t] (10)"
     assert page.url.endswith("#36")
     assert page.locator("#map button[aria-current=step]").count() == 1
     page.keyboard.press("Home")
-    assert count.inner_text() == "1 / 39"
+    assert count.inner_text() == "1 / 46"
     watched.check()
 
 
@@ -108,7 +113,7 @@ def test_no_line_of_code_is_cut_off(open_page, written):
     for width in (390, 1280):
         watched.page.set_viewport_size({"width": width, "height": 800})
         seen = at_every_step(watched.page, outside)
-        assert len(seen) == 39
+        assert len(seen) == 46
         assert [formula for formula, cut, _ in seen if cut] == [], width
         assert any(lines for _, _, lines in seen)
     watched.check()
@@ -196,15 +201,23 @@ def test_a_training_step_subtracts_the_gradient_and_the_word_is_learned(open_pag
     x, y = (model.vocabulary_.encode(word).astype(np.int64)[:, np.newaxis] for word in ("hell", "ello"))
     gradients = model.parameters_.zeros()
     model.network_.loss_and_gradients(model.parameters_, Batch(x, y), gradients, normalizer=4)
-    model.parameters_.buffer -= 0.5 * gradients.buffer
+    clipped = maths.clip_by_norm(gradients, 0.25)
+    assert clipped.scale < 0.9
+    for name, value in maths.sgd_step(model.parameters_, clipped.gradients, 0.5).items():
+        model.parameters_[name][...] = value
     watched = open_page(written("hell", "ello", cell=cell), reduced_motion="reduce")
     page = watched.page
+    assert [page.input_value(field) for field in ("#rate", "#limit")] == ["1", "1"]
     page.locator("#rate").fill("0.5")
+    page.locator("#limit").fill("0.25")
+    before = steps_data("hell", "ello", cell=cell, learning_rate=0.5, clip_norm=0.25)  # the settings change the update
+    np.testing.assert_allclose(flat(page.evaluate(ALL_VALUES)), all_values(before), rtol=0, atol=1e-10)
     page.locator("#train").click()
-    data = steps_data("hell", "ello", model=model)
+    data = steps_data("hell", "ello", model=model, learning_rate=0.5, clip_norm=0.25)
     np.testing.assert_allclose(flat(page.evaluate(ALL_VALUES)), all_values(data), rtol=0, atol=1e-10)
     assert page.inner_text("#steps-taken") == "1 training step"
     page.locator("#rate").fill("1")
+    page.locator("#limit").fill("0")
     page.locator("#learn").click()
     page.locator("#learned", has_text="✓ learned").wait_for()
     assert page.locator("#predicted .right").count() == 4
@@ -341,25 +354,92 @@ def test_it_opens_offline_without_an_error_or_a_request(open_page, written, cell
     assert page.locator("#lab").is_visible()
     assert page.locator("#drawing svg").count() == 1
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    before = page.inner_text("#count")
     page.locator("#gain").focus()
     page.keyboard.press("ArrowRight")  # moves the slider, not the steps
-    assert page.inner_text("#count").startswith("1 / ")
+    assert page.inner_text("#count") == before
     assert page.inner_text("#gain-value") == "×1.05"
     watched.check()
 
 
-def test_a_large_network_is_shown_but_not_computed_anew(open_page, written):
-    model = drawn_model(CharVocabulary("helo"), hidden=200)
+@pytest.mark.parametrize(("options", "reason"), [
+    ({"hidden": 400}, "it has 163,604 parameters, more than 150,000"), ({"embedding": 3}, "it has an embedding"),
+])  # fmt: skip
+def test_a_network_that_the_page_does_not_compute_is_shown_with_the_reason(open_page, written, options, reason):
+    model = drawn_model(CharVocabulary("helo"), **options)
     assert "parameters" not in steps_data("hell", "ello", model=model, parameters=True)
     watched = open_page(written("hell", "ello", model=model, shown=4))
     assert not watched.page.locator("#lab").is_visible()
+    assert reason in watched.page.inner_text("#fixed")
     watched.page.locator("#next").click()
     watched.check()
 
 
+def test_a_network_of_the_size_of_a_run_can_be_changed_though_only_a_part_is_shown(open_page, written):
+    letters = "".join(chr(ord("!") + i) for i in range(70))
+    model = drawn_model(CharVocabulary(letters), hidden=256)
+    watched = open_page(written("HELL", "ELLO", model=model, shown=8))
+    page = watched.page
+    assert not page.locator("#fixed").is_visible()
+    assert page.locator("#weights input").count() == 8 * 8
+    page.get_by_label("layers.0.W_hh unit 1").first.fill("2.5")
+    model.parameters_["layers.0.W_hh"][1, 0] = 2.5
+    computed = {step["symbol"]: flat(step["result"]["values"]) for step in page.evaluate("data.steps")}
+    for step in steps_data("HELL", "ELLO", model=model, shown=8)["steps"]:
+        if not set(step["result"]["axes"]) & {"X", "Y"}:  # an edit can change which tokens are shown
+            np.testing.assert_allclose(computed[step["symbol"]], flat(step["result"]["values"]), rtol=0, atol=1e-10)
+    page.locator("#train").click()
+    assert page.inner_text("#change").startswith("▼")
+    watched.check()
+
+
+@pytest.mark.parametrize("options", [{}, {"bptt_steps": 2}], ids=["full", "truncated"])
+def test_no_bar_hides_the_code(open_page, written, options):
+    watched = open_page(written("hell", "ello", **options), viewport={"width": 1300, "height": 1000})
+    hidden = """[document.querySelector(".formula").innerText, (() => {
+      scrollTo(0, 0);
+      const box = document.querySelector(".code").getBoundingClientRect();
+      return [0.1, 0.3, 0.5, 0.7, 0.9].some(share => !document.querySelector(".code").contains(
+        document.elementFromPoint(box.left + 30, box.top + share * box.height))); // none at all outside of the window
+    })()]"""
+    seen = at_every_step(watched.page, hidden)
+    assert [formula for formula, is_hidden in seen if is_hidden] == []
+    watched.check()
+
+
+@pytest.mark.parametrize(
+    ("cell", "layers", "k2"), [("rnn", 1, 1), ("rnn", 2, 3), ("gru", 2, 2), ("lstm", 1, 2), ("lstm", 2, 1)]
+)
+def test_the_page_truncates_as_python_does(open_page, written, cell, layers, k2):
+    model = drawn_model(CharVocabulary("helo"), hidden=5, layers=layers, cell=cell)
+    options = {"model": model, "shown": 4, "bptt_steps": k2, "learning_rate": 0.3, "clip_norm": 0.2}
+    watched = open_page(written("hello", "ellol", **options))
+    page = watched.page
+    assert f"BPTT over {k2} step" in page.inner_text("#subtitle")
+    np.testing.assert_allclose(
+        flat(page.evaluate(ALL_VALUES)), all_values(steps_data("hello", "ellol", **options)), rtol=0, atol=1e-12
+    )
+    rows = "[...document.querySelectorAll('#map .name')].map(node => node.textContent)"
+    last = "d_h" if layers == 1 else "d_h 1"
+    assert [row for row in page.evaluate(rows) if row.startswith(f"{last}, ")] == [
+        f"{last}, {s}" for s in range(4, -1, -1)
+    ]
+    lit = "drawing.edges.filter(e => e.path.classList.contains('on')).map(e => `${e.kind} ${e.t}`)"
+    for number, step in enumerate(page.evaluate("data.steps")):
+        if step["name"] == "d_h" and step["layer"] == layers - 1:
+            page.evaluate(f"go({number})")
+            assert ("W_hy" in str(page.evaluate(lit))) == (step["t"] == step["loss"])
+            assert ("W_hh" in str(page.evaluate(lit))) == (step["t"] != step["loss"])
+            assert f"back from the loss of t = {step['loss']}" in page.inner_text(".kicker")
+    watched.check()
+
+
 def test_in_python_it_is_one_call_and_shows_itself(tmp_path):
+    options = {"bptt_steps": 1, "learning_rate": 0.5, "clip_norm": 0.1}
+    expected = steps_data("hell", "ello", shown=8, parameters=True, **options)
+    assert look.step_through("hell", "ello", **options).data == expected
     page = look.step_through("hell", "ello", cell="gru")
-    assert repr(page) == "<StepsPage: hell → ello, gru, 64 steps>"
+    assert repr(page) == "<StepsPage: hell → ello, gru, 72 steps>"
     assert page._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html&gt;')
     page.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text("utf-8") == page.html()

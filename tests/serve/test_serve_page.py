@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,23 @@ def test_the_curves_show_the_metrics_in_light_and_dark(visit, runs):
     until(page, f"{paint} === {light!r}")  # it is remembered
 
 
+def test_the_sample_of_the_kept_model_stands_beside_the_best_loss_and_a_later_one_says_so(visit, runs, tmp_path):
+    shutil.copytree(runs / "char", tmp_path / "turned")
+    rows = [json.loads(line) for line in (tmp_path / "turned" / "metrics.jsonl").read_text().splitlines()][:4]
+    for row, loss, sample in zip(rows, (2.5, 1.5, None, 1.9), ("first", "kept", None, "overfitted"), strict=True):
+        row |= {"validation_loss": loss, "sample": sample}
+    (tmp_path / "turned" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with in_thread(tmp_path / "turned", runs=tmp_path) as server:
+        page = visit("#learn/turned", server)
+        page.wait_for_selector("#samples:not([hidden])")
+        assert f"at step {rows[1]['step']}" in page.inner_text("#tiles")
+        assert page.inner_text("#sample-text") == "kept"
+        assert page.inner_text("#sample-at") == f"{rows[1]['step']} · validation 1.50"
+        page.locator("#sample-step").fill("2")
+        assert page.inner_text("#sample-text") == "overfitted"
+        assert page.inner_text("#sample-at").endswith(f" · later than the kept model, of step {rows[1]['step']}")
+
+
 def test_a_training_is_started_followed_and_stopped_on_the_page(visit, open_server):
     page = visit("#learn")
     page.click("#new-training summary")
@@ -318,7 +336,8 @@ def test_flow_draws_the_analysis_and_follows_the_text(visit, open_server):
     assert shown == layer["map"]
     until(page, "y => document.getElementById('lag-figure').data[0].y[3] === y", layer["by_lag"][3])
     assert verdict["words"] in page.inner_text("#verdict")
-    assert "where the activation is flat" in page.inner_text("#saturated")
+    assert re.match(r"h: \d+ % of the values lie where the activation is flat", page.inner_text("#saturated"))
+    assert "‖∂L[t]/∂h[k]‖ of every loss" in page.inner_text("#flow")
     page.focus("#reach-text")
     page.keyboard.press("Home")
     assert page.inner_text("#reach-status").startswith("“h”: loss")
@@ -375,6 +394,7 @@ def test_flow_shows_the_gates_of_a_gated_cell(visit, more_server):
     page = visit("#flow/lstm", more_server)
     page.wait_for_selector("#gates-figure.drawn", timeout=20_000)
     assert page.locator("#gate-choice label").all_inner_texts() == ["i", "f", "g", "o"]
+    assert "‖∂L[t]/∂s[k]‖ of every loss" in page.inner_text("#flow")  # s: h and c
     text = page.input_value("#flow-text")
     result = more_server.post("/v1/elman/look/spectra", model="lstm", text=text).json()["layers"][0]
     drawn_units = "document.getElementById('gates-figure').data[0].z"

@@ -84,7 +84,7 @@ class Look:
             console.print(f"The gradients are those of the first {seen.flow.steps} steps of the text.")
         for verdict in reversed(seen.verdicts):
             layer = f"Layer {verdict.layer}: " if len(seen.verdicts) > 1 else ""
-            console.print(f"{layer}{verdict} {place(verdict, seen.tokens)}".rstrip(), markup=False)
+            console.print(f"{layer}{verdict} {place(verdict, seen)}".rstrip(), markup=False)
         console.print(f"Report (open it in a browser): {out}", markup=False)
         return 0
 

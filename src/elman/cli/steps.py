@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 SHOWN = {"page": 8, "screen": 5}  # at most this many units and tokens are shown
-COLORS = {"forward": "blue", "loss": "magenta", "backward": "red", "gradients": "red"}
+COLORS = {"forward": "blue", "loss": "magenta", "backward": "red", "gradients": "red", "update": "green"}
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Show every equation, forward and backward, with its values and the code that computes it.
+    """Show every equation, forward, backward and of an update, with its values and the code that computes it.
 
     The network reads INPUT and should predict TARGET, which has as many tokens. Without --run it has three units and
     random weights, the same every time. In a terminal Enter shows the next equation, b the one before, and q quits; if
@@ -28,6 +28,7 @@ class Steps:
     For instance:
         elman steps hell ello
         elman steps hell ello --cell lstm
+        elman steps hell ello --bptt-steps 2 --clip-norm 0.5 --lr 0.1
         elman steps hell ello --run runs/pride-and-prejudice --out steps.html
     """
 
@@ -35,6 +36,9 @@ class Steps:
     target: str = argument("TARGET", "text that it should predict, token by token")
     trained: Path | None = flag(None, "use the network of this run, a language model", name="run")
     cell: Literal["rnn", "gru", "lstm"] = flag("rnn", "cell of the network without --run")
+    bptt_steps: int | None = flag(None, "backpropagate each loss over at most this many steps (k2, with k1 = 1)")
+    learning_rate: float = flag(1.0, "learning rate of the update", alias="lr")
+    clip_norm: float = flag(1.0, "norm to which a longer gradient is clipped before the update; 0: no clipping")
     out: Path | None = flag(None, "write an HTML page instead of printing")
     force: bool = flag(False, "replace the file of --out, if it is a page that Elman wrote")
 
@@ -51,8 +55,9 @@ class Steps:
             model = LanguageModel.load(self.trained)
         shown = SHOWN["page" if self.out else "screen"]
         data = steps_data(
-            self.input, self.target, model=model, cell=self.cell, shown=shown, parameters=self.out is not None
-        )
+            self.input, self.target, model=model, cell=self.cell, shown=shown, bptt_steps=self.bptt_steps,
+            learning_rate=self.learning_rate, clip_norm=self.clip_norm, parameters=self.out is not None,
+        )  # fmt: skip
         if self.out is not None:
             from elman.look.steps_page import StepsPage
 
@@ -88,8 +93,8 @@ def _screen(data: dict[str, Any], number: int) -> Text:
     color = COLORS[step["phase"]]
     text = Text(f"{number + 1} of {len(data['steps'])}  ", style="dim")
     text.append(step["phase"], f"bold {color}").append(f"  {_place(data, step)}\n\n", "dim")
-    left, _, right = step["here"].partition(" = ")
-    text.append(f"  {left}", f"bold {color}").append(f" = {right}\n", "bold")
+    symbol = step["here"].split(" ")[0]
+    text.append(f"  {symbol}", f"bold {color}").append(f"{step['here'].removeprefix(symbol)}\n", "bold")
     text.append(f"  {step['says']}\n\n")
     values = [part for value in (*step["operands"], step["result"]) for part in _by_gate(value, data["axes"])]
     _add_values(text, values, data["axes"], f"bold {color}")
@@ -127,7 +132,8 @@ def _place(data: dict[str, Any], step: dict[str, Any]) -> str:
     if step["t"] is None:
         return f"{layer}all steps"
     token, target = data["tokens"][step["t"]]
-    return f"{layer}t = {step['t']}, reads {token!r}, target {target!r}"
+    loss = "" if step["loss"] is None else f", back from the loss of t = {step['loss']}"
+    return f"{layer}t = {step['t']}, reads {token!r}, target {target!r}{loss}"
 
 
 def _add_values(text: Text, values: list[dict[str, Any]], axes: dict[str, Any], style: str) -> None:

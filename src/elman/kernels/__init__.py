@@ -27,7 +27,8 @@ if KERNELS == "reference":
     from elman.maths.dropout import dropout_mask
     from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
     from elman.maths.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
-    from elman.maths.optimizers import clip_by_norm, clip_by_value, update
+    from elman.maths.optimizers import clip_by_value, update
+    from elman.maths.optimizers import clip_in_place as clip_by_norm
     from elman.maths.pooling import max_backward, max_forward, mean_backward, mean_forward
     from elman.maths.recurrence import cell_backward, cell_forward
 elif KERNELS == "compiled":

@@ -7,11 +7,14 @@ At step t, x[t] is the input, h[t] the state before the step, h[t+1] the state a
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from elman.look.line_tracer import Line
+from elman.look.line_tracer import ROOT, Line
 from elman.maths import activations
 from elman.maths.cells import Cell, GRUCell, LSTMCell, RNNCell
 from elman.maths.layers import (
@@ -23,6 +26,7 @@ from elman.maths.layers import (
     output_forward,
 )
 from elman.maths.loss import cross_entropy
+from elman.maths.optimizers import clip_by_norm, sgd_step
 from elman.maths.recurrence import cell_backward, cell_forward
 
 A_X = Line(cell_forward, "a_x", "a_x")  # of all steps at once
@@ -53,6 +57,18 @@ LATER = re.compile(r"d_a\w*\[t\+1\]|\[t\+2\]")  # found in a term that comes fro
 
 
 @dataclass(frozen=True)
+class Function:
+    """A function that is an equation as a whole."""
+
+    home: Callable[..., Any]
+
+    def to_json(self) -> dict[str, Any]:
+        code, first = inspect.getsourcelines(self.home)
+        file = Path(inspect.getfile(self.home)).relative_to(ROOT).as_posix()
+        return {"code": code[0].strip(), "file": file, "line": first, "function": self.home.__name__}
+
+
+@dataclass(frozen=True)
 class Equation:
     """One equation.
 
@@ -61,12 +77,12 @@ class Equation:
     name : str
         What it computes, without the step.
     phase : str
-        "forward", "loss", "backward" or "gradients".
+        "forward", "loss", "backward", "gradients" or "update".
     formula : str
         The equation in the notation of the code.
     says : str
         What it means, in words.
-    lines : tuple of Line
+    lines : tuple of Line or Function
         The code that computes it.
     operands : tuple of str
         The operands and intermediate results that are shown with it.
@@ -78,14 +94,14 @@ class Equation:
     phase: str
     formula: str
     says: str
-    lines: tuple[Line, ...]
+    lines: tuple[Line | Function, ...]
     operands: tuple[str, ...] = ()
     number: str = ""
 
     @property
     def result(self) -> str:
         """The left side of the formula."""
-        return self.formula.partition(" = ")[0]
+        return re.split(" [=←] ", self.formula)[0]
 
     def at(self, t: int, *, last: bool = False) -> str:
         """The formula of step t; in the last step the terms from the next step are 0."""
@@ -102,14 +118,14 @@ def fill(template: str, t: int) -> str:
 def equations(cell: Cell) -> dict[str, Equation]:
     """All equations of a network with this cell, by name, in the order in which they run."""
     forward, backward, gradients = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}[cell.name](cell)
-    rows: Iterable[Equation] = (_X, *forward, *_OUTPUT, *backward, *_OUTPUT_GRADIENTS, *gradients)
+    rows: Iterable[Equation] = (_X, *forward, *_OUTPUT, *backward, *_OUTPUT_GRADIENTS, *gradients, *_UPDATE)
     numbers = _NUMBERS | _NUMBERS_OF_CELL[cell.name]
     return {equation.name: replace(equation, number=numbers.get(equation.name, "")) for equation in rows}
 
 
 _NUMBERS = {
     "o": "(3)", "y_hat": "(4)", "L": "(5)", "d_o": "(6)", "d_W_xh": "(9)", "d_W_hh": "(10)", "d_b_h": "(11)",
-    "d_W_hy": "(12)", "d_b_y": "(13)",
+    "d_W_hy": "(12)", "d_b_y": "(13)", "norm": "(16)", "scale": "(16)", "p": "(17)",
 }  # fmt: skip
 _NUMBERS_OF_CELL = {
     "rnn": {"a": "(1)", "h": "(2)", "d_h": "(7)", "d_a": "(8)", "d_h0": "(14)"},
@@ -183,6 +199,31 @@ _OUTPUT_GRADIENTS = (
         "A bias is added once per step, so its gradient is the sum of the gradients of all steps.",
         (Line(output_backward, "d_b_y"),),
         ("d_o[t]",),
+    ),
+)
+_UPDATE = (
+    Equation(
+        "norm",
+        "update",
+        "norm = ‖d‖ = √ Σ d²",
+        "The length of the gradient: the sum is over all entries of the gradients of all parameters.",
+        (Function(clip_by_norm),),
+    ),
+    Equation(
+        "scale",
+        "update",
+        "scale = min(1, limit / norm)",
+        "Clipping: a gradient longer than the limit is shortened to it and keeps its direction; no other is changed.",
+        (Function(clip_by_norm),),
+        ("limit", "norm"),
+    ),
+    Equation(
+        "p",  # of every parameter
+        "update",
+        "p ← p - η · scale · d_p",
+        "A step of gradient descent, against the gradient; η is the learning rate. All parameters move at once.",
+        (Function(sgd_step),),
+        ("p", "η", "scale", "d_p"),
     ),
 )
 _TWO_USES = (

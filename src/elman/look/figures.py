@@ -39,15 +39,17 @@ CIRCLE = "#8a6d00"  # color of the unit circle: visible above the dots, on light
 LOW_HIGH = [[0, "#d9583b"], [0.5, "rgba(128, 134, 150, 0.06)"], [1, "#3563d9"]]  # transparent in the middle
 
 
-def flow_heatmap(norms: Array, tokens: Sequence[str]) -> Any:
+def flow_heatmap(norms: Array, tokens: Sequence[str], state: str = "h") -> Any:
     """The gradient of every loss with respect to every state as a heat map.
 
     Parameters
     ----------
     norms : ndarray, shape (T, T+1)
-        ‖∂L[t]/∂s[k]‖ of one layer, NaN where L[t] does not depend on s[k].
+        ‖∂L[t]/∂h[k]‖ of one layer, NaN where L[t] does not depend on h[k].
     tokens : sequence of str, length T+1
         Step t reads tokens[t] and predicts tokens[t+1].
+    state : str
+        The name of the state: "h"; for the norms of h and c together another one, such as "s".
 
     Returns
     -------
@@ -70,13 +72,14 @@ def flow_heatmap(norms: Array, tokens: Sequence[str]) -> Any:
     z = np.where(np.isnan(norms), np.nan, np.clip(z, bottom, top))  # 0 and infinity get the colors at the ends
     with np.errstate(over="ignore"):  # what is too large for float32 is shown as infinite
         shown = norms.astype(np.float32)
+    at = f"{state}[%{{x}}]"
     states = ["the initial state", *(f"the state after “{visible(token)}”" for token in tokens[:T])]
     heatmap = go.Heatmap(
         z=z.astype(np.float32),
         text=[[*states[: t + 2], *[""] * (T - t - 1)] for t in range(T)],
         customdata=shown,
         coloraxis="coloraxis",
-        hovertemplate="‖∂L[%{y}]/∂s[%{x}]‖ = %{customdata:.2e}<br>s[%{x}] is %{text}<extra></extra>",
+        hovertemplate=f"‖∂L[%{{y}}]/∂{at}‖ = %{{customdata:.2e}}<br>{at} is %{{text}}<extra></extra>",
         hoverongaps=False,
     )
     bar = {
@@ -86,7 +89,7 @@ def flow_heatmap(norms: Array, tokens: Sequence[str]) -> Any:
     }
     return figure(
         [heatmap],
-        x="state s[k]: further left is longer ago",
+        x=f"state {state}[k]: further left is longer ago",
         y="loss L[t]",
         height=560,
         coloraxis={"cmin": bottom, "cmax": max(top, bottom + 1e-6), "colorbar": bar},

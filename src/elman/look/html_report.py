@@ -35,6 +35,7 @@ from elman.look.page import Page, card, formula, layer_name, pair, tiles
 from elman.look.theme import visible
 from elman.look.traces import CARRY_GATES, STEPS
 from elman.maths.arrays import Array
+from elman.maths.cells import Cell
 from elman.models import LanguageModel
 from elman.models.predictors import Predictor
 from elman.training.storage import write_file
@@ -181,7 +182,7 @@ def _verdicts(page: Page, seen: Analysis) -> None:
         elif np.isnan(v.factor):
             unit = "there is no gradient" if v.kind == "silent" else "the states overflow"
         name = f" · {layer_name(v.layer)}" if len(seen.verdicts) > 1 else ""
-        where = f'<p class="note">{escape(place(v, seen.tokens))}</p>' if v.step else ""
+        where = f'<p class="note">{escape(place(v, seen))}</p>' if v.step else ""
         page.add(card(
             f'<div><div class="number">{horizon}</div><div class="unit">{unit}</div></div>'
             f'<div><span class="badge">{v.kind}{name}</span><p>{escape(v.words)}</p>{where}</div>', f"verdict {v.kind}"
@@ -207,12 +208,17 @@ def _verdicts(page: Page, seen: Analysis) -> None:
     }))  # fmt: skip
 
 
-def place(v: Verdict, tokens: tuple[str, ...]) -> str:
+def _state(cell: Cell) -> str:
+    """The name of the state: s stands for h and c together."""
+    return "s" if cell.parts > 1 else "h"
+
+
+def place(v: Verdict, seen: Analysis) -> str:
     """The place in the text where the main cause has the largest effect, in words."""
     if v.step is None:
         return ""
-    before = "".join(tokens[max(v.step - 12, 0) : v.step])
-    return f"The effect is largest at state s[{v.step}], after “{'…' * (v.step > 12)}{visible(before)}”."
+    before = "…" * (v.step > 12) + visible("".join(seen.tokens[max(v.step - 12, 0) : v.step]))
+    return f"The effect is largest at state {_state(seen.flow.cell)}[{v.step}], after “{before}”."
 
 
 def _reach(page: Page, seen: Analysis) -> None:
@@ -257,13 +263,13 @@ def _flow(page: Page, seen: Analysis) -> None:
         page.add(formula(BACK[cell.name]))
     if flow.layers > 1:
         page.add("<p>A lower layer also gets gradients from the layer above it.</p>")
-    state = "s" if cell.parts > 1 else "h"
+    state = _state(cell)
     for layer in reversed(range(flow.layers)):
         title = f"The norm of ∂L[t]/∂{state}[k]" + f", {layer_name(layer)}" * (flow.layers > 1)
         note = "A row is a loss. At its right end is the state from which it is computed; further left is longer ago."
         if cell.parts > 1:
             note += " s is h and c together."
-        page.add(page.figure(flow_heatmap(flow.norms[layer], seen.tokens), title, note))
+        page.add(page.figure(flow_heatmap(flow.norms[layer], seen.tokens, state), title, note))
     names = {layer_name(v.layer) if flow.layers > 1 else "gradient": v for v in reversed(seen.verdicts)}
     left = {name: flow.by_lag(v.layer) for name, v in names.items()}
     curves = page.figure(

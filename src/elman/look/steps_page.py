@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from elman.look.steps import steps_data
+from elman.look.steps import CLIP_NORM, LEARNING_RATE, steps_data
 from elman.models import LanguageModel
 from elman.training.storage import write_file
 
@@ -59,7 +59,15 @@ class StepsPage:
 
 
 def step_through(
-    input: str, target: str, *, model: LanguageModel | None = None, cell: str = "rnn", shown: int | None = SHOWN
+    input: str,
+    target: str,
+    *,
+    model: LanguageModel | None = None,
+    cell: str = "rnn",
+    shown: int | None = SHOWN,
+    bptt_steps: int | None = None,
+    learning_rate: float = LEARNING_RATE,
+    clip_norm: float = CLIP_NORM,
 ) -> StepsPage:
     """A page with every equation of a short text: step through it, edit weights, train.
 
@@ -73,6 +81,10 @@ def step_through(
         The cell of the network without a model: "rnn", "gru" or "lstm".
     shown : int, optional
         The maximum number of units, of tokens and of embedding entries that are listed; None for all.
+    bptt_steps : int, optional
+        Backpropagate each loss over at most this many steps (k2, with k1 = 1); over all unless given.
+    learning_rate, clip_norm : float
+        Of the update, until they are changed on the page; a clip_norm of 0 disables clipping.
 
     Returns
     -------
@@ -82,6 +94,10 @@ def step_through(
     Examples
     --------
     >>> step_through("hell", "ello", cell="lstm")
-    <StepsPage: hell → ello, lstm, 72 steps>
+    <StepsPage: hell → ello, lstm, 79 steps>
     """
-    return StepsPage(steps_data(input, target, model=model, cell=cell, shown=shown, parameters=True))
+    data = steps_data(
+        input, target, model=model, cell=cell, shown=shown, bptt_steps=bptt_steps,
+        learning_rate=learning_rate, clip_norm=clip_norm, parameters=True,
+    )  # fmt: skip
+    return StepsPage(data)

@@ -7,7 +7,7 @@ the submodules. A name in brackets at the end of a comment, such as [a_x], marks
 
 from typing import Any
 
-from elman.maths import layers, loss, recurrence, truncation
+from elman.maths import layers, loss, optimizers, recurrence, truncation
 from elman.maths import real_time_learning as _real_time_learning
 from elman.maths.activations import ACTIVATIONS, Activation, get_activation
 from elman.maths.arrays import Array
@@ -16,9 +16,10 @@ from elman.maths.cells import rnn as _rnn
 from elman.maths.gradient_check import GradientCheck, Row, gradcheck
 from elman.maths.initializers import INITIALIZERS, glorot, identity, normal, orthogonal, uniform
 from elman.maths.layers import OutputGradients
+from elman.maths.optimizers import Clipped
 from elman.maths.recurrence import CellGradients, CellTrace
 from elman.maths.truncation import Blocks, cut_blocks
-from elman.maths.validation import cell_parameters, checked, distributions
+from elman.maths.validation import cell_parameters, checked, distributions, named_arrays
 
 _X = "T B X | T B :X"
 _OPTIONS = {"lengths": "B :T", "h_mask": "B H"}
@@ -42,6 +43,8 @@ softmax = checked(loss.softmax, o="… Y", out="… Y")
 softmax_backward = checked(loss.softmax_backward, d_y_hat="… Y", y_hat="… Y")
 cross_entropy = checked(loss.cross_entropy, distributions, o="… Y", y="… Y | … :Y", weights="…", out="… Y")
 mean_squared_error = checked(loss.mean_squared_error, o="… Y", y="… Y", weights="…", out="… Y")
+clip_by_norm = checked(optimizers.clip_by_norm, named_arrays)
+sgd_step = checked(optimizers.sgd_step, named_arrays)
 
 __all__ = [
     "rnn_forward",
@@ -65,6 +68,9 @@ __all__ = [
     "softmax_backward",
     "cross_entropy",
     "mean_squared_error",
+    "clip_by_norm",
+    "Clipped",
+    "sgd_step",
     "ACTIVATIONS",
     "Activation",
     "get_activation",

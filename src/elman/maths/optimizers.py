@@ -1,13 +1,15 @@
-"""Clipping of the gradient g, and the optimizers, which change the parameters p in place, given g and their own state.
+"""Clipping of gradients, and the optimizers.
 
-p, g and each array of the state are flat arrays (N,) with the entries of all parameters. t counts updates from 1.
+clip_by_norm and sgd_step take arrays by name and return new ones: they are to be read beside their equations. All other
+functions serve training. They change the parameters p in place, given the gradient g and their own state: flat arrays
+(N,) with the entries of all parameters. t counts updates from 1.
 
 Names in brackets at the ends of comments, such as [p], mark quoted lines: see elman/maths/__init__.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +23,89 @@ def global_norm(g: Array) -> float:
     return float(np.sqrt(np.dot(g, g)))
 
 
-def clip_by_norm(g: Array, limit: float) -> float:
+class Clipped(NamedTuple):
+    """The result of `clip_by_norm`.
+
+    Attributes
+    ----------
+    gradients : dict of arrays
+        The clipped gradients by name.
+    norm : float
+        The norm of all gradients together before clipping.
+    scale : float
+        The factor by which all of them were multiplied; 1 if the norm is not above the limit.
+    """
+
+    gradients: dict[str, Array]
+    norm: float
+    scale: float
+
+
+def clip_by_norm(gradients: Mapping[str, Array], limit: float) -> Clipped:
+    """Shorten the gradients of all parameters, taken as one vector, to a norm of at most `limit`.
+
+    Parameters
+    ----------
+    gradients : mapping of arrays
+        The gradient of each parameter by its name; arrays of any shapes.
+    limit : float
+        The largest norm that is left as it is.
+
+    Returns
+    -------
+    Clipped
+        New arrays, the norm before clipping, and the factor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> clipped = maths.clip_by_norm({"W_hh": np.array([[3.0]]), "b_h": np.array([4.0])}, limit=1.0)
+    >>> clipped.norm, clipped.scale
+    (5.0, 0.2)
+    """
+    # norm = ‖d‖ = √ Σ d², over all entries of all gradients
+    norm = global_norm(np.concatenate([d.ravel() for d in gradients.values()]))
+    # scale = min(1, limit / norm); a norm of 0 divides nothing
+    scale = limit / norm if norm > limit else 1.0  # [scale]
+    # d_p ← scale · d_p
+    return Clipped({name: scale * d for name, d in gradients.items()}, norm, scale)
+
+
+def sgd_step(parameters: Mapping[str, Array], gradients: Mapping[str, Array], rate: float) -> dict[str, Array]:
+    """Move every parameter against its gradient: one step of gradient descent.
+
+    Parameters
+    ----------
+    parameters : mapping of arrays
+        The parameters by name; arrays of any shapes.
+    gradients : mapping of arrays
+        Their gradients by the same names, of the same shapes.
+    rate : float
+        The learning rate η.
+
+    Returns
+    -------
+    dict of arrays
+        The parameters after the step, in new arrays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from elman import maths
+    >>> maths.sgd_step({"b_h": np.array([1.0, 2.0])}, {"b_h": np.array([1.0, -1.0])}, rate=0.5)
+    {'b_h': array([0.5, 2.5])}
+    """
+    # p ← p - η · d_p
+    return {name: p - rate * gradients[name] for name, p in parameters.items()}  # [p]
+
+
+def clip_in_place(g: Array, limit: float) -> float:
     """Scale g in place to the norm `limit` if its norm is larger, and return the norm before."""
     norm = global_norm(g)
     # g ← g · limit / ‖g‖
     if norm > limit:
-        g *= limit / norm  # [clip]
+        g *= limit / norm
     return norm
 
 

@@ -223,3 +223,23 @@ def distributions(arguments: dict[str, Any]) -> None:
             expected="distributions: numbers of 0 or more that add up to 1 along the last axis",
             got="negative numbers" if (y < 0).any() else "other sums",
         )
+
+
+def named_arrays(arguments: dict[str, Any]) -> None:
+    """Check the arguments of clip_by_norm and sgd_step: arrays of numbers by name, those of both mappings alike."""
+    d = arguments["gradients"]
+    p = arguments.get("parameters", d)
+    for argument, arrays in (("gradients", d), ("parameters", p)):
+        if not isinstance(arrays, Mapping) or not arrays:
+            raise ArgumentError(argument, expected="a mapping of arrays by name", got=_type_name(arrays))
+        for name, array in arrays.items():
+            if getattr(array, "dtype", np.dtype(bool)).kind != "f":
+                got = getattr(array, "dtype", type(array).__name__)
+                raise DtypeError(f"{argument}[{name!r}]", expected="an array of floating-point numbers", got=got)
+    for name, array in p.items():
+        if name not in d or d[name].shape != array.shape:
+            got = f"shape {d[name].shape}" if name in d else "nothing"
+            raise ShapeError(f"gradients[{name!r}]", expected=f"shape {array.shape} of the parameter", got=got)
+    for name in {"limit", "rate"} & set(arguments):
+        if not isinstance(arguments[name], _NUMBER) or not arguments[name] > 0:
+            raise RangeError(name, expected="a number above 0", got=repr(arguments[name]))

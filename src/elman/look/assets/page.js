@@ -10,6 +10,7 @@ let chosen = null;
 function draw(place) {
   const { data, layout } = read(place.dataset.from);
   if (touch) layout.dragmode = false;
+  if (root.classList.contains("print")) layout.width = place.clientWidth;
   layout.template = templates[root.dataset.theme];
   if (layout.meta?.diverging) layout.coloraxis.colorscale = layout.template.layout.colorscale.diverging;
   Plotly.react(place, data, layout, { displayModeBar: false, responsive: true });
@@ -37,7 +38,17 @@ const near = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "800px" });
 document.querySelectorAll(".figure").forEach((place) => near.observe(place));
-addEventListener("beforeprint", () => document.querySelectorAll(".figure:not(.drawn)").forEach(draw));
+// On paper every figure is as wide as the page, and light.
+addEventListener("beforeprint", () => {
+  root.classList.add("print");
+  root.dataset.theme = "light";
+  document.querySelectorAll(".figure").forEach(draw);
+});
+addEventListener("afterprint", () => {
+  root.classList.remove("print");
+  applyTheme();
+  document.querySelectorAll(".figure").forEach((place) => Plotly.Plots.resize(place));
+});
 
 // A text in which a chosen token shows how far back the gradient of its loss reaches.
 for (const card of document.querySelectorAll(".reach")) {

@@ -2,7 +2,7 @@
 // A drawing of the unrolled network: its boxes show numbers as soon as the equations have computed them, forward and then
 // backward. A bar above its line is positive, below it negative.
 
-const BOX = 116, BAR = 52, GAP = 34, LEFT = 84, PITCH = 164; // pixels
+const BOX = 116, BAR = 46, GAP = 32, LEFT = 84, PITCH = 164; // pixels
 const SVG = "http://www.w3.org/2000/svg";
 
 function draw(tag, options = {}, ...children) {
@@ -202,13 +202,13 @@ class Drawing {
   }
 
   /** A function of an edge: whether the equation uses it, so that it is highlighted. */
-  #lit({ name, t, layer }) {
+  #lit({ name, t, layer, loss }) {
     const at = (...kinds) => (k, s, l) => kinds.includes(k) && s === t && l === layer, top = this.net.layers - 1;
-    if (name === "d_h") return (k, s, l) => (["W_hh", ...(this.net.cell === "gru" ? ["carry"] : [])].includes(k) && s === t + 1 && l === layer) || (layer === top ? k === "W_hy" && s === t : k === "W_xh" && s === t && l === layer + 1);
+    if (name === "d_h") return (k, s, l) => (t !== loss && ["W_hh", ...(this.net.cell === "gru" ? ["carry"] : [])].includes(k) && s === t + 1 && l === layer) || (layer === top ? k === "W_hy" && s === t && (loss === null || t === loss) : k === "W_xh" && s === t && l === layer + 1);
     if (name === "d_c") return (k, s, l) => l === layer && ((k === "carry" && s === t + 1) || (k === "out" && s === t));
     if (name === "d_h0") return (k, s, l) => s === 0 && l === layer && ["W_hh", ...(this.net.cell === "gru" ? ["carry"] : [])].includes(k);
     if (name === "d_c0") return (k, s, l) => s === 0 && l === layer && k === "carry";
-    if (name.startsWith("d_W_")) return (k, _, l) => k === name.slice(2) && (l === layer || k === "W_hy");
+    if (/^(d_)?W_/.test(name)) return (k, _, l) => k === name.replace("d_", "") && (l === layer || k === "W_hy");
     if (name === "o") return at("W_hy");
     if (name === "c") return at("in", "carry");
     if (name === "h") return at(...{ rnn: ["in"], gru: ["in", "carry"], lstm: ["out"] }[this.net.cell]);

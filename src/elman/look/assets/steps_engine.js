@@ -2,12 +2,26 @@
 // The forward and backward pass of a small network in plain arrays, as in elman.maths, to recompute every number after
 // an edit of a weight. Quantities are named as in the formulas; "h[t+1]" is a list of rows, one for each t.
 
-const times = (row, W) => W[0].map((_, j) => row.reduce((sum, value, i) => sum + value * W[i][j], 0)); // row @ W
-const timesT = (row, W) => W.map((of) => of.reduce((sum, value, j) => sum + value * row[j], 0)); // row @ W.T
+/** row @ W. Zeros are skipped: a one-hot row picks a row of W. */
+function times(row, W) {
+  const sums = zeros(W[0].length);
+  row.forEach((value, i) => { if (value !== 0) for (let j = 0, of = W[i]; j < sums.length; j += 1) sums[j] += value * of[j]; });
+  return sums;
+}
+/** row @ W.T. Zeros are skipped: the gradient of one unit has few other entries. */
+function timesT(row, W) {
+  const used = [...row.keys()].filter((j) => row[j] !== 0);
+  return W.map((of) => { let sum = 0; for (const j of used) sum += of[j] * row[j]; return sum; });
+}
 const zip = (f, ...rows) => rows[0].map((_, i) => f(...rows.map((row) => row[i])));
 const plus = (...rows) => zip((...values) => values.reduce((sum, value) => sum + value, 0), ...rows);
 const zeros = (n) => Array(n).fill(0);
-const outer = (rows, others) => rows[0].map((_, i) => others[0].map((__, j) => rows.reduce((sum, row, t) => sum + row[i] * others[t][j], 0)));
+/** Σ_t rows[t].T @ others[t] */
+function outer(rows, others) {
+  const sums = rows[0].map(() => zeros(others[0].length));
+  rows.forEach((row, t) => row.forEach((value, i) => { if (value !== 0) for (let j = 0, of = sums[i]; j < of.length; j += 1) of[j] += value * others[t][j]; }));
+  return sums;
+}
 const summed = (rows) => plus(...rows);
 const sigmoid = (a) => (1 + Math.tanh(a / 2)) / 2;
 const nextStep = (rows) => [...rows.slice(1), zeros(rows[0].length)]; // the rows of the next step; zeros at the last one
@@ -109,32 +123,46 @@ function layerForward(net, p, rows) {
   return q;
 }
 
-/** Adds all quantities of a layer's backward pass to q; direct: d_x of the layer above, or d_o @ W_hy.T. Returns d_x. */
-function layerBackward(net, p, q, direct) {
+/** The quantities of a layer's backward pass over the steps first … end - 1; at all other steps they are 0.
+ * direct: d_x of the layer above, or d_o @ W_hy.T. */
+function layerBackward(net, p, q, direct, first, end) {
   const cell = CELLS[net.cell], f = ACTIVATIONS[net.activation], T = direct.length, found = Array(T), d_states = Array(T), through = Array(T);
   let d_h = zeros(net.hidden), d_c = zeros(net.hidden);
-  for (let t = T - 1; t >= 0; t -= 1) {
+  for (let t = end - 1; t >= first; t -= 1) {
     d_states[t] = plus(direct[t], d_h);
     found[t] = cell.backward(p, q.kept[t], d_states[t], d_c, f);
     through[t] = timesT(found[t].d_a_h, p.W_hh);
     d_h = plus(found[t].d_h, through[t]);
     d_c = found[t].d_c;
   }
-  const all = (name) => found.map((step) => step[name]), wide = net.cell === "gru" ? "d_a_h" : "d_a";
-  Object.assign(q, { "d_o[t] @ W_hy.T": direct, "d_h[t+1]": d_states, [`${wide}[t+1] @ W_hh.T`]: nextStep(through), "d_h[0]": d_h });
-  for (const name of ["d_a", "d_a_x", "d_a_h", "d_a_r", "d_a_z", "d_a_n", "d_q", "d_a_i", "d_a_f", "d_a_g", "d_a_o"]) if (name in found[0]) q[`${name}[t]`] = all(name);
-  if (net.cell === "lstm") Object.assign(q, { "d_c[t+1]": all("d_c_after"), "f[t+1] ⊙ d_c[t+2]": nextStep(all("d_c")), "d_c[0]": d_c });
-  if (net.cell === "gru") q["z[t+1] ⊙ d_h[t+2]"] = nextStep(all("d_h"));
-  const d_a_x = all("d_a_x");
-  Object.assign(q, { d_W_hh: outer(q["h[t]"], all("d_a_h")), d_W_xh: outer(q["x[t]"], d_a_x), d_b_h: summed(d_a_x) });
-  if (net.cell === "gru") q.d_b_hn = summed(all("d_q"));
-  return d_a_x.map((row) => timesT(row, p.W_xh));
+  const padded = (rows) => Array.from({ length: T }, (_, t) => rows[t] ?? zeros(rows[first].length));
+  const all = (name) => padded(found.map((step) => step[name])), wide = net.cell === "gru" ? "d_a_h" : "d_a";
+  const later = (rows) => nextStep(rows).map((row, t) => (t >= first && t < end ? row : zeros(row.length)));
+  const start = (d) => (first ? zeros(d.length) : d); // what reaches the initial state
+  const d = { "d_o[t] @ W_hy.T": direct, "d_h[t+1]": padded(d_states), [`${wide}[t+1] @ W_hh.T`]: later(padded(through)), "d_h[0]": start(d_h) };
+  for (const name of ["d_a", "d_a_x", "d_a_h", "d_a_r", "d_a_z", "d_a_n", "d_q", "d_a_i", "d_a_f", "d_a_g", "d_a_o"]) if (name in found[first]) d[`${name}[t]`] = all(name);
+  if (net.cell === "lstm") Object.assign(d, { "d_c[t+1]": all("d_c_after"), "f[t+1] ⊙ d_c[t+2]": later(all("d_c")), "d_c[0]": start(d_c) });
+  if (net.cell === "gru") d["z[t+1] ⊙ d_h[t+2]"] = later(all("d_h"));
+  return d;
 }
 
-/** Both passes: {output, layers}, each quantity by name. net: cell, activation, layers, hidden; P: parameters by name. */
-function passes(net, P, ids) {
-  const [x, y] = ids, T = x.length, Y = P["head.b_y"].length, W_hy = P["head.W_hy"], b_y = P["head.b_y"];
-  const oneHot = (id, size) => Array.from({ length: size }, (_, i) => Number(i === id));
+/** The quantities of the backward pass of each layer. It begins with the losses of all steps if first … end - 1 are all
+ * there are, otherwise with that of the last one alone. */
+function backwardPass(net, parts, layers, d_outputs, first, end) {
+  const whole = end - first === d_outputs.length, of_layers = Array(net.layers);
+  let direct = d_outputs.map((row, t) => (whole || t === end - 1 ? row : zeros(row.length)));
+  for (let i = net.layers - 1; i >= 0; i -= 1) {
+    of_layers[i] = layerBackward(net, parts[i], layers[i], direct, first, end);
+    if (i) direct = of_layers[i]["d_a_x[t]"].map((row) => timesT(row, parts[i].W_xh));
+  }
+  return of_layers;
+}
+
+/** The sum of arrays of the same shape. */
+const total = (arrays) => (arrays.length === 1 ? arrays[0] : Array.isArray(arrays[0][0]) ? zip((...rows) => plus(...rows), ...arrays) : plus(...arrays));
+
+/** The forward pass of all layers: {parts, layers, rows}, the parameters and quantities by layer, and the last states. */
+function forwardPass(net, P, x) {
   let rows = x.map((id) => oneHot(id, P["layers.0.W_xh"].length));
   const layers = [], parts = [];
   for (let i = 0; i < net.layers; i += 1) {
@@ -142,15 +170,30 @@ function passes(net, P, ids) {
     layers.push(layerForward(net, parts[i], rows));
     rows = layers[i]["h[t+1]"];
   }
+  return { parts, layers, rows };
+}
+
+const oneHot = (id, size) => Array.from({ length: size }, (_, i) => Number(i === id));
+
+/** Both passes: {output, layers, losses}, each quantity by name. net: cell, activation, layers, hidden; P: parameters by
+ * name. With fewer bptt_steps than steps each loss is backpropagated alone, and losses has the quantities of each. */
+function passes(net, P, ids, bptt_steps = null) {
+  const [x, y] = ids, T = x.length, Y = P["head.b_y"].length, W_hy = P["head.W_hy"], b_y = P["head.b_y"], { parts, layers, rows } = forwardPass(net, P, x);
   const o = rows.map((row) => plus(times(row, W_hy), b_y)), top = o.map((row) => Math.max(...row));
   const totals = o.map((row, t) => row.reduce((sum, value) => sum + Math.exp(value - top[t]), 0));
   const y_hat = o.map((row, t) => row.map((value) => Math.exp(value - top[t]) / totals[t])), targets = y.map((id) => oneHot(id, Y));
   const losses = o.map((row, t) => Math.log(totals[t]) + top[t] - row[y[t]]), L = losses.reduce((sum, loss) => sum + loss, 0) / T;
   const d_o = y_hat.map((row, t) => zip((predicted, target) => (predicted - target) / T, row, targets[t]));
   const output = { W_hy, b_y, "o[t]": o, "y_hat[t]": y_hat, "y[t]": targets, L, "-log y_hat[t][y[t]]": losses, "d_o[t]": d_o, d_W_hy: outer(rows, d_o), d_b_y: summed(d_o) };
-  let direct = d_o.map((row) => timesT(row, W_hy));
-  for (let i = net.layers - 1; i >= 0; i -= 1) direct = layerBackward(net, parts[i], layers[i], direct);
-  return { output, layers };
+  const windows = bptt_steps && bptt_steps < T ? d_o.map((_, t) => [Math.max(0, t + 1 - bptt_steps), t + 1]) : [[0, T]];
+  const d_outputs = d_o.map((row) => timesT(row, W_hy)), alone = windows.map(([first, end]) => backwardPass(net, parts, layers, d_outputs, first, end));
+  layers.forEach((q, i) => {
+    for (const key of Object.keys(alone[0][i])) q[key] = total(alone.map((of_layers) => of_layers[i][key]));
+    const d_a_x = q["d_a_x[t]"], d_a_h = q["d_a_h[t]"];
+    Object.assign(q, { d_W_hh: outer(q["h[t]"], d_a_h), d_W_xh: outer(q["x[t]"], d_a_x), d_b_h: summed(d_a_x) });
+    if (net.cell === "gru") q.d_b_hn = summed(q["d_q[t]"]);
+  });
+  return { output, layers, losses: alone };
 }
 
 /** The gradient of every parameter, by name. */
@@ -160,16 +203,24 @@ function gradients(net, found) {
   return d;
 }
 
-/** p - rate · d for every parameter. */
-function trained(P, d, rate) {
-  const less = (p, g) => (Array.isArray(p) ? zip(less, p, g) : p - rate * g);
-  return Object.fromEntries(Object.entries(P).map(([name, p]) => [name, less(p, d[name])]));
+/** Clipping and a step of gradient descent: adds their quantities to those of the passes; returns the new parameters. */
+function update(net, P, found, rate, limit) {
+  const d = gradients(net, found), less = (p, g) => (Array.isArray(p) ? zip(less, p, g) : p - rate * scale * g);
+  const squares = Object.fromEntries(Object.entries(d).map(([name, g]) => [`Σ d_${name}²`, g.flat().reduce((sum, value) => sum + value * value, 0)]));
+  const norm = Math.sqrt(Object.values(squares).reduce((sum, value) => sum + value, 0)), scale = norm > limit ? limit / norm : 1;
+  const after = Object.fromEntries(Object.entries(P).map(([name, p]) => [name, less(p, d[name])]));
+  Object.assign(found.output, squares, { norm, scale, limit, η: rate });
+  for (const [name, p] of Object.entries(after)) {
+    const [, layer, short] = name.match(/^(?:layers\.(\d+)|head)\.(\w+)$/);
+    (layer === undefined ? found.output : found.layers[layer])[`${short} after the step`] = p;
+  }
+  return after;
 }
 
-/** ‖∂s[k]/∂s[0]‖ for k = 0 … steps: the spectral norm of the product of step Jacobians of the last layer. */
+/** ‖∂h[k]/∂h[0]‖ for k = 0 … steps, in an LSTM of h and c together: the spectral norm of the product of step Jacobians of the last layer. */
 function jacobianNorms(net, P, ids, steps) {
   const again = Array.from({ length: steps }, (_, t) => ids[0][t % ids[0].length]);
-  const { layers } = passes(net, P, [again, again.map(() => 0)]), q = layers[net.layers - 1], p = part(P, `layers.${net.layers - 1}`);
+  const { layers, parts } = forwardPass(net, P, again), q = layers[net.layers - 1], p = parts[net.layers - 1];
   const cell = CELLS[net.cell], f = ACTIVATIONS[net.activation], H = net.hidden, size = net.cell === "lstm" ? 2 * H : H, norms = [1];
   let product = Array.from({ length: size }, (_, i) => Array.from({ length: size }, (__, j) => Number(i === j)));
   for (const kept of q.kept) {
@@ -179,7 +230,7 @@ function jacobianNorms(net, P, ids, steps) {
       const d_h = plus(step.d_h, timesT(step.d_a_h, p.W_hh));
       return size > H ? [...d_h, ...step.d_c] : d_h;
     });
-    product = product.map((row) => columns.map((column) => row.reduce((sum, value, i) => sum + value * column[i], 0)));
+    product = product.map((row) => timesT(row, columns));
     norms.push(norm(product));
   }
   return norms;

@@ -3,12 +3,15 @@
 
 const LEARNED = 0.5; // probability of a target from which it counts as learned
 const MOST_STEPS = 2000; // maximum number of training steps until learned
+const PLOTTED = 128; // maximum number of units for the plot: the product takes units³ multiplications for each step
 const JACOBIANS = 24; // factors of the product in the plot
 
 class Lab {
   constructor(data, changed) {
     Object.assign(this, { data, changed, net: data.network, ids: data.ids, gain: 1, count: 0, running: 0 });
     this.P = structuredClone(data.parameters);
+    at("rate").value = data.learning_rate;
+    at("limit").value = data.clip_norm;
     this.first = passes(this.net, this.P, this.ids).output.L;
     this.#fill();
     this.#listen();
@@ -23,6 +26,7 @@ class Lab {
 
   #listen() {
     at("parameter").addEventListener("change", () => this.#table());
+    for (const id of ["rate", "limit"]) at(id).addEventListener("input", () => this.update(false));
     at("train").addEventListener("click", () => { this.stop(); this.train(); });
     at("learn").addEventListener("click", () => (this.running ? this.stop() : this.learn()));
     at("reset").addEventListener("click", () => this.reset());
@@ -74,10 +78,20 @@ class Lab {
   }
 
   train() {
-    const before = passes(this.net, this.P, this.ids);
-    this.P = trained(this.P, gradients(this.net, before), Number(at("rate").value) || 0);
-    this.count += 1;
+    this.#step();
     this.update();
+  }
+
+  #step() {
+    this.P = this.after;
+    this.count += 1;
+    this.#compute();
+  }
+
+  /** Both passes and the update. */
+  #compute() {
+    this.found = passes(this.net, this.P, this.ids, this.data.bptt_steps);
+    this.after = update(this.net, this.P, this.found, Number(at("rate").value) || 0, Number(at("limit").value) || Infinity);
   }
 
   /** Whether every target has a probability above LEARNED: it is then the likeliest token of its step. */
@@ -89,7 +103,8 @@ class Lab {
     at("learn").textContent = "Stop";
     const turn = () => {
       if (this.learned() || this.count >= MOST_STEPS || !Number.isFinite(this.found.output.L)) return this.stop();
-      for (let i = 0; i < 5 && !this.learned(); i += 1) this.train();
+      for (let i = 0; i < 5 && !this.learned(); i += 1) this.#step();
+      this.update();
       this.running = requestAnimationFrame(turn);
     };
     this.running = requestAnimationFrame(turn);
@@ -111,7 +126,7 @@ class Lab {
 
   /** Recompute and show everything. */
   update(table = true) {
-    this.found = passes(this.net, this.P, this.ids);
+    this.#compute();
     for (const step of this.data.steps) for (const value of [step.result, ...step.operands]) value.values = this.values(value, step.layer);
     const { L, "y_hat[t]": y_hat } = this.found.output, predicted = y_hat.map((row) => this.data.vocabulary[row.indexOf(Math.max(...row))]);
     at("loss").textContent = Number.isFinite(L) ? L.toFixed(4) : "not finite";
@@ -127,8 +142,8 @@ class Lab {
   }
 
   /** The shown values of a quantity. */
-  values({ key, t, axes }, layer) {
-    const q = this.found.layers[layer][key] ?? this.found.output[key], pick = (row, axis) => this.data.axes[axis].indices.map((i) => finite(row[i]));
+  values({ key, t, loss, axes }, layer) {
+    const q = (loss === null ? this.found.layers : this.found.losses[loss])[layer][key] ?? this.found.output[key], pick = (row, axis) => this.data.axes[axis].indices.map((i) => finite(row[i]));
     if (axes === "") return finite(q);
     if (t !== null) return [pick(q[t], axes.at(-1))];
     if (axes === "T") return q.map(finite);
@@ -139,6 +154,7 @@ class Lab {
   }
 
   #jacobians() {
+    if (this.net.hidden > PLOTTED) return void (at("product").textContent = `It is plotted for up to ${PLOTTED} units.`);
     const norms = jacobianNorms(this.net, this.P, this.ids, JACOBIANS), width = 360, height = 200, left = 52, low = -6, high = 3;
     const x = (k) => left + (k * (width - left - 12)) / JACOBIANS, y = (value) => 10 + ((high - Math.min(Math.max(Math.log10(value || 1e-300), low), high)) * (height - 44)) / (high - low);
     const parts = [];

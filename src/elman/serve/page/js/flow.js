@@ -37,7 +37,7 @@ async function analyze({ sample = false } = {}) {
     at("flow-found").hidden = false;
     layer = Math.min(layer, found.layers.length - 1);
     const read = found.tokens.length - 1, more = found.tokens.length > STEPS ? `, the first ${STEPS} of the text` : "";
-    setStatus(`${read} time steps${more}, in ${number((performance.now() - began) / 1000, 2)} s`);
+    setStatus(`${read} time steps${more}, in ${number((performance.now() - began) / 1000, 2)} s.`);
     chosen = found.tokens.length - 1;
     drawAll();
   } catch (error) {
@@ -50,13 +50,15 @@ function drawAll() {
   drawVerdict();
   drawText();
   const here = found.layers[layer], there = spectra.layers[layer];
-  drawMap(here, found.tokens);
+  const state = run.config.cell === "lstm" ? "s" : "h"; // s: h and c together
+  for (const node of document.querySelectorAll("#flow .of-state")) node.textContent = state;
+  drawMap(here, found.tokens, state);
   drawLag(here);
   const gated = Object.keys(there.gates).length > 0;
   drawFactors(here, gated ? "slopes of the gates" : SLOPES[run.config.activation] ?? "diag(f′)");
   drawEigen(there);
   drawSingular(there);
-  at("saturated").textContent = Object.entries(there.saturation).map(([name, { share }]) => `${name} ${percent(share)}`).join(", ") + " of the values are where the activation is flat";
+  at("saturated").textContent = Object.entries(there.saturation).map(([name, { share }]) => `${name}: ${percent(share)}`).join(", ") + " of the values lie where the activation is flat";
   drawGateChoice(there.gates);
   drawStates(there);
   drawLyapunov(there);

@@ -31,7 +31,8 @@ export function drawGates({ units, mean }, name, tokens) {
   }));
 }
 
-export function drawMap({ map }, tokens) {
+/** state: its name, h, or s for the h and c of an LSTM together. */
+export function drawMap({ map }, tokens, state) {
   const known = map.flat().map(log).filter((v) => v !== null);
   const top = Math.max(...known, -300), bottom = Math.max(top - DECADES, Math.min(...known, top - 1e-6));
   const z = map.map((row) => row.map((v) => (v === null ? null : Math.max(bottom, log(v) ?? bottom))));
@@ -40,12 +41,12 @@ export function drawMap({ map }, tokens) {
   plot(at("map-figure"), (c) => ({
     traces: [{
       type: "heatmap", z, customdata: map, text: map.map((row) => row.map((_, k) => states[k])), hoverongaps: false, colorscale: scale(), zmin: bottom, zmax: top,
-      hovertemplate: "‖∂L[%{y}]/∂s[%{x}]‖ = %{customdata:.2e}<br>s[%{x}] is %{text}<extra></extra>",
+      hovertemplate: `‖∂L[%{y}]/∂${state}[%{x}]‖ = %{customdata:.2e}<br>${state}[%{x}] is %{text}<extra></extra>`,
       colorbar: { thickness: 10, outlinewidth: 0, tickvals: powers, ticktext: powers.map((e) => (e ? `10<sup>${e}</sup>` : "1")), tickfont: { color: c.soft } },
     }],
     layout: {
       margin: { l: 44, r: 0, t: 8, b: 44 },
-      xaxis: { title: { text: "state s[k], earlier to the left" }, showgrid: false, zeroline: false, ...labels(["0", ...tokens.slice(0, -1)]) },
+      xaxis: { title: { text: `state ${state}[k], earlier to the left` }, showgrid: false, zeroline: false, ...labels(["0", ...tokens.slice(0, -1)]) },
       yaxis: { title: { text: "loss L[t]" }, autorange: "reversed", showgrid: false, zeroline: false, ...labels(tokens.slice(1)) },
     },
   }));

@@ -28,9 +28,11 @@ function drawHead() {
       stoppable ? make("button", { type: "button", id: "stop-training", onclick: stopTraining }, "Stop") : null));
 }
 
+/** The row with the lowest validation loss: that of the model that is kept. */
+const bestRow = () => rows.filter((row) => row.validation_loss != null).reduce((a, b) => (a && a.validation_loss <= b.validation_loss ? a : b), null);
+
 function drawTiles() {
-  const last = rows.at(-1), held = rows.filter((row) => row.validation_loss != null);
-  const best = held.reduce((a, b) => (a && a.validation_loss <= b.validation_loss ? a : b), null);
+  const last = rows.at(-1), best = bestRow();
   at("tiles").replaceChildren(...(last ? [
     tile(count(last.step), "steps", run.steps ? ` / ${count(run.steps)}` : ""),
     tile(number(last.epoch, 1), "epochs"),
@@ -49,9 +51,10 @@ function drawSamples(toEnd) {
   at("samples").hidden = !found.length;
   if (!found.length) return null;
   slider.max = found.length - 1;
-  if (toEnd) slider.value = found.length - 1;
+  const best = bestRow(), kept = training || !best ? found.length - 1 : Math.max(0, found.findLastIndex((row) => row.step <= best.step));
+  if (toEnd) slider.value = kept;
   const row = found[Math.min(Number(slider.value), found.length - 1)];
-  at("sample-at").textContent = `${count(row.step)}${row.validation_loss == null ? "" : ` · validation ${number(row.validation_loss, 2)}`}`;
+  at("sample-at").textContent = `${count(row.step)}${row.validation_loss == null ? "" : ` · validation ${number(row.validation_loss, 2)}`}${best && row.step > best.step ? ` · later than the kept model, of step ${count(best.step)}` : ""}`;
   at("sample-text").textContent = row.sample.trim();
   return row.step;
 }

@@ -3,7 +3,7 @@
 import { post } from "./api.js";
 import { at, reducedMotion, make, number, debounced, visible } from "./dom.js";
 import { state } from "./state.js";
-import { Unrolled } from "./unrolled.js";
+import { BACK, Unrolled } from "./unrolled.js";
 import { formula, table } from "./values.js";
 
 const SMALL = { "@rnn": "RNN", "@gru": "GRU", "@lstm": "LSTM" }, PACE = 900; // milliseconds per step while it plays
@@ -55,7 +55,7 @@ function numbersOf(symbol) {
 }
 
 function drawEquation(step) {
-  const back = step.phase === "backward" || step.phase === "gradients", [reads, target] = data.tokens[step.t] ?? [];
+  const back = BACK.includes(step.phase), [reads, target] = data.tokens[step.t] ?? [];
   const where = step.t === null ? "over all steps" : `t = ${step.t}, reads “${visible(reads)}”, should predict “${visible(target)}”`;
   const cut = ["H", "Y"].filter((axis) => data.axes[axis].indices.length < data.axes[axis].size)
     .map((axis) => `${data.axes[axis].indices.length} of ${data.axes[axis].size} ${axis === "H" ? "units" : "tokens"}`);

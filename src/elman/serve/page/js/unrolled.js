@@ -4,7 +4,7 @@ import { draw, number, visible } from "./dom.js";
 import { largest, named, tint } from "./values.js";
 
 const LEFT = 74, BOX = 108, STATE = 46, CELL = 30, BARS = 58; // pixels
-const BACK = ["backward", "gradients"];
+export const BACK = ["backward", "gradients", "update"];
 const GATES = ["i", "f", "g", "o_gate", "r", "z", "n"], BOUNDED = ["h", "y_hat", ...GATES]; // at most 1
 
 export class Unrolled {

@@ -37,7 +37,7 @@ export function table(value, axes) {
 
 /** A formula whose symbols show their values on hover; the first is the result. */
 export function formula(words, numbers) {
-  const [left, ...right] = words.split(" = "), box = make("p", { class: "formula" });
+  const [left] = words.split(/ [=←]/), box = make("p", { class: "formula" });
   const add = (part, main) => {
     let end = 0;
     for (const found of part.matchAll(SYMBOL)) {
@@ -47,6 +47,6 @@ export function formula(words, numbers) {
     box.append(part.slice(end));
   };
   add(left, true);
-  if (right.length) { box.append(" = "); add(right.join(" = "), false); }
+  add(words.slice(left.length), false);
   return box;
 }
