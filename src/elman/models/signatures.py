@@ -78,134 +78,134 @@ class LanguageModelOptions:
     ) -> None:
         """The options of `LanguageModel`.
 
-            Parameters
-            ----------
-            tokens : {"auto", "char", "byte", "word", "bpe"}, default="char"
-                What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
-                average, else characters (lm: always characters; translate: subwords if tokens and target_tokens are
-                both auto and the sources have two or more words on average and 1,000 or more different words).
-            sequences : {"none", "lines"}, default="none"
-                What each text of a model of many texts is: lines of the file (words, names, melodies), each read
-                from its beginning to its end; none: the file is one text.
-            encoding : str, default="utf-8"
-                Encoding of the file.
-            keep_boilerplate : bool, default=False
-                Keep the header and footer that Project Gutenberg adds to a book.
-            vocabulary_size : int, default=20000
-                Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
-                2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
-                of characters keeps all of them. Above 0.
-            min_count : int, default=2
-                Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer are not
-                merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all
-                of them. Above 0.
-            validation_fraction : float or None, default=None
-                Fraction held out for validation during training: the end of a text (before the test part), or
-                examples drawn at random. At least 0 and below 1. None: depends on the data (docs/options.md).
-            test_fraction : float, default=0.0
-                Fraction that training never reads: the end of a text, or examples drawn at random; elman eval RUN
-                evaluates this part, or the validation part if it is 0. At least 0 and below 1.
-            hidden : int or None, default=None
-                Number of units of each recurrent layer and direction. Above 0. None: depends on the data
-                (docs/options.md).
-            layers : int or None, default=None
-                Number of recurrent layers. Above 0 and at most 1000. None: depends on the data (docs/options.md).
-            cell : {"rnn", "gru", "lstm"}, default="rnn"
-                Kind of recurrent cell.
-            activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
-                Activation function of the rnn cell. For cell rnn.
-            embedding : int, default=128
-                Size of token embeddings; 0: one-hot tokens. At least 0.
-            dropout : float or None, default=None
-                Dropout on the output of each layer except the last layer of a translator's encoder. At least 0 and
-                below 1. None: depends on the data (docs/options.md).
-            recurrent_dropout : float or None, default=None
-                Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1. None:
-                depends on the data (docs/options.md).
-            recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
-                Initialization of W_hh.
-            recurrent_init_scale : float, default=1.0
-                Scale (gain) of the initial W_hh. Above 0.
-            input_init_scale : float, default=0.3
-                Standard deviation of the initial token vectors: the embedding, or W_xh if tokens are one-hot. Above
-                0.
-            forget_bias : float, default=1.0
-                Initial bias of the forget gate of an lstm. For cell lstm.
-            dtype : {"float32", "float64"}, default="float32"
-                Floating-point type of the parameters and of all computation.
-            epochs : float or None, default=None
-                Passes over the training data. Above 0. None: 15, unless steps or seconds is given.
-            steps : int or None, default=None
-                Number of parameter updates. Above 0.
-            seconds : float or None, default=None
-                Approximate training time; a short measurement converts it to a number of steps; a language model
-                trains for at most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
-            batch_size : int or None, default=None
-                Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
-                data (docs/options.md).
-            window : int or None, default=None
-                Sequence length of a batch (T), in tokens; its final state, detached, is the initial state of the
-                next batch. Above 0. None: depends on the data (docs/options.md).
-            bptt_block : int or None, default=None
-                Truncated BPTT: steps of a block, whose losses are backpropagated together (k1; default: the smaller
-                of T and k2). Above 0.
-            bptt_steps : int or None, default=None
-                Truncated BPTT: number of steps, counted back from the end of a block, over which the losses of the
-                block are backpropagated, never past the start of the batch (k2; default: T). Above 0.
-            accumulate : int, default=1
-                Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
-            clip_norm : float, default=1.0
-                Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
-            clip_value : float, default=0.0
-                Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
-            patience : int or None, default=None
-                Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
-                data (docs/options.md).
-            retries : int, default=5
-                How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
-            seed : int, default=0
-                Seed of all random numbers. At least 0.
-            optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
-                Optimizer.
-            learning_rate : float or None, default=None
-                Maximum learning rate, reached after the warm-up. Above 0. None: depends on the data
-                (docs/options.md).
-            schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
-                How the learning rate falls after the warm-up.
-            warmup_steps : int, default=100
-                Steps over which the learning rate rises from 0. At least 0.
-            final_rate_fraction : float, default=0.01
-                Cosine schedule: final learning rate as a fraction of the maximum. At least 0 and at most 1.
-            decay_factor : float, default=0.5
-                Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
-            decay_every : int, default=1000
-                Step schedule: steps between two reductions of the learning rate, counted from the first step. Above
-                0.
-            plateau_patience : int, default=3
-                Plateau schedule: validations without improvement before a reduction. Above 0.
-            beta1 : float, default=0.9
-                Decay of the first moment (adam, adamw); momentum coefficient (momentum). At least 0 and below 1.
-            beta2 : float, default=0.99
-                Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
-            epsilon : float, default=1e-08
-                Added to the denominator of the update (adam, adamw, rmsprop, adagrad). Above 0.
-            weight_decay : float, default=0.0
-                L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
-                decay. At least 0.
-            validate_every : int, default=250
-                Steps between two validations; unless another value is set, a language model validates at least once
-                in ten epochs, and the other tasks at least once per epoch. Above 0.
-            save_every : int, default=250
-                Steps between two checkpoints. Above 0.
-            log_every : int, default=10
-                Steps between two rows of metrics.jsonl. Above 0.
-            sample_every : int or None, default=None
-                Steps between two samples printed during training. Above 0.
-            snapshot_every : int, default=50
-                Steps between two snapshots to which a diverged run returns. Above 0.
-            preset : {"fast", "default", "best", "textbook"}, optional
-                Half a minute, five minutes or 50 minutes, or the plain network of
-        textbooks (docs/options.md); other options override it.
+        Parameters
+        ----------
+        tokens : {"auto", "char", "byte", "word", "bpe"}, default="char"
+            What a token is; bpe: subwords; auto: words if the texts of the examples have two or more words on
+            average, else characters (lm: always characters; translate: subwords if tokens and target_tokens are
+            both auto and the sources have two or more words on average and 1,000 or more different words).
+        sequences : {"none", "lines"}, default="none"
+            What each text of a model of many texts is: lines of the file (words, names, melodies), each read
+            from its beginning to its end; none: the file is one text.
+        encoding : str, default="utf-8"
+            Encoding of the file.
+        keep_boilerplate : bool, default=False
+            Keep the header and footer that Project Gutenberg adds to a book.
+        vocabulary_size : int, default=20000
+            Maximum number of different tokens, not counting special ones such as that for unknown tokens (bpe:
+            2,048 unless set, or 1,000 if auto chooses it, and at least 256; byte: always 256); a language model
+            of characters keeps all of them. Above 0.
+        min_count : int, default=2
+            Tokens with fewer occurrences are unknown, but bytes never are (bpe: pairs with fewer are not
+            merged; in other tasks than lm the minimum is at least 2); a language model of characters keeps all
+            of them. Above 0.
+        validation_fraction : float or None, default=None
+            Fraction held out for validation during training: the end of a text (before the test part), or
+            examples drawn at random. At least 0 and below 1. None: depends on the data (docs/options.md).
+        test_fraction : float, default=0.0
+            Fraction that training never reads: the end of a text, or examples drawn at random; elman eval RUN
+            evaluates this part, or the validation part if it is 0. At least 0 and below 1.
+        hidden : int or None, default=None
+            Number of units of each recurrent layer and direction. Above 0. None: depends on the data
+            (docs/options.md).
+        layers : int or None, default=None
+            Number of recurrent layers. Above 0 and at most 1000. None: depends on the data (docs/options.md).
+        cell : {"rnn", "gru", "lstm"}, default="rnn"
+            Kind of recurrent cell.
+        activation : {"tanh", "relu", "sigmoid", "identity"}, default="tanh"
+            Activation function of the rnn cell. For cell rnn.
+        embedding : int, default=128
+            Size of token embeddings; 0: one-hot tokens. At least 0.
+        dropout : float or None, default=None
+            Dropout on the output of each layer except the last layer of a translator's encoder. At least 0 and
+            below 1. None: depends on the data (docs/options.md).
+        recurrent_dropout : float or None, default=None
+            Dropout on the state that enters W_hh, with one mask for all steps. At least 0 and below 1. None:
+            depends on the data (docs/options.md).
+        recurrent_init : {"orthogonal", "identity", "glorot", "uniform"}, default="orthogonal"
+            Initialization of W_hh.
+        recurrent_init_scale : float, default=1.0
+            Scale (gain) of the initial W_hh. Above 0.
+        input_init_scale : float, default=0.3
+            Standard deviation of the initial token vectors: the embedding, or W_xh if tokens are one-hot. Above
+            0.
+        forget_bias : float, default=1.0
+            Initial bias of the forget gate of an lstm. For cell lstm.
+        dtype : {"float32", "float64"}, default="float32"
+            Floating-point type of the parameters and of all computation.
+        epochs : float or None, default=None
+            Passes over the training data. Above 0. None: 15, unless steps or seconds is given.
+        steps : int or None, default=None
+            Number of parameter updates. Above 0.
+        seconds : float or None, default=None
+            Approximate training time; a short measurement converts it to a number of steps; a language model
+            trains for at most 30 epochs or 5,000 steps, whichever takes longer. Above 0.
+        batch_size : int or None, default=None
+            Number of sequences, or of parallel streams of a text, in one batch. Above 0. None: depends on the
+            data (docs/options.md).
+        window : int or None, default=None
+            Sequence length of a batch (T), in tokens; its final state, detached, is the initial state of the
+            next batch. Above 0. None: depends on the data (docs/options.md).
+        bptt_block : int or None, default=None
+            Truncated BPTT: steps of a block, whose losses are backpropagated together (k1; default: the smaller
+            of T and k2). Above 0.
+        bptt_steps : int or None, default=None
+            Truncated BPTT: number of steps, counted back from the end of a block, over which the losses of the
+            block are backpropagated, never past the start of the batch (k2; default: T). Above 0.
+        accumulate : int, default=1
+            Batches per update (gradient accumulation); the loss is the mean over all of them. Above 0.
+        clip_norm : float, default=1.0
+            Maximum norm of the gradient of all parameters together; 0 disables clipping. At least 0.
+        clip_value : float, default=0.0
+            Maximum absolute value of a gradient's entries; 0 disables clipping. At least 0.
+        patience : int or None, default=None
+            Stop after this many validations without improvement; 0: never. At least 0. None: depends on the
+            data (docs/options.md).
+        retries : int, default=5
+            How many times a diverged run may return to a snapshot and lower the learning rate. At least 0.
+        seed : int, default=0
+            Seed of all random numbers. At least 0.
+        optimizer : {"sgd", "momentum", "rmsprop", "adagrad", "adam", "adamw"}, default="adam"
+            Optimizer.
+        learning_rate : float or None, default=None
+            Maximum learning rate, reached after the warm-up. Above 0. None: depends on the data
+            (docs/options.md).
+        schedule : {"constant", "step", "cosine", "plateau"}, default="cosine"
+            How the learning rate falls after the warm-up.
+        warmup_steps : int, default=100
+            Steps over which the learning rate rises from 0. At least 0.
+        final_rate_fraction : float, default=0.01
+            Cosine schedule: final learning rate as a fraction of the maximum. At least 0 and at most 1.
+        decay_factor : float, default=0.5
+            Step and plateau schedules: factor that multiplies the learning rate. At least 0 and at most 1.
+        decay_every : int, default=1000
+            Step schedule: steps between two reductions of the learning rate, counted from the first step. Above
+            0.
+        plateau_patience : int, default=3
+            Plateau schedule: validations without improvement before a reduction. Above 0.
+        beta1 : float, default=0.9
+            Decay of the first moment (adam, adamw); momentum coefficient (momentum). At least 0 and below 1.
+        beta2 : float, default=0.99
+            Decay of the second moment (adam, adamw, rmsprop). At least 0 and below 1.
+        epsilon : float, default=1e-08
+            Added to the denominator of the update (adam, adamw, rmsprop, adagrad). Above 0.
+        weight_decay : float, default=0.0
+            L2 penalty: this number times the parameters is added to the gradient; adamw: decoupled weight
+            decay. At least 0.
+        validate_every : int, default=250
+            Steps between two validations; unless another value is set, a language model validates at least once
+            in ten epochs, and the other tasks at least once per epoch. Above 0.
+        save_every : int, default=250
+            Steps between two checkpoints. Above 0.
+        log_every : int, default=10
+            Steps between two rows of metrics.jsonl. Above 0.
+        sample_every : int or None, default=None
+            Steps between two samples printed during training. Above 0.
+        snapshot_every : int, default=50
+            Steps between two snapshots to which a diverged run returns. Above 0.
+        preset : {"fast", "default", "best", "textbook"}, optional
+            Half a minute, five minutes or 50 minutes, or the plain network of textbooks (docs/options.md);
+            other options override it.
         """
         self.tokens = tokens
         self.sequences = sequences

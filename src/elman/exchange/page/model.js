@@ -154,10 +154,10 @@ class Vocabulary {
     this.kind = tokens;
     this.tokens = vocabulary;
     this.ids = new Map(vocabulary?.map((token, id) => [token, id]));
-    this.pieces = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)); // of each token
+    this.pieces = Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)); // by token
     this.ranks = new Map(merges?.map((pair, rank) => [pair.join(), rank]));
     for (const [left, right] of merges ?? []) this.pieces.push(Uint8Array.of(...this.pieces[left], ...this.pieces[right]));
-    this.end = end; // of sequences
+    this.end = end;
     this.size = vocabulary?.length ?? this.pieces.length + (end != null);
   }
   subwords(word) { // merges the pair that was learned first
