@@ -68,7 +68,7 @@ def test_the_help_of_a_model_explains_every_argument(task):
 
 @pytest.mark.parametrize("task", ALL_TASKS)
 def test_the_arguments_of_a_model_are_the_options_of_its_task(task):
-    names = set(inspect.signature(MODELS[task]).parameters) - {"class_weight", "random_state"}
+    names = set(inspect.signature(MODELS[task]).parameters) - {"class_weight", "random_state", "preset"}
     wanted = {name for name, option in OPTIONS.items() if task in option.tasks and (option.argument or task == "lm")}
     assert names == wanted
     model = MODELS[task]()
@@ -156,15 +156,18 @@ def test_a_translator_of_many_different_words_reads_and_generates_subwords():
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_more_time_makes_a_larger_network_with_more_dropout_and_a_lower_rate(cell):
-    novel = DataForm("char", 1, 640_000.0)
+    novel = DataForm("char", 1, 640_000.0, speed=2e10)
     sized = [resolve("lm", {"seconds": seconds, "cell": cell}, form=novel) for seconds in (1.0, 30.0, 300.0, 3000.0)]
     assert [config.layers for config in sized] == [2, 2, 2, 2]
     for name, sign in (("hidden", 1), ("dropout", 1), ("learning_rate", -1)):
         values = [sign * getattr(config, name) for config in sized]
         assert values == sorted(values)
         assert values[0] < values[-1]
-    short = resolve("lm", {"seconds": 3000.0, "cell": cell}, form=DataForm("char", 1, 5_000.0))
-    assert (short.hidden, short.batch_size) == (96, 16)  # a large network would learn a short text by heart
+    short = resolve("lm", {"seconds": 3000.0, "cell": cell}, form=novel._replace(length=5_000.0))
+    assert (short.hidden, short.layers, short.batch_size) == (256, 1, 16)
+    assert short.dropout > sized[-1].dropout  # even a small network would learn a short text by heart
+    unmeasured = resolve("lm", {"seconds": 300.0, "cell": cell}, form=novel._replace(speed=0.0))
+    assert unmeasured.hidden == Config().hidden
     chosen = resolve("lm", {"seconds": 300.0, "cell": cell, "hidden": 128}, form=novel)
     assert (chosen.hidden, chosen.layers, chosen.dropout) == (128, 2, 0.0)
     assert resolve("lm", {"seconds": 60.0, "cell": cell, "layers": 1}, form=novel).hidden > sized[1].hidden

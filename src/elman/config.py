@@ -129,7 +129,7 @@ class Config:
     lowercase: bool = _data(False, "convert words to lower case; has no effect on other kinds of tokens",
         tasks=("classify", "regress"))
     sequences: Sequences = _data("none", "what each text of a model of many texts is: lines of the file (words, names, "
-        "melodies), each read from its beginning to its end; none: the file is one text", tasks=("lm",), first=True)
+        "melodies), each read from its beginning to its end; none: the file is one text", tasks=("lm",))
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
     keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
         tasks=("lm",), service=False)
@@ -400,7 +400,7 @@ def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, 
     >>> _by_text(DataForm("char", 1, 100_000.0, speed=3e10), "gru", {"seconds": 20.0})["recurrent_dropout"]
     0.2
     """
-    tokens, gates = form.length, {"rnn": 1, "gru": 3}.get(cell, 4)
+    tokens, gates = max(form.length, 1.0), {"rnn": 1, "gru": 3}.get(cell, 4)
     batch = 16 if tokens < SHORT_TEXT and form.examples < MANY_SEQUENCES else 64  # more updates in an epoch
     window = max(1, min(64, int(tokens) - 1))
     updates = max(1.0, max(tokens / window, form.examples) / batch)  # in an epoch

@@ -128,6 +128,7 @@ def test_a_flag_of_another_task_is_refused_by_name(elman, text, task):
                 "sample_every": "1",
                 "bptt_block": "1",
                 "bptt_steps": "1",
+                "sequences": "lines",
             }.get(name, value)
             flag = f"--{name.replace('_', '-')}"
             status, _, err = elman("train", text, "--task", task, *([flag] if value is None else [flag, value]))

@@ -57,8 +57,9 @@ def files(text):
     (["shell.txt"], "'shell.txt' has no text: all 120 characters belong to Project Gutenberg's header and footer, and "
                     "nothing is between its START and END lines. Use another file; --keep-boilerplate keeps them. $"),
     (["shell.txt", "--tokens", "word"], "--keep-boilerplate keeps them"),
-    (["blank.txt"], "more than 64 tokens, got 1"),
-    (["short.txt"], r"too short for a window: expected more than 64 tokens, got \d+ of \d+\. Use a longer text"),
+    (["blank.txt"], "at least two tokens, got 1"),
+    (["short.txt", "--window", "64"], r"too short for a window: expected more than 64 tokens, got \d+ of \d+\. "
+                                      "Use a longer text"),
     (["binary.bin"], "'binary.bin' .* --tokens byte"),
     (["image.png"], "'image.png' is not utf-8: byte 0 .*--encoding latin-1.* --tokens byte"),
     (["nul.txt"], "NUL at byte 4"),
@@ -109,7 +110,7 @@ def test_options_are_checked_before_the_task_is_guessed_from_the_file(refused):
     (["--validation-fraction", "0.5", "--test-fraction", "0.5"], "a part of the text left for training"),
     (["--validation-fraction", "1"], "^elman: --validation-fraction: expected a number below 1, got 1"),
     (["--validation-fraction", "nan"], "--validation-fraction: .*finite number of 0 or more and below 1, got nan"),
-    (["--preset", "huge"], "--preset: expected one of fast, default, best, got 'huge'"),
+    (["--preset", "huge"], "--preset: expected one of fast, default, best, textbook, got 'huge'"),
     (["--preset=huge"], "--preset: expected one of"),
     (["--preset"], "--preset"),
     (["--threads", "0"], "threads: expected 1 or more"),
@@ -156,7 +157,10 @@ def test_labels_that_are_all_the_same_are_refused(refused):
 
 def test_an_unknown_preset_of_a_sweep_is_refused(refused, text):
     pytest.importorskip("optuna")
-    refused(["sweep", text, "--preset", "huge"], "^elman: --preset: expected one of fast, default, best, got 'huge'")
+    refused(
+        ["sweep", text, "--preset", "huge"],
+        "^elman: --preset: expected one of fast, default, best, textbook, got 'huge'",
+    )
 
 
 @pytest.mark.parametrize(("words", "message"), [

@@ -151,7 +151,9 @@ def test_show_describes_a_run_and_its_progress(elman, run):
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_show_names_the_cell(elman, text, cell):
-    assert elman("train", text, "--cell", cell, "--hidden", 8, "--steps", 2, "--out", "gated").status == 0
+    assert (
+        elman("train", text, "--cell", cell, "--hidden", 8, "--dropout", 0, "--steps", 2, "--out", "gated").status == 0
+    )
     assert f"1 × 8 {cell.upper()} units, dropout 0, float32" in elman("show", "gated").out
 
 

@@ -42,9 +42,9 @@ def test_without_a_run_the_page_says_what_to_do(open_page, bare):
     page.click("#train-form [type=submit]")
     page.wait_for_selector("#train-status.wrong")
     assert page.inner_text("#train-status") == "Paste some text first."
-    page.fill("#train-form textarea", "too short")
+    page.fill("#train-form textarea", "x")
     page.click("#train-form [type=submit]")
-    until(page, f"{SHOWN.format('train-status')}.includes('too short for a window')")
+    until(page, f"{SHOWN.format('train-status')}.includes('at least two tokens')")
     assert "standard input" not in page.inner_text("#train-status")
 
 
@@ -91,7 +91,8 @@ def train(folder: Path, *words: str, **environment: str) -> subprocess.Popen[str
     (folder / "cats.txt").write_text(TEXT * 4)
     clean = {name: value for name, value in os.environ.items() if name not in ("ELMAN_API_KEY", "BROWSER", "DISPLAY")}
     return subprocess.Popen(
-        [sys.executable, "-m", "elman", "train", "cats.txt", "--watch", "--hidden", "16", "--batch-size", "4", *words],
+        [sys.executable, "-m", "elman", "train", "cats.txt", "--watch", "--hidden", "16", "--batch-size", "4",
+         "--patience", "0", *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env={**clean, **environment},
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from elman.config import BUDGET, Config, defaults, rate_for, to_json
+from elman.config import BUDGET, BY_FORM, Config, defaults, rate_for, to_json
 from elman.data import Corpus
 from elman.errors import ArgumentError, DataError, DivergenceError, RunError, StorageError, option
 from elman.files import temporary_name
@@ -178,10 +178,10 @@ class Sweep:
 
 
 def flags(config: Config) -> list[str]:
-    """The flags of elman train for this config."""
-    usual, words = defaults("lm") | dict.fromkeys(BUDGET), list[str]()
+    """The flags of elman train for this config, with all those whose default depends on the text."""
+    usual, words = defaults("lm") | dict.fromkeys([*BUDGET, *BY_FORM["lm"]]), list[str]()
     for name, value in config.options().items():
-        if value != usual[name] or name == "batch_size":  # for a short text, elman train has a smaller default
+        if value != usual[name]:
             words.append(f"--{name.replace('_', '-')}")
             words += [] if value is True else [str(value)]
     return words
