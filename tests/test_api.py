@@ -17,6 +17,7 @@ MISTAKES = """from elman import LanguageModel, SequenceClassifier
 LanguageModel(hiden=3)
 LanguageModel().fti("x")
 SequenceClassifier(layerz=2)
+SequenceClassifier().epsilon.strip()
 """
 PUBLIC = {  # the promised modules, and the names of each; None: all of __all__
     "elman": None,
@@ -60,7 +61,7 @@ def test_a_type_checker_reports_misspelled_arguments_and_methods(tmp_path):
         str(file),
     ]
     output = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False).stdout
-    for line, name in ((3, "hiden"), (4, "fti"), (5, "layerz")):
+    for line, name in ((3, "hiden"), (4, "fti"), (5, "layerz"), (6, "strip")):
         assert re.search(rf"mistakes.py:{line}: error: .*{name}", output), output
 
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -39,6 +40,7 @@ from elman.config import (
 )
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError, options_as
 from elman.models.loading import model_class
+from elman.models.options import OWN, Options, arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = {
@@ -51,7 +53,7 @@ MODELS = {
 }
 
 
-def test_signatures_and_the_page_of_options_are_up_to_date():
+def test_the_page_of_options_is_up_to_date():
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "generate", "--check"], capture_output=True, text=True, check=False
     )
@@ -73,6 +75,16 @@ def test_the_arguments_of_a_model_are_the_options_of_its_task(task):
     assert names == wanted
     model = MODELS[task]()
     assert {name: getattr(model, name) for name in inspect.signature(MODELS[task]).parameters} == model.get_params()
+
+
+def test_type_checkers_see_the_types_of_the_table_and_none_where_a_model_takes_it():
+    shown, own = get_type_hints(Options), set(OWN)
+    assert set(shown) == {name for task in ALL_TASKS for name in arguments(task)} | own
+    for name in set(shown) - own:
+        none = any(arguments(task).get(name, 0) is None for task in ALL_TASKS)
+        table = get_type_hints(Config)[name]
+        assert shown[name] == (table | None if none else table), name
+    assert not any(hasattr(elman.SequenceTagger(), name) for name in ("pooling", "preset"))  # of other tasks
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -249,7 +261,7 @@ def test_an_option_that_is_added_to_the_table_is_found_everywhere(tmp_path):
         assert done.returncode == status, done.stderr
         return done.stdout
 
-    assert "signatures.py: stale" in run("scripts/generate", "--check", status=1)
+    assert "options.md: stale" in run("scripts/generate", "--check", status=1)
     run("scripts/generate")
     run("scripts/generate", "--check")
     assert "--novelty NUMBER                how new it is (default: 0.25)" in run("-m", "elman", "train", "--help")

@@ -1,8 +1,8 @@
 """The table of options: every option of every task once, with its type, default, bounds, tasks, cells and help.
 
 The flags of the command line, config.json, the search space of sweeps, what the service accepts for a training,
-docs/options.md and the arguments of the Python classes (models/signatures.py) are all made from it. After a change run
-`python scripts/generate`, which rewrites the last two.
+the arguments of the Python classes (models/options.py, which adds their types) and docs/options.md are all made from
+it. After a change run `python scripts/generate`, which rewrites the last.
 
 `resolve` returns the whole configuration for a task: the given options, and defaults for all others.
 
@@ -20,9 +20,9 @@ import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial, wraps
+from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, ParamSpec, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from elman.errors import ArgumentError, CheckpointError, RangeError, UnknownNameError, options_as
 from elman.errors import option as written  # the name of an option as the user writes it
@@ -614,27 +614,6 @@ def suggestion(name: str, names: Iterable[str]) -> str | None:
     return next(iter(starts or difflib.get_close_matches(name, known, 1, 0.7)), None)
 
 
-Arguments = ParamSpec("Arguments")
-
-
-def named_options(constructor: Callable[Arguments, None]) -> Callable[Arguments, None]:
-    """A constructor whose errors about unknown options name the public class and the option that was probably meant."""
-
-    @wraps(constructor)
-    def checked(*args: Arguments.args, **options: Arguments.kwargs) -> None:
-        kind, known = type(args[0]).__name__, getattr(constructor, "__kwdefaults__", {})
-        if len(args) > 1:
-            raise TypeError(f"{kind} takes its options by name. For instance: {kind}(hidden=64)")
-        for name in options:
-            if name not in known:
-                near = suggestion(name, known)
-                do = f"Did you mean {near}?" if near else f"help({kind}.__init__) lists them."
-                raise TypeError(f"{kind} has no option {name!r}. {do}")
-        constructor(*args, **options)
-
-    return checked
-
-
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
@@ -691,6 +670,17 @@ def choices_of(name: str) -> tuple[str, ...]:
 @cache
 def _hints() -> dict[str, Any]:
     return get_type_hints(Config)
+
+
+def bounds(name: str) -> str:
+    """The bounds of an option's value, in words.
+
+    >>> bounds("dropout")
+    'at least 0 and below 1'
+    """
+    option = OPTIONS[name]
+    limits = {"above": option.above, "at least": option.least, "below": option.below, "at most": option.most}
+    return " and ".join(f"{word} {limit:g}" for word, limit in limits.items() if limit is not None)
 
 
 def check_value(name: str, value: Any) -> None:

@@ -18,8 +18,8 @@ from elman.errors import ArgumentError
 from elman.maths.arrays import Array
 from elman.models.class_weights import as_weights, class_weights
 from elman.models.estimator import SequenceEstimator, no_targets
+from elman.models.options import takes_options
 from elman.models.predictors import ClassPredictor, NumberPredictor, same_number
-from elman.models.signatures import ClassifierOptions, RegressorOptions
 from elman.models.task_spec import TaskSpec
 
 
@@ -32,7 +32,8 @@ class ManyToOne(TransformerMixin, SequenceEstimator):  # type: ignore[misc]
         return tags
 
 
-class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPredictor):  # type: ignore[misc]
+@takes_options("classify", "class_weight", "random_state")
+class SequenceClassifier(ClassifierMixin, ManyToOne, ClassPredictor):  # type: ignore[misc]
     """Predict the class of a sequence.
 
     X is one of these: strings (tokens are characters, bytes, words or subwords), lists of tokens, a list of (T, F)
@@ -110,7 +111,8 @@ class SequenceClassifier(ClassifierOptions, ClassifierMixin, ManyToOne, ClassPre
         return Examples(_ragged(spec, X), ids, as_weights(sample_weight, len(y)) * weight_of_class[ids])
 
 
-class SequenceRegressor(RegressorOptions, RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
+@takes_options("regress", "random_state")
+class SequenceRegressor(RegressorMixin, ManyToOne, NumberPredictor):  # type: ignore[misc]
     """Predict a number, or numbers, from a sequence.
 
     X is one of these: strings (tokens are characters, bytes, words or subwords), lists of tokens, a list of (T, F)

@@ -1,7 +1,7 @@
 """The base class of the models that are scikit-learn estimators.
 
 A constructor only stores its arguments, which are the options of elman.config with the defaults of the model's task
-(models/signatures.py, made by scripts/generate).
+(models/options.py).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from elman.models import fine_tuning, runs
 from elman.models.class_weights import from_pairs, to_pairs
 from elman.models.fine_tuning import Origin
 from elman.models.fitted import FittedModel, new_model
+from elman.models.options import Options
 from elman.models.predictors import Predictor
 from elman.models.runs import ExampleSetup, RowSplit
 from elman.models.task_spec import TaskSpec
@@ -42,10 +43,8 @@ PARTIAL_FIT_OPTIONS = {"schedule": "constant", "warmup_steps": 0, "validation_fr
 OVERRULED = ("epochs", *PARTIAL_FIT_OPTIONS)  # after partial_fit, the config may have other values of these arguments
 
 
-class SequenceEstimator(BaseEstimator, Predictor):  # type: ignore[misc]
+class SequenceEstimator(Options, BaseEstimator, Predictor):  # type: ignore[misc]
     """A model of any task but language modeling, as a scikit-learn estimator."""
-
-    random_state: Any
 
     # kept from one partial_fit to the next
     _optimizer_state: tuple[str, dict[str, Array]]  # the name of the optimizer, and its state

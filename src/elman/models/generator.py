@@ -12,12 +12,13 @@ from elman.data.targets import Labels, Numbers, TokenTargets
 from elman.errors import ArgumentError, option
 from elman.maths.arrays import Array
 from elman.models.estimator import SequenceEstimator, no_targets
+from elman.models.options import takes_options
 from elman.models.predictors import GeneratingPredictor, conditions, generator_examples, same_number
-from elman.models.signatures import GeneratorOptions
 from elman.models.task_spec import TaskSpec
 
 
-class SequenceGenerator(GeneratorOptions, SequenceEstimator, GeneratingPredictor):
+@takes_options("generate", "random_state")
+class SequenceGenerator(SequenceEstimator, GeneratingPredictor):
     """Generate a sequence for a label or a vector.
 
     X has labels, shape (n,), or vectors of numbers, shape (n, F): they set the initial state of the network.

@@ -22,8 +22,8 @@ from elman.models.evaluation import Evaluation, evaluate_dynamically, evaluate_t
 from elman.models.fine_tuning import MAX_OLD_TOKENS
 from elman.models.fitted import FittedModel
 from elman.models.memorization import CopyReport, copy_report, whole_sequence
+from elman.models.options import Options, takes_options
 from elman.models.sampling import Sampling, TextSampler
-from elman.models.signatures import LanguageModelOptions
 from elman.models.task_spec import TaskSpec
 from elman.network import HeadNetwork, Parameters
 from elman.training.events import Listener
@@ -32,7 +32,8 @@ from elman.training.run import Run
 from elman.training.signals import raise_if_interrupted, stop_on_interrupt
 
 
-class LanguageModel(LanguageModelOptions):
+@takes_options("lm", "preset")
+class LanguageModel(Options):
     """A language model of characters, bytes, words or subwords.
 
     The arguments are the options of a language model: `help(LanguageModel.__init__)` and docs/options.md explain them.

@@ -13,12 +13,13 @@ from elman.maths.arrays import Array
 from elman.models.class_weights import as_weights
 from elman.models.estimator import SequenceEstimator, no_targets
 from elman.models.generator import learn_token_targets
+from elman.models.options import takes_options
 from elman.models.predictors import TranslatingPredictor, same_number
-from elman.models.signatures import Seq2SeqOptions
 from elman.models.task_spec import TaskSpec
 
 
-class Seq2Seq(Seq2SeqOptions, SequenceEstimator, TranslatingPredictor):
+@takes_options("translate", "random_state")
+class Seq2Seq(SequenceEstimator, TranslatingPredictor):
     """Translate one sequence into another.
 
     X is one of these: strings (tokens are characters, bytes, words or subwords), lists of tokens, a list of (T, F)

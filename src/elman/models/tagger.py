@@ -17,12 +17,13 @@ from elman.errors import ArgumentError, ShapeError
 from elman.maths.arrays import Array
 from elman.models.class_weights import as_weights, class_weights
 from elman.models.estimator import SequenceEstimator, no_targets
+from elman.models.options import takes_options
 from elman.models.predictors import TagPredictor, same_number
-from elman.models.signatures import TaggerOptions
 from elman.models.task_spec import TaskSpec
 
 
-class SequenceTagger(TaggerOptions, SequenceEstimator, TagPredictor):
+@takes_options("tag", "class_weight", "random_state")
+class SequenceTagger(SequenceEstimator, TagPredictor):
     """Predict a tag for every step of a sequence.
 
     X is one of these: strings (tokens are characters, bytes or words), lists of tokens, a list of (T, F) arrays, or
