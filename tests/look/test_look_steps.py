@@ -489,3 +489,11 @@ def test_a_network_with_an_embedding_shows_its_vectors(cell):
     network.loss_and_gradients(p, Batch(x[:, np.newaxis], y[:, np.newaxis]), gradients, normalizer=3)
     np.testing.assert_allclose(found(told, "d_W_xh")[0], gradients["layers.0.W_xh"], atol=1e-12)
     check_operands(told, 3)
+
+
+def test_a_model_of_sequences_reads_from_the_beginning():
+    model = LanguageModel(hidden=8, steps=2).fit(["hello", "cat"], listeners=[])
+    data = steps_data("hel", "ell", model=model)
+    assert data["tokens"] == [["<end>", "h"], ["h", "e"], ["e", "l"], ["l", "l"]]
+    loss = next(step for step in data["steps"] if step["name"] == "L")["result"]["values"]
+    assert loss == pytest.approx(float(np.mean(model.surprise("hell")[:4])), rel=1e-5)

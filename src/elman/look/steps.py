@@ -283,6 +283,8 @@ def steps_data(
             expected="the same number of tokens: one target for each input",
             got=f"{len(x)} and {len(y)}",
         )
+    if vocabulary.end is not None:  # a sequence is read from its beginning, which is the end of the one before
+        x, y = np.append(vocabulary.end, x), np.append(x[:1], y)
     settings: dict[str, Any] = {"bptt_steps": bptt_steps, "learning_rate": learning_rate, "clip_norm": clip_norm}
     for name, value in settings.items():
         least = 1 if name == "bptt_steps" else 0
