@@ -2,11 +2,11 @@
 
     .venv-bench/bin/python benchmarks/quality.py FOLDER [--only PART,PART] [--json FILE] [--write]
 
-The parts are curves, float32, defaults, translation, language, baselines, adding and memory. FOLDER holds the corpora
-(default: $ELMAN_DATA; adding and memory use none of them). With --json, parts that are not measured again are taken
-from the file. --write replaces the tables of all parts, measured or taken from the file, and their aims in
+The parts are curves, float32, defaults, translation, language, baselines, adding, memory and time. FOLDER holds the
+corpora (default: $ELMAN_DATA; adding and memory use none of them). With --json, parts that are not measured again are
+taken from the file. --write replaces the tables of all parts, measured or taken from the file, and their aims in
 docs/quality.md, and nothing else there. .venv-bench is made by scripts/bench. On two busy cores the part translation
-took 56 minutes, language 33, memory 45 (5 of CPU time), and the others an hour and a half.
+took 56 minutes, language 33, memory 45 (5 of CPU time), time 40, and the others an hour and a half.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from crew import HERE
 from long_memory import NETWORKS, solve
 from long_memory import adding as adding_problem
 from machine import machine, versions
+from more_time import measured
 from quality_report import FOLDS, show, write_docs
 from rich.console import Console
 from sklearn.base import clone
@@ -314,7 +315,8 @@ def memory(_: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 PARTS = {"curves": curves, "float32": float32, "defaults": defaults, "translation": translation,
-         "language": language, "baselines": baselines, "adding": starts, "memory": memory}  # fmt: skip
+         "language": language, "baselines": baselines, "adding": starts, "memory": memory,
+         "time": lambda folder: measured("time", folder, [])}  # fmt: skip
 
 
 def main() -> None:

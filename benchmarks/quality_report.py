@@ -9,6 +9,7 @@ from statistics import mean
 from textwrap import wrap
 from typing import Any
 
+from more_time import time_sheet, time_targets
 from report import DOCS, Sheet, markdown, show_sheet
 
 MEASURES = {  # of each corpus: its title, the metric, and the metric's key in a row
@@ -51,6 +52,7 @@ def sheets(results: dict[str, Any]) -> dict[str, Sheet]:
         "baselines": baselines,
         "adding": adding,
         "memory": memory,
+        "time": time_sheet,
     }
     made = {part: make(results[part]) for part, make in makers.items() if part in results}
     aims = [[aim, measured, "yes" if met else "no"] for aim, measured, met in targets(results)]
@@ -210,6 +212,8 @@ def targets(results: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
         yield "the adding problem over 50 steps: an error under 0.01", f"{best:.4f}", best < 0.01
     yield from language_targets(results.get("language", []))
     yield from memory_targets(results.get("memory", []))
+    if part := results.get("time"):
+        yield from time_targets(part)
 
 
 def show(results: dict[str, Any]) -> bool:

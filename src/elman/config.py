@@ -296,7 +296,8 @@ PRESETS: dict[str, dict[str, Any]] = {  # of a language model: size, dropout and
     # gradient descent with clipping at a constant rate
     "textbook": {"cell": "rnn", "activation": "tanh", "embedding": 0, "hidden": 128, "layers": 1, "dropout": 0.0,
                  "recurrent_dropout": 0.0, "weight_decay": 0.0, "batch_size": 16, "optimizer": "sgd",
-                 "learning_rate": 1.0, "schedule": "constant", "warmup_steps": 0, "clip_norm": 1.0, "clip_value": 0.0},
+                 "learning_rate": 1.0, "schedule": "constant", "warmup_steps": 0, "clip_norm": 1.0, "clip_value": 0.0,
+                 "patience": 0},
 }  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elman.config import Config
+from elman import look
+from elman.config import PRESETS, Config
 from elman.errors import (
     ArgumentError,
     CheckpointError,
@@ -378,3 +379,15 @@ def test_a_longer_text_is_validated_at_the_usual_interval(monkeypatch):
     config = Config(batch_size=16)
     setup = runs.text_setup(runs.open_text("abcd" * 20_000, config), config)
     assert setup.new_task(setup.new_model()).trainer_config == config
+
+
+@pytest.mark.parametrize("text", ["hello", "hello cats and dogs. " * 100], ids=["five characters", "a text"])
+@pytest.mark.parametrize("budget", [{}, {"seconds": 0.2}, {"steps": 3}])
+def test_data_and_time_do_not_touch_the_network_of_textbooks(text, budget):
+    model = LanguageModel(preset="textbook", **budget).fit(text, listeners=[])
+    assert set(model.parameters_) == {"layers.0.W_xh", "layers.0.W_hh", "layers.0.b_h", "head.W_hy", "head.b_y"}
+    c, plain = model.config_, PRESETS["textbook"]
+    assert {name: getattr(c, name) for name in plain} == plain
+    assert not c.learned_state
+    page = look.step_through("hel", "ell", model=model) if text == "hello" else None
+    assert page is None or "fixed" not in page.data  # it can be edited

@@ -175,9 +175,11 @@ class TextSetup(TrainingSetup):
     def with_validation_size(self, size: int) -> Self:
         return replace(self, max_validation=max(2, size))
 
-    def most_steps(self, task: NetworkTask) -> int:
-        """The most steps that a training with a time limit takes."""
+    def most_steps(self, task: NetworkTask) -> float:
+        """The most steps that a training with a time limit takes, whose rate is to have fallen by then."""
         tokens, per_epoch = len(self.split.train), task.steps_per_epoch
+        if self.config.schedule == "constant":
+            return math.inf
         if tokens < LONG_TEXT:
             return math.ceil(useful_epochs(tokens, self.config.cell) * per_epoch)
         return max(MAX_STEPS, round(MAX_EPOCHS * per_epoch))
@@ -621,10 +623,8 @@ def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
     if c.steps is not None:
         return c.steps
     if c.seconds is not None:
-        steps = max(1, int(c.seconds / seconds_per_step(setup)))
-        if isinstance(setup, TextSetup):
-            steps = min(steps, setup.most_steps(task))
-        return steps
+        steps = c.seconds / seconds_per_step(setup)
+        return max(1, int(min(steps, setup.most_steps(task)) if isinstance(setup, TextSetup) else steps))
     return max(1, round((c.epochs or DEFAULT_EPOCHS) * task.steps_per_epoch))
 
 
