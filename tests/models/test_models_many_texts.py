@@ -19,6 +19,7 @@ from elman.models.evaluation import CHUNK, mean_loss, token_losses
 from elman.network import Batch, Draw, Dropout
 
 SMALL = {"hidden": 16, "embedding": 0, "steps": 1, "validation_fraction": 0.0}
+SEEDS = [*range(3), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 20))]
 WORDS = ["hello", "cat", "a", "concatenation", "hell", "tea\ntime", "lollipop"]
 
 
@@ -27,7 +28,7 @@ def fit(sequences, **options) -> LanguageModel:
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_two_words_are_learned_with_defaults(cell, seed, monkeypatch):
     monkeypatch.delenv("ELMAN_KERNELS")
     model = LanguageModel(cell=cell, seed=seed).fit(["hello", "cat"], listeners=[])
@@ -45,7 +46,7 @@ def test_two_words_are_learned_with_defaults(cell, seed, monkeypatch):
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_five_characters_are_a_text(cell, seed, monkeypatch):
     monkeypatch.delenv("ELMAN_KERNELS")
     model = LanguageModel(cell=cell, seed=seed).fit("hello", listeners=[])
