@@ -183,7 +183,8 @@ class Config:
     epochs: float | None = _budget(None, "passes over the training data", above=0, first=True)
     steps: int | None = _budget(None, "number of parameter updates", above=0)
     seconds: float | None = _budget(None, "approximate training time; a short measurement converts it to a number of "
-        "steps; a language model ends earlier if more passes over its text would not improve it", above=0, first=True, service_most=600)
+        "steps; a language model ends earlier if more passes over its text would not improve it", above=0, first=True,
+        service_most=600)
 
     batch_size: int = _training(64, "number of sequences, or of parallel streams of a text, in one batch", above=0,
         sweep=Range(16, 256, log=True, usual=True), first=True, service_most=256)

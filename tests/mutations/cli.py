@@ -76,7 +76,7 @@ MUTANTS = [
         "prompt not shown",
     ),
     ("sample.py", '"skip", "replace"]', '"skip"]', "replace is offered but refused"),
-    ("sample.py", "if self.copies:", "if False:", "no copy report"),
+    ("sample.py", "if self.copies and model.vocabulary_.end is None:", "if False:", "no copy report"),
     ("sample.py", "beam=self.beam,", "beam=1,", "the width does nothing"),
     ("evaluate.py", "value if isfinite(value) else None", "value", "no JSON"),
     ("evaluate.py", "encoding=self.encoding or model.config_.encoding", "encoding=model.config_.encoding", "encoding"),

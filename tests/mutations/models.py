@@ -169,21 +169,22 @@ MUTANTS = [
     # evaluation
     (
         "evaluation.py",
-        "state = network.pack(p), network.stack.zero_state(1, p.buffer.dtype)\n    for",
-        "state = network.pack(p), network.stack.zero_state(1, p.buffer.dtype) + 0.5\n    for",
+        "state = network.stack.zero_state(1, p.buffer.dtype)\n        for start in range(0, len(sequence) - 1, CHUNK)",
+        "state = network.stack.zero_state(1, p.buffer.dtype) + 0.5\n"
+        "        for start in range(0, len(sequence) - 1, CHUNK)",
         "not from a zero state",
     ),
     ("evaluation.py", "o, state = network.read", "o, _ = network.read", "chunks begin from zero"),
     (
         "evaluation.py",
-        "start + CHUNK + 1], state)\n        yield",
-        "start + CHUNK], state)\n        yield",
+        "start + CHUNK + 1], state)\n            yield",
+        "start + CHUNK], state)\n            yield",
         "a token is lost",
     ),
     (
         "evaluation.py",
-        "network, p, ids)) / (len(ids) - 1)",
-        "network, p, ids)) / len(ids)",
+        "return total / (len(ids) - 1)",
+        "return total / len(ids)",
         "the mean over one too many",
     ),
     ("evaluation.py", "if len(ids) < 2:", "if len(ids) < 1:", "one token divides by zero"),
@@ -205,7 +206,7 @@ MUTANTS = [
     ),
     (
         "language_model.py",
-        "corpus.split(config.validation_fraction, config.test_fraction).train",
+        "runs.split_corpus(corpus, config).train",
         "corpus.ids",
         "validation text counts as copied",
     ),

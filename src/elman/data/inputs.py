@@ -129,7 +129,7 @@ def data_form(sequences: Any, tokens: str, classes: int = 0) -> DataForm:
     """The properties of the data that the default options depend on.
 
     >>> data_form(["a fine day", "a bad one"], "auto", classes=2)
-    DataForm(kind='word', examples=2, length=3.0, classes=2, words=0)
+    DataForm(kind='word', examples=2, length=3.0, classes=2, words=0, speed=0.0)
     """
     form = form_of(sequences)
     kind = {"strings": "", "numbers": "numbers"}.get(form, "list")
