@@ -197,7 +197,7 @@ def search_sheet(rows: list[Row], timed: list[Row]) -> Sheet:
             ]
         )
     return Sheet(
-        "The best of 30 trials of 20 s, and the defaults with 60 s",
+        "The best of 30 trials of at most 20 s, and the defaults with 60 s",
         ["text and cell", "best trial", "its options", "defaults", "met"],
         cells,
     )
