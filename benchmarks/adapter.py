@@ -24,7 +24,7 @@ def _network(problem: Any) -> tuple[Any, Any]:
 
 
 def training_step(problem: Any, hyper: Any) -> Callable[[], float]:
-    from elman.kernels import Rates, clip_by_norm, update
+    from elman.kernels import Rates, clip_in_place, update
     from elman.network import Batch
 
     network, p = _network(problem)
@@ -34,7 +34,7 @@ def training_step(problem: Any, hyper: Any) -> Callable[[], float]:
 
     def step() -> float:
         loss = network.loss_and_gradients(p, batch, g, normalizer=problem.y.size)
-        norm = clip_by_norm(g.buffer, math.inf)
+        norm = clip_in_place(g.buffer, math.inf)
         update("sgd", p.buffer, g.buffer, rates._replace(scale=min(1.0, hyper.limit / norm)), [])
         return float(loss)
 
@@ -58,7 +58,7 @@ def sampler(problem: Any, n: int) -> Callable[[], float]:
 
 
 def task_step(problem: Any, hyper: Any) -> Callable[[], float]:
-    from elman.kernels import Rates, clip_by_norm, update
+    from elman.kernels import Rates, clip_in_place, update
     from elman.network import Batch, EncoderDecoder, HeadNetwork, Parameters, Stack
 
     task = problem.task
@@ -83,7 +83,7 @@ def task_step(problem: Any, hyper: Any) -> Callable[[], float]:
     def step() -> float:
         taken[0] += 1
         loss = network.loss_and_gradients(p, batch, g, normalizer=normalizer)
-        scale = min(1.0, hyper.limit / clip_by_norm(g.buffer, math.inf))
+        scale = min(1.0, hyper.limit / clip_in_place(g.buffer, math.inf))
         update("adam", p.buffer, g.buffer, Rates(hyper.rate, taken[0], *hyper.betas, 1e-8, 0.0, scale), memory)
         return float(loss)
 

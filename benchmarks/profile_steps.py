@@ -67,7 +67,7 @@ PARTS: list[tuple[str, Any, str, Work]] = [
     ("gradient of token rows", stack, "token_gradient", lambda *_, **__: (0, 0)),
     ("adding up slices", network, "add_up", lambda total, parts: (0, 3 * total.nbytes * len(parts))),
     ("gradient of large tables", network.Network, "_add_up", lambda *_, **__: (0, 0)),
-    ("norm", kernels, "clip_by_norm", lambda g, _: (0, g.nbytes)),
+    ("norm", kernels, "clip_in_place", lambda g, _: (0, g.nbytes)),
     ("update", kernels, "update", lambda _, p, g, r, memory: (0, (3 + 2 * len(memory)) * p.nbytes)),
 ]  # fmt: skip
 # run by the main thread, which may use the others

@@ -73,7 +73,7 @@ def main(text, hidden=64, window=25, steps=None, rate=0.6, limit=1.0, seed=0):
         update(p, d, rate * (1 - step / (steps + 1)), limit)  # smaller and smaller steps
         at += window
         losses.append(loss)
-        if step % (steps // 5) == 0:
+        if step % max(1, steps // 5) == 0:
             written = "".join(letters[i] for i in sample(p, ids[-100:], 60, rng))  # what follows the end of the text
             print(f"step {step:5}  {np.mean(losses[-100:]):.3f} nats  {written!r}")
     return p, letters

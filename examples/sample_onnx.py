@@ -18,7 +18,7 @@ except ImportError:
 
 if len(sys.argv) < 2:
     sys.exit(__doc__)
-path, prompt = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "\n"
+path = sys.argv[1]
 length = int(sys.argv[3]) if len(sys.argv) > 3 else 300
 temperature = float(sys.argv[4]) if len(sys.argv) > 4 else 0.8  # 0: the likeliest token
 
@@ -32,6 +32,10 @@ if "kind" not in vocabulary:
 if vocabulary["kind"] == "bpe":
     sys.exit(f"{path} has subwords as tokens; this example supports only characters, bytes and words")
 kind, tokens = vocabulary["kind"], vocabulary.get("tokens", range(256))
+end = (
+    len(tokens) if vocabulary.get("end") else None
+)  # a model of sequences: what is before the first and after the last
+prompt = sys.argv[2] if len(sys.argv) > 2 else "\n" if end is None else ""
 if kind == "byte":
     ids = list(prompt.encode())
 else:
@@ -39,6 +43,9 @@ else:
     if unknown := set(pieces) - set(tokens):
         sys.exit(f"{sorted(unknown)} are not in the vocabulary of the model: remove them from the prompt")
     ids = [tokens.index(piece) for piece in pieces]
+
+if end is not None:
+    ids.insert(0, end)
 
 decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may have several bytes
 rng = np.random.default_rng(0)
@@ -57,6 +64,8 @@ for _ in range(length):
         token = int(rng.choice(len(o), p=np.exp(o) / np.exp(o).sum()))
     else:
         token = int(o.argmax())
+    if token == end:
+        break
     sys.stdout.write(decoder.decode(bytes([token])) if kind == "byte" else tokens[token])
     x = np.array([[token]])
 print()

@@ -23,6 +23,7 @@ from elman.config import (
     ALL_TASKS,
     BUDGET,
     BY_FORM,
+    MIN_STEPS,
     OPTIONS,
     OTHER_NAMES,
     SUBWORDS,
@@ -187,6 +188,29 @@ def test_more_time_makes_a_larger_network_with_more_dropout_and_a_lower_rate(cel
         assert resolve("lm", {"cell": cell}, form=novel, preset=preset) == resolve(
             "lm", {"cell": cell, "seconds": seconds}, form=novel
         )
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("length", [5, 399, 401, 1_000, 3_000, 8_000, 100_000])
+def test_a_short_text_is_read_until_it_is_learned(cell, length):
+    form = DataForm("char", 1, float(length))
+    config = resolve("lm", {"cell": cell}, form=form)
+    updates = max(1.0, 0.9 * length / config.window / config.batch_size)
+    assert config.epochs * updates >= 0.95 * MIN_STEPS
+    assert config.patience == resolve("lm", {"cell": cell, "validate_every": 250}, form=form).patience > 0
+    assert resolve("lm", {"cell": cell, "validate_every": 3}, form=form).patience == 0
+
+
+def test_the_window_leaves_room_for_the_parts_that_are_held_out():
+    form = DataForm("char", 1, 11.0)
+    assert resolve("lm", form=form).window == 10
+    assert resolve("lm", {"validation_fraction": 0.3}, form=form).window < 7
+
+
+@pytest.mark.parametrize(("options", "rate"), [({}, 1.0), ({"cell": "lstm"}, 4.0), ({"optimizer": "adam"}, 0.008)])
+def test_the_textbook_preset_has_the_default_rate_of_its_optimizer(options, rate):
+    for form in (None, DataForm("char", 1, 5.0), DataForm("char", 1, 1e6, speed=1e10)):
+        assert resolve("lm", {"seconds": 9.0, **options}, form=form, preset="textbook").learning_rate == rate
 
 
 def test_suggestions_begin_with_what_was_typed():

@@ -6,7 +6,7 @@ import numpy as np
 from lesson import BLUE, ORANGE, Curve, Result, chart, run
 
 from elman import maths
-from elman.kernels import clip_by_norm
+from elman.kernels import clip_in_place
 from elman.network import Batch, HeadNetwork, Parameters, language_network
 
 TEXT = "the cat sat on the mat. the dog sat on the log. a hen met ten men. " * 4
@@ -30,7 +30,7 @@ def train(gain: float, clip: float, steps: int) -> tuple[list[float], list[float
     for _ in range(steps):
         d = p.zeros()
         losses.append(network.loss_and_gradients(p, Batch(X, Y), d, normalizer=Y.size))
-        norms.append(clip_by_norm(d.buffer, clip))
+        norms.append(clip_in_place(d.buffer, clip))
         p.buffer -= RATE * d.buffer
     return losses, norms
 
@@ -41,7 +41,7 @@ def first_to_last(gain: float, clip: float) -> float:
     h = maths.rnn_forward(X_HOT, None, W_xh, W_hh, b_h)
     _, d_o = maths.cross_entropy(maths.output_forward(h[1:], W_hy, b_y), Y, weights=AT_THE_END)
     d_x = maths.rnn_backward(maths.output_backward(d_o, h[1:], W_hy).d_h, X_HOT, h, W_xh, W_hh).d_x
-    clip_by_norm(d_x.ravel(), clip)
+    clip_in_place(d_x.ravel(), clip)
     return float(np.linalg.norm(d_x[0]) / np.linalg.norm(d_x[-1]))
 
 

@@ -128,8 +128,8 @@ class Config:
         tasks=("generate", "translate"))
     lowercase: bool = _data(False, "convert words to lower case; has no effect on other kinds of tokens",
         tasks=("classify", "regress"))
-    sequences: Sequences = _data("none", "what each text of a model of many texts is: lines of the file (words, names, "
-        "melodies), each read from its beginning to its end; none: the file is one text", tasks=("lm",))
+    sequences: Sequences = _data("none", "lines: each line of the file is a sequence of its own (a word, name or "
+        "melody), learned from its beginning to its end; none: the file is one text", tasks=("lm",))
     encoding: str = _data("utf-8", "encoding of the file", argument=False, service=False, fixed=False)
     keep_boilerplate: bool = _data(False, "keep the header and footer that Project Gutenberg adds to a book",
         tasks=("lm",), service=False)
@@ -296,7 +296,7 @@ PRESETS: dict[str, dict[str, Any]] = {  # of a language model: size, dropout and
     # gradient descent with clipping at a constant rate
     "textbook": {"cell": "rnn", "activation": "tanh", "embedding": 0, "hidden": 128, "layers": 1, "dropout": 0.0,
                  "recurrent_dropout": 0.0, "weight_decay": 0.0, "batch_size": 16, "optimizer": "sgd",
-                 "learning_rate": 1.0, "schedule": "constant", "warmup_steps": 0, "clip_norm": 1.0, "clip_value": 0.0,
+                 "schedule": "constant", "warmup_steps": 0, "clip_norm": 1.0, "clip_value": 0.0,
                  "patience": 0},
 }  # fmt: skip
 
@@ -382,14 +382,20 @@ def _by_form(task: str, cell: str, form: DataForm | None) -> dict[str, Any]:
     return found
 
 
-def useful_epochs(tokens: float, cell: str = "rnn") -> float:
-    """How many passes over a text of this length improve a model; more would only overfit.
+def is_tiny(form: DataForm) -> bool:
+    """Whether a text is too short to hold out a part of it."""
+    return form.length < MIN_TOKENS or 1 < form.examples < MIN_SEQUENCES
 
-    >>> [round(useful_epochs(tokens)) for tokens in (8_000, 20_000, 100_000, 300_000)]
+
+def useful_epochs(form: DataForm, cell: str, updates: float) -> float:
+    """How many passes over a text improve a model; more would only overfit. An epoch has this many updates.
+
+    >>> novels = [DataForm("char", 1, length) for length in (8e3, 2e4, 1e5, 3e5)]
+    >>> [round(useful_epochs(novel, "rnn", updates=100)) for novel in novels]
     [100, 61, 25, 14]
     """
-    epochs = 25 * math.exp(0.55 * math.log(1e5 / tokens))
-    return epochs if cell == "rnn" else min(epochs, MOST_GATED)
+    least, epochs = MIN_STEPS / updates, 25 * math.exp(0.55 * math.log(1e5 / max(form.length, 1.0)))
+    return least if is_tiny(form) else max(least, epochs if cell == "rnn" else min(epochs, MOST_GATED))
 
 
 def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -403,15 +409,18 @@ def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, 
     """
     tokens, gates = max(form.length, 1.0), {"rnn": 1, "gru": 3}.get(cell, 4)
     batch = 16 if tokens < SHORT_TEXT and form.examples < MANY_SEQUENCES else 64  # more updates in an epoch
-    window = max(1, min(64, int(tokens) - 1))
-    updates = max(1.0, max(tokens / window, form.examples) / batch)  # in an epoch
-    tiny = tokens < MIN_TOKENS or 1 < form.examples < MIN_SEQUENCES
-    useful = useful_epochs(tokens, cell)
-    epochs = max(DEFAULT_EPOCHS, round(MIN_STEPS / updates if tiny else useful))
-    found: dict[str, Any] = {"batch_size": batch, "window": window, "epochs": epochs}
-    found["patience"] = 0 if chosen.get("validate_every") else TEXT_PATIENCE
-    if tiny:
-        return found | {"validation_fraction": 0.0}
+    held_out = {"validation_fraction": 0.0} if is_tiny(form) else {}
+    shares = {"validation_fraction": 0.1, "test_fraction": 0.0} | held_out | dict(chosen)
+    trained = tokens * (1 - shares["validation_fraction"] - shares["test_fraction"])
+    window = max(1, min(64, int(trained) - 1))
+    updates = max(1.0, max(trained / window, form.examples) / batch)  # in an epoch
+    useful = useful_epochs(form, cell, updates)
+    epochs: float = max(DEFAULT_EPOCHS, round(useful))
+    found: dict[str, Any] = {"batch_size": batch, "window": window, "epochs": epochs, **held_out}
+    usual = Config.validate_every
+    found["patience"] = TEXT_PATIENCE if chosen.get("validate_every", usual) == usual else 0
+    if held_out:
+        return found
     if chosen.get("epochs") or chosen.get("steps"):
         epochs = chosen.get("epochs") or chosen["steps"] / updates
     if chosen.get("seconds") and form.speed:

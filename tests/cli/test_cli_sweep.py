@@ -106,6 +106,19 @@ def test_the_printed_command_repeats_a_trial_with_the_default_batch_size(elman, 
     assert sizes == [16, 16]
 
 
+def test_a_sweep_with_a_time_limit_goes_on(elman, text):
+    words = ["--seconds", 0.2, "--search", "hidden=8,9"]
+    assert elman("sweep", text, *words, "--trials", 1).status == 0
+    assert elman("sweep", text, *words, "--trials", 2).status == 0
+
+
+def test_the_rates_of_different_optimizers_need_a_range(elman, text):
+    status, _, err = elman("sweep", text, "--search", "lr", "optimizer=sgd,adam", "--steps", 2)
+    assert (status, "expected a range" in " ".join(err.split())) == (2, True)
+    assert "learning_rate: 0.0625 to 3.75" in elman("sweep", text, "--search", "lr", "--optimizer", "sgd", "--steps", 2,
+                                                    "--hidden", 8, "--trials", 1).out  # fmt: skip
+
+
 def test_the_printed_flags_give_the_config_of_a_trial(elman):
     changed = {"tokens": "byte", "keep_boilerplate": True, "hidden": 3, "dropout": 0.125, "steps": 7, "bptt_steps": 2}
     config = resolve("lm", {**changed, "learning_rate": 1 / 3, "optimizer": "adamw", "window": 5, "embedding": 0})

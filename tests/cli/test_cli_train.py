@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from cli_text import TEXT
 
+from elman import LanguageModel
 from elman.config import SIZES
 
 QUICK = ("--steps", 2, "--hidden", 8, "--batch-size", 4, "--window", 16)
@@ -98,6 +99,23 @@ def test_a_preset_is_given_in_any_form_and_the_last_one_counts(elman, text, word
     got = options("r")
     assert (got["epochs"], got["dropout"]) == (0.1, 0.0)  # so few passes need none
     assert got["hidden"] in SIZES  # for the time of the preset
+
+
+@pytest.mark.parametrize("words", [[], ["--cell", "gru"], ["--sequences", "lines"], ["--preset", "textbook"]])
+def test_the_same_options_give_the_same_config_in_python(elman, text, words):
+    assert elman("train", text, *words, "--steps", 1, "--out", "flags").status == 0
+    names = dict(zip([word.removeprefix("--") for word in words[::2]], words[1::2], strict=True))
+    LanguageModel(**names, steps=1).fit(text, out="arguments", listeners=[])
+    assert options("flags") == options("arguments")
+
+
+def test_a_time_limit_that_ends_earlier_is_named_also_when_the_run_is_resumed(elman, text):
+    said = "passes over a text of this length are enough"
+    assert said in elman("train", text, "--hidden", 8, "--seconds", 600, "--patience", 0, "--out", "r").out
+    steps = config("r")["steps"]
+    again = elman("train", "--resume", "r", "--seconds", 600)
+    assert (again.status, config("r")["steps"]) == (0, steps), "more passes are not useful"
+    assert said in again.out
 
 
 def test_a_smaller_batch_for_a_short_text_is_printed(elman, text):

@@ -92,6 +92,15 @@ def test_the_example_generates_the_text_of_elman(tmp_path, kind):
     assert done.stdout.decode() == expected + "\n"
 
 
+def test_the_example_ends_a_sequence_where_it_ends(tmp_path):
+    LanguageModel().fit(["hello", "cat"], out=tmp_path / "run", listeners=[])
+    export_onnx(tmp_path / "run", tmp_path / "model.onnx")
+    for prompt, text in (("hell", "hello\n"), ("", "hello\n"), ("ca", "cat\n")):
+        words = [sys.executable, "-I", EXAMPLE, tmp_path / "model.onnx", prompt, "60", "0"]
+        done = subprocess.run(words, check=True, capture_output=True, text=True, timeout=120)
+        assert done.stdout in ((text, "cat\n") if not prompt else (text,))
+
+
 def test_the_example_reports_errors(tmp_path, monkeypatch):
     (tmp_path / "no.onnx").write_bytes(b"nonsense")
     monkeypatch.setitem(VOCABULARIES, "bpe", BPEVocabulary([(97, 98)]))

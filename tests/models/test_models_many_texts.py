@@ -14,6 +14,7 @@ from elman import LanguageModel
 from elman.data import CharVocabulary, corpus_from_text, open_corpus, vocabulary_from_json
 from elman.data.streams import SequenceStream, edges_of, sequences_of
 from elman.errors import ArgumentError, DataError, ElmanError
+from elman.look import analysis
 from elman.models import runs
 from elman.models.evaluation import CHUNK, mean_loss, token_losses
 from elman.network import Batch, Draw, Dropout
@@ -133,7 +134,7 @@ def test_any_list_of_short_strings_gives_a_model_or_a_sentence(sequences):
 @pytest.mark.parametrize(
     ("given", "words"),
     [([], "no text"), (["", ""], "no text"), (["a", 1], "int as item 1"), (3, "a list of str"), ("a", "two tokens"),
-     ("", "no text"), (b"abc", "int as item 0")],
+     ("", "no text"), (b"abc", "got bytes"), ({"a": 1}, "got dict"), ({"a"}, "got set")],
 )  # fmt: skip
 def test_what_cannot_be_learned_gets_a_sentence(given, words):
     with pytest.raises(ElmanError, match=words):
@@ -142,7 +143,7 @@ def test_what_cannot_be_learned_gets_a_sentence(given, words):
 
 def test_empty_sequences_are_skipped_and_counted():
     corpus = corpus_from_text(["a", "", "b", ""])
-    assert corpus.notes == ("2 empty sequences were left out.",)
+    assert corpus.notes == ("Empty sequences left out: 2.",)
     assert corpus.ids.tolist() == [2, 0, 2, 1, 2]
 
 
@@ -152,7 +153,7 @@ def test_the_lines_of_a_file_are_sequences(tmp_path):
     items = corpus_from_text(["hello", "cat"])
     assert lines.vocabulary == items.vocabulary == CharVocabulary("helocat").with_end()
     assert lines.ids.tolist() == items.ids.tolist()
-    assert lines.notes == ("1 empty sequences were left out.",)
+    assert lines.notes == ("Empty sequences left out: 1.",)
     assert corpus_from_text("hello\n\ncat", sequences=True).ids.tolist() == items.ids.tolist()
     assert corpus_from_text(["hel", "locat"]).sha256 != items.sha256
 
@@ -161,7 +162,7 @@ def test_a_text_that_names_a_file_is_refused_before_it_is_read(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     Path("novel.txt").write_text("It was. " * 100)
     Path("hello").write_text("It was. " * 100)
-    with pytest.raises(DataError, match=r"fit|Path\('novel.txt'\)"):
+    with pytest.raises(DataError, match=r"Give a Path: Path\('novel.txt'\)"):
         fit("novel.txt")
     with pytest.raises(DataError, match=r"Give a Path"):
         fit("./hello")
@@ -298,3 +299,42 @@ def test_copies_say_whether_a_sequence_is_in_the_data():
     assert model.copies("hel").share == 0
     assert model.copies("ello").share == 0
     assert edges_of(model.corpus_.ids, model.vocabulary_.end).tolist() == [0, 6, 11, 15]
+
+
+def test_a_model_of_one_text_says_that_it_takes_no_sequences():
+    with pytest.raises(ArgumentError, match="a str, because the model has learned one text"):
+        fit("hello cats").evaluate(["hello", "cats"])
+
+
+def test_sequences_of_which_nothing_is_left_are_no_sequences():
+    with pytest.raises(DataError, match="no token of the vocabulary"):
+        fit(WORDS).evaluate(["zzz", "qqq"], unknown="skip")
+
+
+def test_a_beam_search_keeps_the_likeliest_beginning_where_the_length_ends(monkeypatch):
+    monkeypatch.delenv("ELMAN_KERNELS")
+    model = LanguageModel().fit(["hello", "cat"], listeners=[])
+    assert model.sample(1, prompt="hell", beam=3) == "hello"
+    assert model.sample(2, beam=3) in ("he", "ca")
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru"])
+def test_a_time_limit_takes_no_step_from_words_that_are_learned_by_heart(cell):
+    options = {"cell": cell, "hidden": 8}
+    steps = [LanguageModel(**options, **budget).fit(["hello", "cat"], listeners=[]).history_[-1]["step"]
+             for budget in ({}, {"seconds": 60})]  # fmt: skip
+    assert steps[0] == steps[1]
+
+
+def test_an_iterator_of_sequences_is_read_once():
+    first = fit(["hello", "cat"])
+    again = LanguageModel(steps=1).fit(iter(["hello", "dog"]), start=first, listeners=[])
+    assert set("hellocatdog") < set(again.vocabulary_.tokens)
+
+
+def test_look_reads_as_many_sequences_as_it_has_room_for(monkeypatch):
+    model = fit(WORDS * 20)
+    monkeypatch.setattr(analysis, "READ_TOKENS", 50)
+    for most in (50, 51, 52, 53, 54, 55):  # wherever a sequence is cut
+        monkeypatch.setattr(analysis, "READ_TOKENS", most)
+        assert len(analysis.examine(model, model.corpus_.ids).reading.tokens) == most

@@ -17,7 +17,7 @@ from test_training_signals import end
 from training_tools import command, elman, environment, new_trainer, small_config, small_text, start
 
 from elman import SequenceClassifier
-from elman.config import useful_epochs
+from elman.config import DataForm, useful_epochs
 from elman.errors import CostWarning, RangeError
 from elman.models import runs
 from elman.models.evaluation import evaluate_examples, mean_loss
@@ -69,7 +69,7 @@ def test_the_estimate_of_memory_is_what_a_training_takes(tmp_path: Path, cache: 
     script = """
 import re, sys
 from pathlib import Path
-from elman.config import useful_epochs, Config
+from elman.config import Config
 from elman.models import runs
 from elman.models.evaluation import evaluate_examples, mean_loss
 from elman.models.runs import RowSplit
@@ -185,7 +185,9 @@ def test_a_language_model_of_a_long_text_with_a_time_limit_takes_at_most_30_epoc
         return new_trainer(text, steps=None, seconds=seconds, batch_size=batch_size).steps
 
     assert steps(10, 4) == 100
-    assert steps(1e6, 4) == math.ceil(useful_epochs(36_000) * 899), "a short text is read as often as it is useful"
+    assert steps(1e6, 4) == math.ceil(useful_epochs(DataForm("char", 1, 40_000.0), "rnn", 899) * 899), (
+        "a short text is read as often as it is useful"
+    )
     monkeypatch.setattr(runs, "LONG_TEXT", 10_000)
     assert steps(1e6, 4) == 30 * 899  # windows of 10 tokens in 9,000, the last of which has no next token
     assert steps(1e6, 100) == 5000

@@ -78,10 +78,10 @@ class Sweep:
         if self.threads is not None:
             set_threads(self.threads)
         config = checked_config("lm", self.options, self.preset)
-        dimensions = space(self.search, self.options)
+        dimensions = space(self.search, self.options, config)
         print_compile_notice("backward")
         corpus = self._corpus()
-        config = resolve("lm", self.options, form=text_form(corpus, config), preset=self.preset)
+        config = resolve("lm", self.options, form=text_form(corpus), preset=self.preset)
         out = self.out or Path("sweeps") / corpus.name
         sweep = Trials(out, corpus, config, dimensions, storage=self.storage)
         before = len(sweep.study.finished())

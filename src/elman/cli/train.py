@@ -372,7 +372,7 @@ def _describe_text(prepared: TextSetup, out: Path) -> None:
         console.print(note, markup=False)
     tokens = {"char": "characters", "byte": "bytes", "word": "words"}.get(config.tokens, "tokens")
     parts = _parts_of(split)
-    many = "" if corpus.vocabulary.end is None else f"{runs.text_form(corpus, Config()).examples:,} sequences, "
+    many = "" if corpus.vocabulary.end is None else f"{runs.text_form(corpus).examples:,} sequences, "
     console.print(f"{corpus.name}: {many}{len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
     if not len(split.validation):
         console.print("Nothing is held out for validation, so the last model is kept.")

@@ -20,7 +20,7 @@ from elman.data.reading import FileSource, ListSource, Meter, Progress, TextSour
 from elman.data.sources import PathLike, common_source, find_sources, name_of
 from elman.data.vocabulary import Vocabulary
 from elman.data.vocabulary_json import vocabulary_from_json
-from elman.errors import RangeError
+from elman.errors import ArgumentError, RangeError
 from elman.maths.arrays import Array
 
 
@@ -213,6 +213,9 @@ def corpus_from_text(
     """
     if isinstance(text, str) and not sequences and vocabulary is not None and vocabulary.end is not None:
         text = [text]
+    if not isinstance(text, str) and vocabulary is not None and vocabulary.end is None:
+        do = "Give a str, or a model that has learned sequences."
+        raise ArgumentError("text", expected="a str, because the model has learned one text", got="sequences", do=do)
     options = EncodingOptions(
         tokens, "utf-8", keep_boilerplate, vocabulary, vocabulary_size, min_count, unknown,
         "items" if not isinstance(text, str) else "lines" if sequences else "none",

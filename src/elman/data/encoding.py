@@ -124,7 +124,7 @@ class TextEncoder:
         notes = (
             removal_note([part.boilerplate for part in parts]),
             _unknown_note(self.options, count, unknown),
-            f"{empty:,} empty sequences were left out." if empty else None,
+            f"Empty sequences left out: {empty:,}." if empty else None,
         )
         return {
             "dtype": vocabulary.dtype.name,

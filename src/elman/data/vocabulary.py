@@ -94,9 +94,9 @@ class Vocabulary(ABC):
         return ids if self.end is None else np.array([self.end, *ids, *[self.end] * whole], self.dtype)
 
     def encode_sequence(self, text: str, unknown: Unknown) -> Encoded:
-        """A sequence and the <end> after it; nothing for an empty sequence."""
+        """A sequence and the <end> after it; nothing for a sequence of which nothing is left."""
         encoded = self._encode(text, unknown)
-        if not text:
+        if not len(encoded.ids):
             return encoded
         return encoded._replace(ids=np.append(encoded.ids, np.array(self.end, self.dtype)))
 

@@ -27,8 +27,7 @@ if KERNELS == "reference":
     from elman.maths.dropout import dropout_mask
     from elman.maths.layers import embedding_backward, embedding_forward, output_backward, output_forward
     from elman.maths.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
-    from elman.maths.optimizers import clip_by_value, update
-    from elman.maths.optimizers import clip_in_place as clip_by_norm
+    from elman.maths.optimizers import clip_by_value, clip_in_place, update
     from elman.maths.pooling import max_backward, max_forward, mean_backward, mean_forward
     from elman.maths.recurrence import cell_backward, cell_forward
 elif KERNELS == "compiled":
@@ -43,7 +42,7 @@ elif KERNELS == "compiled":
         output_forward,
     )
     from elman.kernels.loss import cross_entropy, mean_squared_error, softmax, softmax_backward, surprise
-    from elman.kernels.optimizers import add_up, clip_by_norm, clip_by_value, update
+    from elman.kernels.optimizers import add_up, clip_by_value, clip_in_place, update
     from elman.kernels.pooling import max_backward, max_forward, mean_backward, mean_forward
     from elman.kernels.recurrence import cell_backward, cell_forward, compiled_for, make_layer, token_gradient
 else:
@@ -65,7 +64,7 @@ __all__ = [
     "add_up",
     "cell_backward",
     "cell_forward",
-    "clip_by_norm",
+    "clip_in_place",
     "clip_by_value",
     "compiled_for",
     "cross_entropy",

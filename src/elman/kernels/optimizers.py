@@ -56,7 +56,7 @@ def _scale(g, factor):
         g[i] *= factor
 
 
-def clip_by_norm(g: Array, limit: float) -> float:
+def clip_in_place(g: Array, limit: float) -> float:
     norm = math.sqrt(sum(_in_chunks(_square, [g])))
     # g ← g · limit / ‖g‖
     if norm > limit:
@@ -136,4 +136,4 @@ def update(name: str, p: Array, g: Array, r: Rates, memory: list[Array]) -> None
         _in_chunks(_adam, [p, g, *memory], scale, n(rate), *betas, n(root), n(r.epsilon), decay, n(shrink))
 
 
-__all__ = ["Rates", "add_up", "clip_by_norm", "clip_by_value", "update"]
+__all__ = ["Rates", "add_up", "clip_in_place", "clip_by_value", "update"]

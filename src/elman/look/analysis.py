@@ -205,9 +205,14 @@ def examine(
 
 
 def _to_read(vocabulary: Vocabulary, ids: Array, text: str | None, most: int) -> str | Array:
-    """The first `most` tokens: words if `text` has these ids, because <unk> does not say which word it is; else ids."""
+    """The first `most` tokens: words if `text` has these ids, because <unk> does not say which word it is; else ids.
+
+    A sequence that is cut ends there.
+    """
     if text is not None and vocabulary.kind == "word":
         words = [word for chunk in words_of([text]) for word in chunk]
         if np.array_equal(vocabulary.read(text, whole=True), ids):
             return "".join(words[:most])
-    return ids[:most]
+    if vocabulary.end is None or len(ids) <= most:
+        return ids[:most]
+    return np.append(ids[: most - 1], vocabulary.end)

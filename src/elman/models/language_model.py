@@ -159,6 +159,7 @@ class LanguageModel(Options):
         DivergenceError
             If the loss diverges although the learning rate was lowered several times.
         """
+        text = list(text) if isinstance(text, Iterator) else text  # it is read twice
         origin = self.load(start) if isinstance(start, str | Path) else start
         given = self.get_params()
         preset, defaults = given.pop("preset"), self._defaults()

@@ -40,8 +40,8 @@ OWN = {  # arguments that are no options: their type and meaning
     ),
     "preset": (
         '{"fast", "default", "best", "textbook"}, optional',
-        "Half a minute, five minutes or 50 minutes, or the plain network of textbooks (docs/options.md); other options "
-        "override it.",
+        "Half a minute, five minutes or 50 minutes, or the plain network of textbooks (docs/options.md); options "
+        "with other values than their defaults override it.",
     ),
     "random_state": ("int, RandomState instance or None, default=None", "Seed of all random numbers; None draws one."),
 }

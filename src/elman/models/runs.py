@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,6 +29,7 @@ from elman.config import (
     MAX_STEPS,
     Config,
     DataForm,
+    defaults,
     from_json,
     is_real,
     resolve,
@@ -118,6 +120,10 @@ class TrainingSetup(ABC):
         """Entries of config.json besides options, steps and data."""
         return {}
 
+    def most_steps(self, task: NetworkTask) -> float:
+        """The most steps that a training with a time limit takes."""
+        return math.inf
+
     @abstractmethod
     def held_out(self) -> Array | Examples:
         """The validation data."""
@@ -176,12 +182,12 @@ class TextSetup(TrainingSetup):
         return replace(self, max_validation=max(2, size))
 
     def most_steps(self, task: NetworkTask) -> float:
-        """The most steps that a training with a time limit takes, whose rate is to have fallen by then."""
-        tokens, per_epoch = len(self.split.train), task.steps_per_epoch
+        """The useful passes, unless the rate is constant: a rate that falls must have fallen by then."""
+        form, per_epoch = text_form(self.corpus), task.steps_per_epoch
         if self.config.schedule == "constant":
             return math.inf
-        if tokens < LONG_TEXT:
-            return math.ceil(useful_epochs(tokens, self.config.cell) * per_epoch)
+        if form.length < LONG_TEXT:
+            return math.ceil(useful_epochs(form, self.config.cell, per_epoch) * per_epoch)
         return max(MAX_STEPS, round(MAX_EPOCHS * per_epoch))
 
     def new_task(self, model: FittedModel) -> TextTask:
@@ -238,26 +244,30 @@ def split_corpus(corpus: Corpus, config: Config) -> Split:
     ids, end = corpus.ids, corpus.vocabulary.end
     if end is None:
         return corpus.split(config.validation_fraction, config.test_fraction)
-    numbers: dict[bytes, int] = {}  # of each different sequence
-    groups = np.array([numbers.setdefault(one.tobytes(), len(numbers)) for one in sequences_of(ids, end)])
-    rows, edges = RowSplit.draw(len(groups), config, groups), edges_of(ids, end)
-    parts = [[ids[edges[i] + 1 : edges[i + 1] + 1] for i in part] for part in (rows.train, rows.validation, rows.test)]
-    if not parts[0]:
+    checksums = [zlib.crc32(one.tobytes()) for one in sequences_of(ids, end)]
+    lengths, (_, groups) = np.diff(edges_of(ids, end)), np.unique(checksums, return_inverse=True)
+    rows, parts = RowSplit.draw(len(groups), config, groups), list[Array]()
+    for part in (rows.train, rows.validation, rows.test):
+        chosen = np.repeat(np.isin(np.arange(len(groups)), part), lengths)  # of each token but the first
+        parts.append(np.append(ids[: min(1, len(part))], ids[1:][chosen]))
+    if not len(parts[0]):
         raise DataError("the part to train on", expected="at least one sequence", got="none", do="Give more of them.")
-    return Split(*(np.concatenate([ids[:1] if part else ids[:0], *part]) for part in parts))
+    return Split(*parts)
 
 
-def text_form(corpus: Corpus, config: Config) -> DataForm:
-    """The properties of a text that the defaults of a language model depend on, and with a time limit the speed."""
+def text_form(corpus: Corpus, config: Config | None = None) -> DataForm:
+    """The properties of a text that the defaults of a language model depend on; the speed if the config limits time."""
     end = corpus.vocabulary.end
     sequences = 1 if end is None else len(edges_of(corpus.ids, end)) - 1
     form = DataForm(corpus.vocabulary.kind, sequences, float(len(corpus.ids)))
-    return form if config.seconds is None else form._replace(speed=_speed(corpus, config, form))
+    return form._replace(speed=_speed(corpus, config, form)) if config and config.seconds else form
 
 
 def _speed(corpus: Corpus, config: Config, form: DataForm) -> float:
     """The speed of a network of 256 units, in tokens per second times recurrent weights."""
-    options = resolve("lm", {"cell": config.cell, "tokens": config.tokens, "dtype": config.dtype}, form=form)
+    usual, others = defaults("lm"), ("hidden", "layers", "accumulate", *BUDGET)
+    given = {name: v for name, v in config.options().items() if v != usual[name] and name not in others}
+    options = resolve("lm", given, form=form)
     setup = text_setup(corpus, options)
     task, weights = setup.new_task(setup.new_model()), options.hidden**2 * make_cell(options.cell).gates
     return task.tokens_per_step * weights / seconds_per_step(setup, SPEED_SECONDS)
@@ -278,7 +288,7 @@ def open_text(source: object, config: Config, **options: Any) -> Corpus:
     }
     if isinstance(source, Path):
         return open_corpus(source, encoding=config.encoding, **shared)
-    if not isinstance(source, Iterable):
+    if isinstance(source, bytes | Mapping | Set) or not isinstance(source, Iterable):
         expected = "a str with the text, a Path of a file, or a list of str, one for each sequence"
         raise ArgumentError("text", expected=expected, got=type(source).__name__)
     return corpus_from_text(source if isinstance(source, str) else list(source), **shared)
@@ -480,8 +490,7 @@ def start(
         extra["validation_size"] = setup.validation_size
         warn_if_shortened(setup.validation_size, full_size, setup.unit)
     steps = step_budget(setup, task)
-    if config.seconds is not None and isinstance(setup, TextSetup) and steps == setup.most_steps(task):
-        model.limit = f"{steps / task.steps_per_epoch:.0f} passes over a text of this length are enough"
+    model.limit = _limit(setup, task, steps)
     all_listeners: list[Listener] = [History(model.history), *listeners]
     fine_tuned = setup.initial is not None
     # It allocates its arrays before the folder is created: a training that does not fit into memory must not replace
@@ -529,9 +538,10 @@ def resume(
             setup = replace(setup, config=model.config)
             checkpoint = here.broadcast(run.newest() if here.rank == 0 else None)
             taken = checkpoint.step if checkpoint else 0
-            more = step_budget(setup, setup.new_task(model))
-            taken_before = taken if "seconds" in given else 0  # seconds are additional time, others totals
-            before, steps = steps, taken_before + more
+            task = setup.new_task(model)
+            before, steps = steps, step_budget(setup, task)
+            if "seconds" in given:  # they are additional time, the others totals
+                steps = int(min(taken + steps, setup.most_steps(task)))
             if checkpoint and "seconds" in given:
                 model.config = _with_time_spent(model.config, checkpoint.metadata.get("seconds"))
             if here.rank == 0 and taken < steps != before:  # else the run is finished, or nothing changes
@@ -539,6 +549,7 @@ def resume(
                 changed = {"steps": steps, "config": to_json(model.config), "estimator": model.estimator_params}
                 write_file(path / "config.json", as_json({**run.config, **changed}))
         task = setup.new_task(model)
+        model.limit = _limit(setup, task, steps)
         fine_tuned = setup.initial is not None
         trainer = Trainer(
             task,
@@ -623,9 +634,15 @@ def step_budget(setup: TrainingSetup, task: NetworkTask) -> int:
     if c.steps is not None:
         return c.steps
     if c.seconds is not None:
-        steps = c.seconds / seconds_per_step(setup)
-        return max(1, int(min(steps, setup.most_steps(task)) if isinstance(setup, TextSetup) else steps))
+        return max(1, int(min(c.seconds / seconds_per_step(setup), setup.most_steps(task))))
     return max(1, round((c.epochs or DEFAULT_EPOCHS) * task.steps_per_epoch))
+
+
+def _limit(setup: TrainingSetup, task: NetworkTask, steps: int) -> str:
+    """What ends a training before its time, in words; empty if nothing does."""
+    if setup.config.seconds is None or steps < setup.most_steps(task):
+        return ""
+    return f"{steps / task.steps_per_epoch:.0f} passes over a text of this length are enough"
 
 
 def seconds_per_step(setup: TrainingSetup, measured: float = 1.5) -> float:

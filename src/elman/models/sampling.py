@@ -430,10 +430,10 @@ class TextSampler:
         def text_of(tokens: list[int]) -> str:
             return "".join(self.pieces([*drawn, *tokens]))
 
-        found = beam_search(
-            decoder, o[np.newaxis], state, width=width, limit=length - len(drawn), edge=self.vocabulary.end,
-            ends=lambda tokens: stop is not None and stop in text_of(tokens),
-        )  # fmt: skip
+        def ends(tokens: list[int]) -> bool:
+            return tokens[-1] == self.vocabulary.end or (stop is not None and stop in text_of(tokens))
+
+        found = beam_search(decoder, o[np.newaxis], state, width=width, limit=length - len(drawn), ends=ends)
         text = text_of(found[0][0].tokens if found[0] else [])
         return prompt + (text[: text.index(stop)] if stop and stop in text else text)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from elman.config import OPTIONS, check_value, choices_of, kind_of, rate_scale, suggestion
+from elman.config import OPTIONS, Config, check_value, choices_of, kind_of, rate_scale, suggestion
 from elman.errors import ArgumentError, RangeError, UnknownNameError, option
 
 USUAL = tuple(name for name, option in OPTIONS.items() if option.sweep and option.sweep.usual)  # searched by default
@@ -56,20 +56,26 @@ def searchable(task: str = "lm") -> dict[str, Any]:
     }
 
 
-def space(words: Sequence[str], fixed: Mapping[str, Any] = MappingProxyType({})) -> list[Dimension]:
+def space(
+    words: Sequence[str], fixed: Mapping[str, Any] = MappingProxyType({}), config: Config | None = None
+) -> list[Dimension]:
     """The dimensions of these arguments, or the default ones without the options in `fixed`.
 
-    The default range of learning rates is that of Adam, rescaled for the optimizer in `fixed`.
+    The default range of learning rates is that of Adam, rescaled for the optimizer and the cell of the config.
     """
-    scale = rate_scale(str(fixed.get("optimizer")), str(fixed.get("cell", "rnn")))
-    if not words:
-        return [_dimension(name, "", scale) for name in USUAL if name not in fixed]
-    parsed = [_dimension(*_parsed(word), scale) for word in words]
-    names = [dimension.name for dimension in parsed]
+    config = config or Config()
+    parsed = [_parsed(word) for word in words] or [(name, "") for name in USUAL if name not in fixed]
+    names = [name for name, _ in parsed]
     if twice := {name for name in names if names.count(name) > 1} | (set(fixed) & set(names)):
         expected = "each option once, and none with a fixed value"
         raise ArgumentError(option("search"), expected=expected, got=", ".join(twice))
-    return parsed
+    searched = {name: _dimension(name, values).choices for name, values in parsed if choices_of(name)}
+    optimizers, cells = searched.get("optimizer", (config.optimizer,)), searched.get("cell", (config.cell,))
+    scale, *others = {rate_scale(optimizer, cell) for optimizer in optimizers for cell in cells}
+    if others and ("learning_rate", "") in parsed:
+        expected = "a range, because the optimizers and cells that are searched have different ones"
+        raise ArgumentError(option("search", "learning_rate"), expected=expected, got="none")
+    return [_dimension(name, values, scale) for name, values in parsed]
 
 
 def _parsed(word: str) -> tuple[str, str]:

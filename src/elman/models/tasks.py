@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import LONG_TEXT, Config, useful_epochs
+from elman.config import LONG_TEXT, Config, DataForm, useful_epochs
 from elman.data import LaneStream
 from elman.data.examples import Examples
 from elman.data.streams import SequenceStream, edges_of
@@ -143,9 +143,10 @@ class TextTask(NetworkTask):
 
         At least one in an epoch of it, and at most EPOCHS epochs lie between two of any text.
         """
-        epochs, tokens = float(EPOCHS), self.stream.tokens_per_epoch
-        if tokens < LONG_TEXT:
-            epochs = min(epochs, max(1.0, useful_epochs(tokens) / VALIDATIONS))
+        epochs, form = float(EPOCHS), DataForm(self.config.tokens, 1, self.stream.tokens_per_epoch)
+        if form.length < LONG_TEXT:
+            useful = useful_epochs(form, self.config.cell, self.steps_per_epoch)
+            epochs = min(epochs, max(1.0, useful / VALIDATIONS))
         return self._validated_every(epochs * self.steps_per_epoch)
 
     def loss_and_gradients(self, gradients: Parameters, step: int) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from elman.config import Config
 from elman.errors import ArgumentError, CheckpointError, DivergenceError, option
-from elman.kernels import Rates, clip_by_norm, clip_by_value, update
+from elman.kernels import Rates, clip_by_value, clip_in_place, update
 from elman.training.distributed import World, world
 from elman.training.divergence import diverged, is_good
 from elman.training.events import Event, Failed, Finished, Listener, RolledBack, Saved, Started, Stepped
@@ -154,7 +154,7 @@ class Trainer:
         norms = self._norms() if self._row_due(p.step + 1) else None
         if c.clip_value:
             clip_by_value(self.gradients.buffer, c.clip_value)
-        norm = clip_by_norm(self.gradients.buffer, math.inf)  # only computes the norm: the update clips by `scale`
+        norm = clip_in_place(self.gradients.buffer, math.inf)  # only computes the norm: the update clips by `scale`
         if diverged(p, loss, norm, self.task.baseline_loss):
             self._roll_back(loss)
             return
@@ -270,7 +270,7 @@ class Trainer:
 
     def _norms(self) -> dict[str, float]:
         """The gradient norm of each parameter."""
-        return {name: clip_by_norm(d.reshape(-1), math.inf) for name, d in self.gradients.items()}
+        return {name: clip_in_place(d.reshape(-1), math.inf) for name, d in self.gradients.items()}
 
     def _begin_row(self) -> None:
         """Start to measure the speed between two rows of metrics, without the time of validation and saving."""
