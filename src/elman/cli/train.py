@@ -169,7 +169,7 @@ class Train:
             from elman.models import LanguageModel, fine_tuning
 
             start = LanguageModel.load(self.start)
-            options = fine_tuning.options_of(start.fitted_, "lm", options)
+            options = fine_tuning.options_of(start.fitted_, "lm", options, self.preset)
             config = resolve("lm", options, preset=self.preset)
         with reading() as progress:
             read = partial(open_corpus, source, **reading_options(config), progress=progress)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from elman.config import OPTIONS, defaults, rate_for
+from elman.config import OPTIONS, PRESETS, defaults, rate_for
 from elman.data import CharVocabulary, Corpus, Vocabulary
 from elman.data.examples import Examples
 from elman.data.inputs import NumberInputs, TokenInputs
@@ -104,7 +104,7 @@ def check_start(start: object, allowed: type, model: object) -> None:
         raise ArgumentError("start", expected=expected, got=type(start).__name__)
 
 
-def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(start: FittedModel, task: str, given: Mapping[str, Any], preset: str | None = None) -> dict[str, Any]:
     """The given options, with those of the network of the model to start from, and by default a lower learning rate."""
     if start.spec.task != task:
         raise ArgumentError("the model to start from", expected=f"one of task {task}", got=f"task {start.spec.task}")
@@ -121,12 +121,12 @@ def options_of(start: FittedModel, task: str, given: Mapping[str, Any]) -> dict[
     kept = {name: known[name] for name in KEPT if task in OPTIONS[name].tasks}
     if isinstance(start.spec.inputs, TokenInputs) and start.spec.inputs.symbols.kind != "list":
         kept["tokens"] = start.spec.inputs.symbols.kind  # the kind that auto has chosen
-    usual: dict[str, Any] = {}
-    optimizer = given.get("optimizer") or defaults(task, start.config.cell)["optimizer"]
-    usual["learning_rate"] = RATE * rate_for(start.config, optimizer)
+    options = {name: value for name, value in given.items() if value is not None}
+    chosen = defaults(task, start.config.cell) | PRESETS.get(preset or "", {}) | options
+    usual: dict[str, Any] = {"learning_rate": RATE * rate_for(start.config, chosen["optimizer"])}
     if task == "lm":
         usual["sequences"] = start.config.sequences
-    return usual | {name: value for name, value in given.items() if value is not None} | kept
+    return usual | options | kept
 
 
 def merge_specs(old: TaskSpec, new: TaskSpec, *, drop_unused: bool = False) -> Merged:

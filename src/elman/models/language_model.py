@@ -167,7 +167,7 @@ class LanguageModel(Options):
             given = {name: value for name, value in given.items() if value != defaults[name]}
         if origin is not None:
             fine_tuning.check_start(origin, LanguageModel, self)
-            given = fine_tuning.options_of(origin._fitted, "lm", given)
+            given = fine_tuning.options_of(origin._fitted, "lm", given, preset)
         config = resolve("lm", given, preset=preset)
         with ProgressLine() as line:
             reading = {"progress": line.reading} if listeners is None and isinstance(text, Path) else {}
