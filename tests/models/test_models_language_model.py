@@ -366,7 +366,9 @@ def test_a_file_name_passed_as_a_str_is_refused(tmp_path, monkeypatch):
     LanguageModel(**TINY).fit(Path("novel.txt"), listeners=[])
 
 
-@pytest.mark.parametrize(("options", "validated"), [({}, [20, 40, 50]), ({"validate_every": 15}, [15, 30, 45, 50])])
+@pytest.mark.parametrize(
+    ("options", "validated"), [({}, [12, 24, 36, 48, 50]), ({"validate_every": 15}, [15, 30, 45, 50])]
+)
 def test_a_tiny_text_is_validated_at_least_every_ten_epochs(options, validated):
     model = LanguageModel(hidden=4, window=8, batch_size=2, steps=50, validation_fraction=0.1, **options).fit(
         "abcd" * 10, listeners=[]
