@@ -429,9 +429,11 @@ def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, 
         epochs, by_size = _by_size(tokens, gates, rates, chosen.get("hidden"), chosen.get("layers", 2 if two else 1))
         found |= by_size
     if tokens < LONG_TEXT:
-        share, root = min(1.0, epochs / useful), math.sqrt(1e5 / tokens)
-        state = min(0.5, 0.13 * root**2 if gates == 1 else 0.2 * root)  # of h
-        outputs = 0.75 * max(0.0, state - 0.1) if gates == 1 else min(0.5, 0.3 * root)
+        share, short = min(1.0, epochs / useful), 1e5 / tokens
+        if gates == 1:
+            outputs, state = min(0.4, 0.75 * max(0.0, 0.13 * short - 0.1)), min(0.4, 0.13 * short)
+        else:
+            outputs, state = min(0.5, 0.3 * math.sqrt(short)), min(0.5, 0.2 * math.sqrt(short))
         found |= {"dropout": round(share * outputs, 2), "recurrent_dropout": round(share * state, 2)}
     return found
 
