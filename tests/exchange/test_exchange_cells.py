@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 from exchange_tools import check_onnx, session
 
 from elman.errors import CheckpointError
 from elman.exchange import export_onnx, export_torch
-from elman.exchange.cells import FORMATS, CellFormat
+from elman.exchange.cells import FORMATS
 from elman.exchange.model_file import save_run
-from elman.exchange.onnx_read import GraphReader, _widths, read_onnx
+from elman.exchange.onnx_read import read_onnx
 from elman.exchange.onnx_write import encoder_graph, head_graph, text_graph
 from elman.exchange.pytorch import from_other_module, from_torch, read_torch, to_torch
 from elman.maths.cells import CELLS
@@ -65,7 +64,7 @@ def test_biases_that_are_added_are_merged_and_others_kept():
 
 @gated
 @pytest.mark.parametrize("layers", [1, 2])
-def test_gated_text_models_equal_ours_in_onnx_and_are_imported_exactly(cell, layers):
+def test_gated_text_models_equal_ours_in_onnx(cell, layers):
     network = language_network(V, H, layers, cell=cell)
     p, rng = filled(network), np.random.default_rng(1)
     data = text_graph(network, p).to_bytes({})
@@ -76,18 +75,14 @@ def test_gated_text_models_equal_ours_in_onnx_and_are_imported_exactly(cell, lay
     o, after = network.read(network.pack(p), x, state)
     agree(logits, o)
     agree(np.stack(last, axis=1), after)
-    model = onnx.load_from_string(data)
-    widths = _widths(onnx.shape_inference.infer_shapes(model, data_prop=True).graph)
-    found, *kind = GraphReader("file", model.graph, onnx, widths).parameters()
-    assert kind == [cell, "tanh"]
-    same(found, p)
 
 
 @gated
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("to", ["onnx", "torch"])
-def test_a_trained_gated_model_is_imported_bit_for_bit(tmp_path, cell, to):
+def test_a_trained_gated_model_is_imported_bit_for_bit(tmp_path, cell, layers, to):
     text = "the cat sat on the mat; the dog sat on the log\n" * 20
-    options = {"hidden": 12, "layers": 2, "steps": 30, "batch_size": 4, "window": 16}
+    options = {"hidden": 12, "layers": layers, "steps": 30, "batch_size": 4, "window": 16}
     before = LanguageModel(cell=cell, **options).fit(text)
     run = before.save(tmp_path / "run")
     if to == "onnx":
@@ -150,18 +145,3 @@ def test_layers_of_several_cells_are_refused(tmp_path):
     mixed = first | {name: array for name, array in second.items() if name.endswith("_l1")}
     with pytest.raises(CheckpointError, match="one cell in all layers, got gru, rnn"):
         from_other_module(tmp_path, mixed)
-
-
-@pytest.mark.parametrize(("change", "why"), [
-    ({"onnx_attributes": {"linear_before_reset": 0}}, "GRU with linear_before_reset = 1, got 0"),
-    ({"onnx_activations": {"tanh": ("Sigmoid", "Relu")}}, "an activation of Sigmoid/Tanh, got Sigmoid/Relu"),
-])  # fmt: skip
-def test_another_variant_of_the_gru_is_refused(monkeypatch, change, why):
-    network = language_network(V, H, cell="gru")
-    ours = FORMATS["gru"]
-    monkeypatch.setitem(FORMATS, "gru", CellFormat(**(ours._asdict() | change)))
-    model = onnx.load_from_string(text_graph(network, filled(network)).to_bytes({}))
-    monkeypatch.setitem(FORMATS, "gru", ours)
-    widths = _widths(onnx.shape_inference.infer_shapes(model, data_prop=True).graph)
-    with pytest.raises(CheckpointError, match=why):
-        GraphReader("file", model.graph, onnx, widths).parameters()

@@ -86,7 +86,6 @@ def test_a_file_that_exists_is_replaced_only_by_force(elman, to):
     (("import", "x.npz", "--out", "x"), "got .npz, which cannot be imported. Export the run with --to onnx or torch."),
     (("import", "some.txt", "--out", "x", "--from", "torch"), "is not a safetensors file"),
     (("import", "some.txt", "--out", "x", "--from", "onnx"), "is not a valid ONNX file"),
-    (("import", "some.txt", "--out", "x", "--from", "onnx", "--activation", "relu"), "--activation"),
     (("import", "some.txt", "--from", "onnx", "--out", "runs/novel"), "runs/novel exists already"),
 ])  # fmt: skip
 def test_errors_are_one_message_and_leave_nothing_behind(elman, words, why):
@@ -107,6 +106,30 @@ def test_an_empty_file_is_refused(elman, where):
     assert status == 2
     assert "empty is not a" in err
     assert there() == ["empty", "runs"]
+
+
+def test_an_onnx_file_of_elman_export_needs_no_options(elman):
+    elman("export", "runs/novel", "--to", "onnx")
+    words = ("import", "novel.onnx", "--out", "x", "--activation", "relu", "--vocabulary", "runs/novel/vocabulary.json")
+    status, _, err = elman(*words)
+    assert status == 2
+    assert "got --activation, --vocabulary. Leave --activation and --vocabulary out." in " ".join(err.split())
+    assert there() == ["novel.onnx", "runs"]
+
+
+def test_an_onnx_file_of_another_project_is_refused(elman):
+    import onnx
+
+    elman("export", "runs/novel", "--to", "onnx")
+    model = onnx.load("novel.onnx")
+    del model.metadata_props[:]
+    onnx.save(model, "novel.onnx")
+    status, out, err = elman("import", "novel.onnx", "--out", "x", "--vocabulary", "runs/novel/vocabulary.json")
+    assert (status, out) == (2, "")
+    assert " ".join(err.split()) == (
+        "elman: novel.onnx is not an ONNX file of elman export, and Elman reads no others. Import the PyTorch state "
+        "dict of the model instead (.safetensors or .pt)."
+    )
 
 
 def test_a_run_that_exists_is_replaced_by_force(elman):

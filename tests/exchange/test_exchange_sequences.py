@@ -162,16 +162,25 @@ def test_onnx_is_imported_bit_for_bit(tmp_path, runs, name):
     assert read_onnx(tmp_path / "model.onnx").task == name.split()[0]
 
 
-def test_a_changed_graph_of_sequences_is_refused(tmp_path, runs):
-    export_onnx(runs["tag"], tmp_path / "model.onnx")
-    model = onnx.load(tmp_path / "model.onnx")
-    next(node for node in model.graph.node if node.op_type == "Add").op_type = "Mul"
-    onnx.save(model, tmp_path / "model.onnx")
-    with pytest.raises(CheckpointError, match="expected the operators that elman export writes"):
-        read_onnx(tmp_path / "model.onnx")
-    del model.graph.initializer[:]
-    onnx.save(model, tmp_path / "model.onnx")
-    with pytest.raises(CheckpointError, match=r"is damaged|is not a valid ONNX file"):
+@pytest.mark.parametrize("name", MODELS)
+def test_a_changed_graph_of_sequences_is_refused(tmp_path, runs, name):
+    for path in export_onnx(runs[name], tmp_path / "model.onnx").paths:
+        before = path.read_bytes()
+        model = onnx.load_from_string(before)
+        model.graph.node.pop()
+        path.write_bytes(model.SerializeToString())
+        with pytest.raises(CheckpointError, match="expected the graph that elman export writes"):
+            read_onnx(path)
+        path.write_bytes(before)
+
+
+def test_the_encoder_of_another_model_is_refused(tmp_path, runs):
+    """Both files have the same shapes, and the encoder comes from a model with other weights and labels."""
+    other = SequenceGenerator(**SMALL | {"random_state": 1}, layers=2).fit(["x"] * 3 + ["y"] * 3, NAMES)
+    export_onnx(runs["generate"], tmp_path / "model.onnx")
+    export_onnx(other.save(tmp_path / "other"), tmp_path / "other.onnx")
+    (tmp_path / "other.encoder.onnx").rename(tmp_path / "model.encoder.onnx")
+    with pytest.raises(CheckpointError, match="expected the graph that elman export writes"):
         read_onnx(tmp_path / "model.onnx")
 
 

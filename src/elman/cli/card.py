@@ -14,10 +14,9 @@ from elman.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Card:
-    """Write a model card, README.md, into a run folder: what the model is, how good it is, how to use it and, for a
-    language model, a sample. A plot of the loss is written to curve.svg if the run has metrics. The card has Hugging
-    Face's format; the folder is then ready to be uploaded. A README.md or curve.svg that elman card did not write is
-    never replaced without --force.
+    """Write a model card, README.md, into a run folder: what the model is, how good it is on its held-out data, how to
+    use it and, for a language model, a sample. The card has Hugging Face's format; the folder is then ready to be
+    uploaded. A README.md that elman card did not write is never replaced without --force.
 
     For instance:
         elman card runs/pride-and-prejudice
@@ -28,7 +27,7 @@ class Card:
     seed: int | None = flag(None, "lm: seed of the sample (default: 0)")
     length: int | None = flag(None, "lm: length of the sample, in tokens (default: 500)")
     temperature: float | None = flag(None, "lm: temperature of the sample (default: 0.8)")
-    force: bool = flag(False, "replace a README.md or curve.svg that elman card did not write")
+    force: bool = flag(False, "replace a README.md that elman card did not write")
 
     def run(self) -> int:
         from elman.exchange.card import write_card
@@ -42,7 +41,7 @@ class Card:
             raise ArgumentError(f"--{next(iter(given))}", expected="a language model", got=got, do="Leave it out.")
         with errors.rich.status(f"evaluating {self.run_folder}"):
             written = write_card(self.run_folder, **given, force=self.force)
-        console.print(f"Written: {' and '.join(map(str, written))}.", markup=False)
+        console.print(f"Written: {written}.", markup=False)
         if (self.run_folder / "checkpoints").is_dir():
             console.print("Before you share the folder: checkpoints/ is needed only to continue training.")
         if (self.run_folder / "data.safetensors").exists():

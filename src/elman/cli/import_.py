@@ -16,19 +16,20 @@ FORMATS = {".onnx": "onnx", ".safetensors": "torch", ".pt": "torch", ".pth": "to
 
 @dataclass(frozen=True)
 class Import:
-    """Make a run from a PyTorch state dict or an ONNX file: a language model with an RNN, GRU or LSTM and a linear
-    output, or any model that elman export wrote in one of these two formats.
+    """Make a run from a file that elman export wrote as onnx or torch, or from the PyTorch state dict of another
+    project: a language model with an RNN, GRU or LSTM and a linear output.
 
-    A file that elman export wrote gives the same model, bit for bit (an export to ONNX rounds float64 to float32). Any
-    other file needs --vocabulary: a vocabulary.json, a JSON list of the characters or a text file with each character
-    once, both in the order of their ids, or the training text if the ids follow the sorted order of its characters.
+    A file that elman export wrote gives the same model, bit for bit (an export to ONNX rounds float64 to float32). A
+    state dict of another project needs --vocabulary: a vocabulary.json, a JSON list of the characters or a text file
+    with each character once, both in the order of their ids, or the training text if the ids follow the sorted order
+    of its characters.
 
     For instance:
         elman import novel.safetensors --out runs/again
         elman import theirs.pt --from torch --vocabulary letters.json --activation relu --out runs/theirs
     """
 
-    file: Path = argument("FILE", "a state dict (.safetensors, .pt, .pth) or an ONNX file (.onnx)")
+    file: Path = argument("FILE", "a state dict (.safetensors, .pt, .pth) or an ONNX file of elman export (.onnx)")
     out: Path = flag(MISSING, "the run folder to write (required)")
     from_: Literal["torch", "onnx"] | None = flag(None, "format of FILE (default: from its suffix)", name="from")
     vocabulary: Path | None = flag(None, "file with the tokens of the model, if FILE does not contain them")
@@ -39,6 +40,7 @@ class Import:
 
     def run(self) -> int:
         from elman.exchange.cells import unit_kind
+        from elman.exchange.foreign_vocabulary import refuse_options
         from elman.exchange.model_file import save_run
         from elman.exchange.onnx_read import read_onnx
         from elman.exchange.pytorch import read_torch
@@ -58,12 +60,9 @@ class Import:
         with errors.rich.status(f"reading {self.file}"):
             if kind == "torch":
                 model = read_torch(self.file, activation=self.activation, vocabulary=self.vocabulary)
-            elif self.activation is not None:
-                raise ArgumentError(
-                    "--activation", expected="--from torch", got="an ONNX file, which names its activation"
-                )
             else:
-                model = read_onnx(self.file, vocabulary=self.vocabulary)
+                model = read_onnx(self.file)
+                refuse_options(self.file, activation=self.activation, vocabulary=self.vocabulary)
             save_run(model, self.out, force=self.force)
         network = model.config
         units = unit_kind(network.cell, network.activation)

@@ -30,7 +30,7 @@ class CellFormat(NamedTuple):
     onnx_activations: Mapping[str, tuple[str, ...]]  # our activation: the operator's attribute `activations`
     torch_activations: tuple[str, ...]  # those of our activations that the PyTorch module has
     own_biases: Mapping[str, str] = MappingProxyType({})  # gate whose biases are not added: our name of the second one
-    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # required values; one that a file leaves out is 0
+    onnx_attributes: Mapping[str, int] = MappingProxyType({})  # of the operator
 
     # -- PyTorch ------------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,6 @@ FORMATS = {
         onnx_gates="iofg",
         onnx_activations={"tanh": ("Sigmoid", "Tanh", "Tanh")},
         torch_activations=("tanh",),
-        onnx_attributes={"input_forget": 0},
     ),
 }
 
@@ -112,9 +111,9 @@ def unit_kind(cell: object, activation: object) -> str:
     return str(activation) if cell not in FORMATS or cell == "rnn" else FORMATS[str(cell)].name
 
 
-def known_names(prefix: str = "") -> str:
-    """The names of all cells in ONNX and, with the prefix "nn.", in PyTorch, for messages: `RNN, GRU or LSTM`."""
-    *names, last = (f"{prefix}{row.name}" for row in FORMATS.values())
+def known_modules() -> str:
+    """The names of all cells in PyTorch, for messages: `nn.RNN, nn.GRU or nn.LSTM`."""
+    *names, last = (f"nn.{row.name}" for row in FORMATS.values())
     return f"{', '.join(names)} or {last}"
 
 

@@ -87,12 +87,8 @@ class Graph:
 
         return f"{shown(self.inputs)} → {shown(self.outputs)}"
 
-    def to_bytes(self, metadata: dict[str, str]) -> bytes:
-        """The content of the file, checked by onnx.checker."""
-        size = sum(array.nbytes for array in self.weights.values())
-        if size > MAX_BYTES:
-            got, do = f"{size / 2**30:.1f} GB of weights", "Export it to torch or npz instead."
-            raise RangeError("an ONNX file", expected="at most 2 GB", got=got, do=do)
+    def to_model(self, metadata: dict[str, str]) -> Any:
+        """The graph as the message of a file."""
         helper, from_array = self.onnx.helper, self.onnx.numpy_helper.from_array
         weights = [from_array(array, name) for name, array in self.weights.items()]
         graph = helper.make_graph(self.nodes, self.name, self.inputs, self.outputs, weights)
@@ -103,6 +99,15 @@ class Graph:
             producer_name="elman",
         )
         helper.set_model_props(model, metadata)
+        return model
+
+    def to_bytes(self, metadata: dict[str, str]) -> bytes:
+        """The content of the file, checked by onnx.checker."""
+        size = sum(array.nbytes for array in self.weights.values())
+        if size > MAX_BYTES:
+            got, do = f"{size / 2**30:.1f} GB of weights", "Export it to torch or npz instead."
+            raise RangeError("an ONNX file", expected="at most 2 GB", got=got, do=do)
+        model = self.to_model(metadata)
         self.onnx.checker.check_model(model, full_check=True)
         data: bytes = model.SerializeToString(deterministic=True)
         return data

@@ -27,7 +27,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from elman.errors import CheckpointError, MissingExtraError
-from elman.exchange.cells import FORMATS, TENSORS, format_of, known_names, unknown_activation
+from elman.exchange.cells import FORMATS, TENSORS, format_of, known_modules, unknown_activation
 from elman.exchange.foreign_vocabulary import refuse_options, with_vocabulary
 from elman.exchange.model_file import (
     KEY,
@@ -267,7 +267,7 @@ def from_other_module(path: Path, state: Mapping[str, Array]) -> tuple[dict[str,
     An embedding is multiplied with W_xh: the product is our W_xh, one row per token.
     """
     cells = {name: match for name in state if (match := RNN_TENSOR.fullmatch(name))}
-    module = known_names("nn.")
+    module = known_modules()
     if not cells:
         raise _refused(path, f"the weights of {module} (rnn.weight_ih_l0, …)", first_few(state))
     if len(parts := sorted({match[1] for match in cells.values()})) > 1:
@@ -311,12 +311,12 @@ def _head(path: Path, rest: Mapping[str, Array], hidden: int) -> tuple[Array | N
     embeddings = [name for name, array in rest.items() if array.ndim == 2 and "emb" in name.lower()]
     heads = [name for name, array in rest.items() if array.ndim == 2 and name not in embeddings]
     if len(heads) != 1 or len(embeddings) > 1 or rest[heads[0]].shape[1] != hidden:
-        expected = f"besides {known_names('nn.')} one nn.Linear of {hidden} inputs and at most one nn.Embedding"
+        expected = f"besides {known_modules()} one nn.Linear of {hidden} inputs and at most one nn.Embedding"
         raise _refused(path, expected, first_few(rest))
     W_hy = rest[heads[0]]
     bias = heads[0].removesuffix("weight") + "bias"
     if unknown := sorted(set(rest) - {*embeddings, *heads, bias}):
-        raise _refused(path, f"nothing besides nn.Embedding, {known_names('nn.')} and nn.Linear", first_few(unknown))
+        raise _refused(path, f"nothing besides nn.Embedding, {known_modules()} and nn.Linear", first_few(unknown))
     b_y = rest.get(bias, np.zeros(len(W_hy), W_hy.dtype))
     if b_y.shape != W_hy.shape[:1]:
         raise _refused(path, f"{bias} of shape {W_hy.shape[:1]}", str(b_y.shape))
