@@ -193,8 +193,9 @@ class Config:
     bptt_block: int | None = _training(None, "truncated BPTT: steps of a block, whose losses are backpropagated "
         "together (k1; default: the smaller of T and k2)", above=0, tasks=("lm",), sweep=Range(1, 64, log=True))
     bptt_steps: int | None = _training(None, "truncated BPTT: number of steps, counted back from the end of a block, "
-        "over which the losses of the block are backpropagated, never past the start of the batch (k2; default: T)",
-        above=0, tasks=("lm",), sweep=Range(1, 256, log=True))
+        "over which the losses of the block are backpropagated, never past the start of the batch (k2; default: T); "
+        "bptt_truncate = n of many courses is bptt_block 1 and bptt_steps n + 1", above=0, tasks=("lm",),
+        sweep=Range(1, 256, log=True))
     accumulate: int = _training(1, "batches per update (gradient accumulation); the loss is the mean over all of them",
         above=0, sweep=Range(1, 4), service_most=16)  # the service stops only between steps: none must take minutes
     clip_norm: float = _training(1.0, "maximum norm of the gradient of all parameters together; 0 disables clipping",

@@ -371,9 +371,9 @@ def _describe_text(prepared: TextSetup, out: Path) -> None:
     for note in corpus.notes:
         console.print(note, markup=False)
     tokens = {"char": "characters", "byte": "bytes", "word": "words"}.get(config.tokens, "tokens")
-    parts = _parts_of(split)
-    many = "" if corpus.vocabulary.end is None else f"{runs.text_form(corpus).examples:,} sequences, "
-    console.print(f"{corpus.name}: {many}{len(corpus.ids):,} {tokens}, {len(corpus.vocabulary)} different; {parts}.")
+    many = "" if corpus.vocabulary.end is None else f"{runs.text_form(corpus).examples:,} sequences, with their ends "
+    different, parts = len(corpus.vocabulary), _parts_of(split)
+    console.print(f"{corpus.name}: {many}{len(corpus.ids):,} {tokens}, {different} different; {parts}.")
     if not len(split.validation):
         console.print("Nothing is held out for validation, so the last model is kept.")
     if prepared.validation_size < len(split.validation):

@@ -276,7 +276,7 @@ def _speed(corpus: Corpus, config: Config, form: DataForm) -> float:
 def open_text(source: object, config: Config, **options: Any) -> Corpus:
     """The text in a str, or in the file of a Path, or a list of sequences."""
     if isinstance(source, str) and _names_a_file(source):
-        what, do = f"{source!r} is the name of a file, and a str is read as a text", "Give a Path"
+        what, do = f"{source!r} is the name of a file or folder, and a str is read as a text", "Give a Path"
         raise DataError(what, do=f"{do}: Path({source!r}).")
     shared = {
         "tokens": config.tokens,
@@ -295,10 +295,10 @@ def open_text(source: object, config: Config, **options: Any) -> Corpus:
 
 
 def _names_a_file(text: str) -> bool:
-    """Whether a text is the path of a file, with a suffix or a separator, and so not meant as a text."""
+    """Whether a text is the path of a file or folder, with a suffix or a separator, and so not meant as a text."""
     if len(text) > MAX_PATH or "\n" in text or "\0" in text:
         return False
-    return bool(Path(text).suffix or os.path.dirname(text)) and os.path.isfile(text)
+    return bool(Path(text).suffix or os.path.dirname(text)) and os.path.exists(text)
 
 
 def corpus_record(corpus: Corpus) -> dict[str, Any]:

@@ -30,6 +30,9 @@ class Parameters(Mapping[str, Array]):
             prefix, _, short = name.rpartition(".")
             self._views[name] = self._parts.setdefault(prefix, {})[short] = view
 
+    def __repr__(self) -> str:
+        return f"<Parameters {', '.join(f'{name} {shape}' for name, shape in self.shapes.items())}>"
+
     def __getstate__(self) -> dict[str, Any]:
         return {"shapes": self.shapes, "buffer": self.buffer}
 
