@@ -112,7 +112,7 @@ function leave() {
 
 at("sample-step").addEventListener("input", () => {
   const slider = at("sample-step");
-  follows = slider.value === slider.max;
+  follows = training && slider.value === slider.max;
   drawCurves(rows, run, drawSamples(false));
 });
 
