@@ -1,23 +1,26 @@
 """Sweeps: a space made from the configs, trials that share a folder, and nothing lost when one is stopped."""
 
-import dataclasses
 import json
-import re
+import shlex
+import sqlite3
+import subprocess
 import sys
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import optuna
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elman.cli.flags import parse
+from elman.cli.train import Train
 from elman.config import OPTIONS, Config, Optimizer
 from elman.data import open_corpus
-from elman.errors import ArgumentError, CheckpointError, MissingExtraError, RangeError, RunError, UnknownNameError
+from elman.errors import ArgumentError, CheckpointError, RangeError, RunError, StorageError, UnknownNameError
 from elman.models import LanguageModel
-from elman.models.sweep import Sweep, TrialEnded, TrialStarted
+from elman.models.sweep import DEFAULTS, STARTUP_TRIALS, Sweep
 from elman.models.sweep_space import USUAL, Dimension, searchable, space
-from elman.models.sweep_study import STARTUP_TRIALS, Lock
 from elman.training.events import Saved, Stepped
 
 TEXT = "The cat sat on the mat, and the dog sat on the log.\n" * 40
@@ -48,8 +51,8 @@ def test_the_table_names_fields_and_nothing_else() -> None:
 def test_ways_to_name_a_range() -> None:
     assert space(["lr=1e-3..1e-2", "hidden=8..64", "--batch-size=4,8", "clip-norm=0..2", "optimizer=adam,sgd"]) == [
         Dimension("learning_rate", 1e-3, 1e-2, log=True),
-        Dimension("hidden", 8, 64, log=True, whole=True),
-        Dimension("batch_size", whole=True, choices=(4, 8)),
+        Dimension("hidden", 8, 64, log=True),
+        Dimension("batch_size", choices=(4, 8)),
         Dimension("clip_norm", 0.0, 2.0),  # from 0 no factor leads up
         Dimension("optimizer", choices=("adam", "sgd")),
     ]
@@ -89,7 +92,7 @@ def test_a_name_is_searched_once_and_not_fixed_too() -> None:
 def test_any_two_numbers_are_a_range(one: int, other: int) -> None:
     low, high = sorted((one, other + 1001))
     (dimension,) = space([f"window={low}..{high}"])
-    assert (dimension.low, dimension.high, dimension.whole) == (low, high, True)
+    assert (dimension.low, dimension.high, type(dimension.low)) == (low, high, int)
 
 
 # -- trials -----------------------------------------------------------------------------------------------------------
@@ -113,86 +116,126 @@ def folders(s: Sweep) -> list[str]:
 
 def told(s: Sweep) -> list[tuple[dict[str, object], float | None, str]]:
     """The finished trials in order: options, loss, and how each ended."""
-    ended = sorted(s.study.finished(), key=lambda trial: trial.number)
-    return [(trial.params, trial.value, trial.user_attrs["why"]) for trial in ended]
+    ended = [trial for trial in s.study.get_trials() if trial.state.name in ("COMPLETE", "PRUNED")]
+    return [(trial.params, trial.value, way(trial)) for trial in ended]
+
+
+def study_of(s: Sweep) -> optuna.Study:
+    """The study as another program opens it."""
+    return optuna.load_study(study_name=None, storage=s.url.render_as_string())
+
+
+def way(trial: optuna.trial.FrozenTrial) -> str:
+    """How a trial ended: done, pruned, diverged or impossible."""
+    why: str = trial.user_attrs.get("why", "pruned" if trial.state.name == "PRUNED" else "done")
+    return why.partition(":")[0]
+
+
+def begun(seen: list[Any]) -> list[optuna.Trial]:
+    return [event for event in seen if isinstance(event, optuna.Trial)]
+
+
+def ended(seen: list[Any]) -> list[optuna.trial.FrozenTrial]:
+    return [event for event in seen if isinstance(event, optuna.trial.FrozenTrial)]
+
+
+def options_of(trial: optuna.Trial) -> dict[str, Any]:
+    """The options in the command that repeats a trial."""
+    words = ["cat.txt", *shlex.split(trial.user_attrs["flags"])]
+    options: dict[str, Any] = parse(Train, "train", words).options
+    return options
 
 
 def test_a_sweep_finds_the_best_and_keeps_its_run(text: Path) -> None:
-    s, seen = sweep(text), []
+    s, seen = sweep(text), list[Any]()
     assert s.run(6, seen.append)
-    ended = [event for event in seen if isinstance(event, TrialEnded)]
-    assert [event.number for event in ended] == list(range(6))
-    losses = [event.loss for event in ended if event.loss is not None]
-    best = s.study.best()
-    assert best is not None
-    assert best.value == min(losses)
-    assert folders(s) == ["locks", f"trial-{best.number}"]
-    assert sorted(path.name for path in (s.folder / "locks").iterdir()) == ["asking", "journal"]
-    assert [event.best for event in ended] == [
-        event.loss is not None and event.loss == min(losses[: n + 1]) for n, event in enumerate(ended)
-    ]
-    assert s.best_run() == s.folder / f"trial-{best.number}"
-    model = LanguageModel.load(s.best_run())
+    assert [trial.number for trial in begun(seen)] == [trial.number for trial in ended(seen)] == list(range(6))
+    best, *others = s.ranking()
+    assert best.value == min(trial.value for trial in ended(seen) if trial.state.name == "COMPLETE")
+    assert [trial.value for trial in others] == sorted(trial.value for trial in others)
+    assert sorted(path.name for path in s.folder.iterdir()) == ["sweep.json", f"trial-{best.number}", "trials.db"]
+    model = LanguageModel.load(s.run_folder(best.number))
     assert len(model.sample(20)) == 20
     assert model.get_params()["learning_rate"] == best.params["learning_rate"]
 
 
+def test_optuna_opens_the_study(text: Path) -> None:
+    s = sweep(text)
+    s.run(2)
+    study = study_of(s)
+    assert str(s.url) == f"sqlite:///{s.folder / 'trials.db'}"
+    assert [trial.params for trial in study.trials] == [params for params, *_ in told(s)]
+    assert study.study_name == s.name
+    assert study.best_value == s.ranking()[0].value
+
+
+def test_the_importance_of_an_option(text: Path) -> None:
+    s = sweep(text, "lr=1e-4..1e-1", "seed=0..1")
+    assert s.run(1)
+    assert s.importance() == {}  # one trial says nothing
+    s.run(8)
+    assert s.importance()["learning_rate"] > s.importance()["seed"]
+    assert sum(s.importance().values()) == pytest.approx(1)
+
+
 def test_the_first_trial_has_the_default_options(text: Path) -> None:
     s = sweep(text, learning_rate=0.02)
-    s.run(2, lambda event: None)
-    trial = s.study.with_defaults()
-    assert trial is not None
-    assert (trial.number, trial.params) == (0, {"learning_rate": 0.02})
-    assert told(s)[1][0] != told(s)[0][0]
+    s.run(2)
+    first, second = s.study.get_trials()
+    assert (first.params, first.user_attrs[DEFAULTS]) == ({"learning_rate": 0.02}, True)
+    assert second.params != first.params
+    assert DEFAULTS not in second.user_attrs
+    outside = sweep(text, "lr=1e-3..1e-2", "hidden=4..8", out="outside", learning_rate=0.02)
+    outside.run(1)
+    assert outside.study.get_trials()[0].user_attrs[DEFAULTS] is False
+    assert outside.study.get_trials()[0].params["hidden"] == 4
 
 
-def test_the_config_of_a_trial_reproduces_it_to_the_bit(text: Path) -> None:
-    s, seen = sweep(text, "lr", "hidden=4..8", seed=3), []
+def test_the_flags_of_a_trial_reproduce_it_to_the_bit(text: Path) -> None:
+    s, seen = sweep(text, "lr", "hidden=4..8", seed=3), list[Any]()
     s.run(2, seen.append)
-    ends = {event.number: event.loss for event in seen if isinstance(event, TrialEnded)}
-    for event in seen:
-        if isinstance(event, TrialStarted):
-            known = {name: event.config.options()[name] for name in set(LanguageModel().get_params()) - {"preset"}}
-            again = LanguageModel(**known).fit(text)
-            assert again.fitted_.finished.best_loss == ends[event.number]
-            assert event.config.validate_every == 2  # ten of them
-            assert event.config.epochs is event.config.seconds is None
+    losses = {trial.number: trial.value for trial in ended(seen)}
+    for trial in begun(seen):
+        options = options_of(trial)
+        again = LanguageModel(**options).fit(text)
+        assert again.fitted_.finished.best_loss == losses[trial.number]
+        assert options["validate_every"] == 2  # ten of them
+        assert not {"epochs", "seconds"} & set(options)
 
 
 @pytest.mark.parametrize("budget", [{"epochs": 0.5, "steps": None}, {"seconds": 0.01, "steps": None}])
 def test_a_budget_of_epochs_or_seconds_becomes_steps(text: Path, budget: dict[str, object]) -> None:
-    s, seen = sweep(text, **budget), []
+    s, seen = sweep(text, **budget), list[Any]()
     s.run(1, seen.append)
-    config = next(event.config for event in seen if isinstance(event, TrialStarted))
-    assert config.steps == max(event.step for event in seen if isinstance(event, Stepped))
+    (trial,) = begun(seen)
+    assert options_of(trial)["steps"] == max(event.step for event in seen if isinstance(event, Stepped))
     assert sum(isinstance(event, Saved) for event in seen) == 1
 
 
 def test_bad_trials_are_cut_short_and_leave_nothing(text: Path) -> None:
     s = sweep(text, "lr=1e-7..0.1")
     s.run(14)
-    ended = told(s)
-    ways = [why for *_, why in ended]
+    ways = [why for *_, why in told(s)]
     assert set(ways) == {"done", "pruned"}
     assert "pruned" not in ways[:STARTUP_TRIALS]
-    rates = {why: [params["learning_rate"] for params, _, w in ended if w == why] for why in ("done", "pruned")}
+    rates = {why: [params["learning_rate"] for params, _, w in told(s) if w == why] for why in ("done", "pruned")}
     assert max(rates["pruned"]) < max(rates["done"])  # type: ignore[type-var]
-    assert len(folders(s)) == 2
+    assert len(folders(s)) == 1
 
 
 def test_a_trial_that_diverges_or_is_invalid_counts_as_a_trial(text: Path) -> None:
     wild = sweep(text, "lr=1e5,1e6", optimizer="sgd", clip_norm=0.0, retries=0)
-    seen: list[object] = []
+    seen: list[Any] = []
     assert wild.run(2, seen.append)
-    assert [event.why for event in seen if isinstance(event, TrialEnded)] == ["diverged", "diverged"]
-    assert wild.best_run() is None
-    assert folders(wild) == ["locks"]
+    assert [way(trial) for trial in ended(seen)] == ["diverged", "diverged"]
+    assert wild.ranking() == []
+    assert folders(wild) == []
     last = sweep(text, "lr=1e3,1e4", out="last", steps=1, warmup_steps=0, activation="relu")
     seen.clear()
     assert last.run(2, seen.append)
-    ended = [(event.why, event.loss, event.note) for event in seen if isinstance(event, TrialEnded)]
-    assert ended == [("diverged", None, "no validation loss is a finite number")] * 2
-    assert last.best_run() is None
+    why = "diverged: no validation loss is a finite number"
+    assert [trial.user_attrs["why"] for trial in ended(seen)] == [why, why]
+    assert last.ranking() == []
     blocks = sweep(text, "bptt_block=4,5000", out="blocks")
     assert blocks.run(4)
     assert {why for *_, why in told(blocks)} == {"done", "impossible"}
@@ -203,19 +246,15 @@ def test_a_stopped_sweep_goes_on_as_if_nothing_had_happened(text: Path) -> None:
     whole = sweep(text, *search, out="whole")
     whole.run(13)
     for number, (trial, step) in enumerate([(0, 1), (4, 7), (11, 19)]):
-        seen: list[object] = []
+        seen: list[Any] = []
 
-        def stopping(seen: list[object] = seen, trial: int = trial, step: int = step) -> bool:
+        def stopping(seen: list[Any] = seen, trial: int = trial, step: int = step) -> bool:
             last = seen[-1] if seen else None
-            return (
-                isinstance(last, Stepped)
-                and last.step == step
-                and sum(isinstance(event, TrialStarted) for event in seen) > trial
-            )
+            return isinstance(last, Stepped) and last.step == step and len(begun(seen)) > trial
 
         part = sweep(text, *search, out=f"part-{number}")
         assert not part.run(13, seen.append, stopping)
-        assert len(folders(part)) <= 2  # what was interrupted is gone
+        assert len(folders(part)) <= 1  # what was interrupted is gone
         again = sweep(text, *search, out=f"part-{number}")
         assert again.run(13)
         assert told(again) == told(whole)
@@ -231,40 +270,56 @@ def test_an_error_gives_the_trial_up_and_goes_on(text: Path) -> None:
     s = sweep(text)
     with pytest.raises(MemoryError):
         s.run(3, fail)
-    assert folders(s) == ["locks"]
+    assert folders(s) == []
     again = sweep(text)
     assert again.run(3)
     assert len(told(again)) == 3
 
 
+def test_a_trial_that_nobody_runs_is_retried_by_the_next_start(text: Path) -> None:
+    """As if the process had been killed when it had chosen the first option: the trial is running in the database."""
+    one = sweep(text, "lr=1e-3..1e-1", "hidden=4..8")
+    one.run(1)
+    killed = study_of(one).ask({"learning_rate": optuna.distributions.FloatDistribution(1e-3, 1e-1, log=True)})
+    again = sweep(text, "lr=1e-3..1e-1", "hidden=4..8")
+    assert again.running() == 0
+    assert again.run(2)
+    failed, retried = again.study.get_trials()[1:]
+    assert (failed.number, failed.state.name, retried.state.name) == (killed.number, "FAIL", "COMPLETE")
+    assert retried.params["learning_rate"] == killed.params["learning_rate"]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no such locks")
-def test_a_trial_that_is_held_is_left_alone_and_one_that_nobody_holds_is_asked_anew(text: Path) -> None:
+def test_a_trial_of_another_process_is_left_alone(text: Path) -> None:
+    """Which works on the sweep while a second one starts."""
+    others: list[Sweep] = []
+
+    def start_another(event: object) -> None:
+        if isinstance(event, Stepped) and event.step == 5:
+            others.append(sweep(text))
+
+    one = sweep(text)
+    assert one.run(2, start_another)
+    assert len(others) == 2
+    assert [trial.state.name for trial in one.study.get_trials()] == ["COMPLETE", "COMPLETE"]
+
+
+def test_the_last_trial_has_one_taker(text: Path) -> None:
+    """Two processes may ask for it at once: the surplus one is not trained, and not counted."""
     one, other = sweep(text), sweep(text)
-    with one.study.ask(3) as trial:
-        assert trial is not None
-        with other.study.ask(1) as nothing:
-            assert nothing is None
-        with other.study.ask(3) as second:
-            assert second is not None
-            assert second.number == 1
-            assert second.params != trial.params
-            other.study.tell(second, 2.0, why="done")
-        killed = trial.params
-    # its lock is free now, and nobody told how it ended
-    with other.study.ask(3) as again:
-        assert again is not None
-        assert again.params == killed
-        assert again.number == 2
-        assert [t.number for t in other.study.running()] == [2]
 
+    def take_the_last(event: object) -> None:
+        if isinstance(event, optuna.Trial) and event.number == 1:
+            study_of(other).ask()
 
-def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
-    one, other = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
-    assert one.acquire(wait=False)
-    assert not other.acquire(wait=False)
-    one.release()
-    assert other.acquire(wait=False)
-    other.release()
+    one.run(1)
+    assert one.run(3, take_the_last)
+    assert [trial.state.name for trial in one.study.get_trials()] == ["COMPLETE", "COMPLETE", "RUNNING"]
+    surplus: list[Any] = []
+    other._run_trial(3, surplus.append, lambda: False)
+    assert surplus == []
+    assert one.study.get_trials()[-1].state.name == "FAIL"
+    assert one.finished() == 2
 
 
 # -- the folder -------------------------------------------------------------------------------------------------------
@@ -272,12 +327,12 @@ def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
 
 def test_a_sweep_with_other_choices_is_not_mixed_in(text: Path) -> None:
     sweep(text).run(1)
-    with pytest.raises(RunError, match=r"other settings: got config\.hidden was 4 and is 5.*another folder"):
+    with pytest.raises(RunError, match=r"other settings: got hidden was 4 and is 5.*another folder"):
         sweep(text, hidden=5)
-    with pytest.raises(RunError, match=r"search\.learning_rate\.high was 0\.1 and is 0\.2"):
+    with pytest.raises(RunError, match=r"0\.001 to 0\.1 \(log\)'\] and is \['learning_rate: 0\.001 to 0\.2"):
         sweep(text, "lr=1e-3..0.2")
     text.write_text(TEXT + "changed")
-    with pytest.raises(RunError, match=r"corpus\.sha256 was"):
+    with pytest.raises(RunError, match=r"sha256 was"):
         sweep(text)
 
 
@@ -297,47 +352,74 @@ def test_a_sweep_without_validation_or_anything_to_search_is_refused(text: Path)
     assert not (text.parent / "sweep").exists()
 
 
-def test_an_incomplete_last_line_of_the_journal_is_repaired_and_other_damage_refused(text: Path) -> None:
+def test_a_damaged_database_is_refused(text: Path) -> None:
     s = sweep(text)
     s.run(2)
-    journal = s.folder / "journal.log"
-    whole = journal.read_bytes()
-    journal.write_bytes(whole + b'{"op_code":4,"wor')
-    again = sweep(text)
-    assert again.run(3)
-    assert len(told(again)) == 3
-    unknown = whole.replace(b'"op_code":', b'"op_code":99', 1)
-    no_number = re.sub(rb'"values":\[[^]]+\]', b'"values":["x"]', whole, count=1)
-    for damaged in (b"no journal\n" + whole, unknown, no_number):
-        assert damaged != whole
-        journal.write_bytes(damaged)
-        with pytest.raises(CheckpointError, match=r"journal\.log is damaged"):
+    database = s.folder / "trials.db"
+    whole = database.read_bytes()
+    for damaged in (b"no database\n" + whole, b"SQLite format 3\0" + bytes(5000)):
+        database.write_bytes(damaged)
+        with pytest.raises(StorageError, match=r"The database of .*sweep cannot be used: .*database"):
             sweep(text)
-    journal.unlink()
-    journal.symlink_to("/dev/zero")
-    with pytest.raises(CheckpointError, match="not a regular file"):
+    database.unlink()
+    database.mkdir()
+    with pytest.raises(StorageError, match="unable to open"):
         sweep(text)
     (s.folder / "sweep.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"sweep\.json is damaged"):
         sweep(text)
 
 
-def test_the_record_may_lie_elsewhere(text: Path) -> None:
-    config, storage = Config().with_options(**SMALL), text.parent / "elsewhere.log"
-    s = Sweep(text.parent / "sweep", open_corpus(text), config, space(["lr"]), storage=storage)
-    s.run(1)
-    assert storage.stat().st_size > 0
-    assert not (s.folder / "journal.log").exists()
-    assert json.loads((s.folder / "sweep.json").read_text())["search"]["learning_rate"]["log"] is True
+def test_another_database(text: Path) -> None:
+    config, storage = Config().with_options(**SMALL), text.parent / "elsewhere.db"
 
+    def stored(url: str, out: str = "sweep") -> Sweep:
+        return Sweep(text.parent / out, open_corpus(text), config, space(["lr"]), storage=url)
 
-def test_without_optuna_its_install_line_is_given_and_nothing_made(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'elman\[sweep\]'"):
-        sweep(text)
+    for wrong, message in (("trials.log", "Could not parse"), ("wrong://x", "wrong"), ("sqlite:////no/x.db", "unable")):
+        with pytest.raises(StorageError, match=message):
+            stored(wrong)
     assert not (text.parent / "sweep").exists()
+    s = stored(f"sqlite:///{storage}")
+    s.run(2)
+    assert not (s.folder / "trials.db").exists()
+    assert json.loads((s.folder / "sweep.json").read_text())["search"] == ["learning_rate: 0.0005 to 0.03 (log)"]
+    with pytest.raises(RunError, match="storage was 'sqlite"):
+        Sweep(s.folder, open_corpus(text), config, space(["lr"]))
+    other = stored(f"sqlite:///{storage}", "other")  # as on another machine: the same settings, the same study
+    assert other.finished() == 2
+    running = study_of(s).ask()
+    running.set_user_attr("folder", s.here)
+    assert stored(f"sqlite:///{storage}", "other").running() == 1  # not the trial of this folder
+    assert stored(f"sqlite:///{storage}").running() == 0
+    assert other.run(3)
+    assert len(list(s.folder.glob("trial-*"))) == 1
 
 
-def test_dimensions_are_plain_data() -> None:
-    assert {field.name for field in dataclasses.fields(Dimension)} >= set(space(["lr"])[0].to_json())
+def test_a_full_disk_is_reported(text: Path) -> None:
+    s = sweep(text)
+    s.run(1)
+    with sqlite3.connect(s.folder / "trials.db") as database:
+        database.execute("CREATE TRIGGER full BEFORE INSERT ON trials BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    database.close()
+    with pytest.raises(StorageError, match="disk is full"):
+        s.run(2)
+
+
+def test_without_optuna_its_install_line_is_given() -> None:
+    script = """
+import sys
+sys.modules["optuna"] = None
+from elman.errors import MissingExtraError
+try:
+    import elman.models.sweep
+except MissingExtraError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "Sweeps need Optuna. Install it: pip install 'elman[sweep]'\n"
+
+
+def test_dimensions_are_readable() -> None:
     assert str(space(["lr=0.001..0.1"])[0]) == "learning_rate: 0.001 to 0.1 (log)"
+    assert str(space(["optimizer=adam,sgd"])[0]) == "optimizer: adam, sgd"

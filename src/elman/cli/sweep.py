@@ -15,11 +15,12 @@ from elman.cli.flags import argument, flag
 from elman.cli.progress import reading
 from elman.cli.train import Preset, check_options, checked_config, guess, reading_options
 from elman.errors import ArgumentError, DataError, RangeError
-from elman.training.events import Stepped
+from elman.training.progress_line import ProgressLine
 
 if TYPE_CHECKING:
-    from elman.data import Corpus
     from elman.models.sweep import Sweep as Trials
+
+SHOWN = 10  # trials in the table at the end
 
 
 @dataclass(frozen=True)
@@ -49,22 +50,25 @@ class Sweep:
         "flag sets)",
     )
     out: Path | None = flag(None, "folder of the sweep (default: sweeps/NAME)")
-    storage: Path | None = flag(None, "file that records all trials (default: journal.log in the folder of the sweep)")
+    storage: str | None = flag(
+        None,
+        "URL of the database that records all trials; several machines need a server, such as "
+        "postgresql://user:password@host/name (default: the file trials.db in the folder of the sweep)",
+    )
     preset: Preset | None = flag(None, "the same as --seconds 30 (fast), 300 (default) or 3000 (best), or textbook")
     threads: int | None = flag(None, "number of threads (default: $ELMAN_THREADS, else all cores)")
     options: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> int:
         from elman.config import resolve
+        from elman.data import default_source, open_corpus
         from elman.kernels.threads import set_threads
         from elman.models.runs import text_form
-        from elman.models.sweep import Sweep as Trials
+        from elman.models.sweep import Sweep as Trials  # raises MissingExtraError before anything is read
         from elman.models.sweep_space import space
-        from elman.models.sweep_study import optuna
         from elman.training.distributed import world
         from elman.training.signals import stop_on_signals
 
-        optuna()  # raises MissingExtraError before anything is read
         if world().size > 1:
             do = "Start elman sweep several times instead: the processes share the work."
             raise ArgumentError("A sweep cannot run under mpirun", do=do)
@@ -80,21 +84,23 @@ class Sweep:
         config = checked_config("lm", self.options, self.preset)
         dimensions = space(self.search, self.options, config)
         print_compile_notice("backward")
-        corpus = self._corpus()
+        say = partial(console.print, markup=False)
+        source = self.source or (default_source(say),)
+        with reading() as progress:
+            corpus = open_corpus(source, progress=progress, **reading_options(config))
+        for note in corpus.notes:
+            say(note)
         config = resolve("lm", self.options, form=text_form(corpus), preset=self.preset)
         out = self.out or Path("sweeps") / corpus.name
         sweep = Trials(out, corpus, config, dimensions, storage=self.storage)
-        before = len(sweep.study.finished())
-        console.print(f"{corpus.name}: {len(corpus.ids):,} tokens, {len(corpus.vocabulary)} different.", markup=False)
-        console.print(f"Searching {'; '.join(map(str, dimensions))}.", markup=False)
+        say(f"{corpus.name}: {len(corpus.ids):,} tokens, {len(corpus.vocabulary)} different.")
+        say(f"Searching {'; '.join(map(str, dimensions))}.")
+        before = sweep.finished()
         begin = f"Continuing after {before} trial{'s' * (before > 1)}" if before else f"{self.trials} trials"
-        console.print(f"{begin} in {out}. Each can be repeated with the command shown.", markup=False)
-        with stop_on_signals(errors.print) as stopping, TrialReport(self._source()) as report:
-            try:
-                done = sweep.run(self.trials, report, stopping)
-            except KeyboardInterrupt:  # before the first step
-                done = False
-        return report_end(sweep, out, done)
+        say(f"{begin} in {out}. Each can be repeated with the command shown.")
+        with stop_on_signals(errors.print) as stopping, ProgressLine() as line:
+            done = sweep.run(self.trials, TrialReport(sweep, source, line), stopping)
+        return report_end(sweep, done)
 
     def _refuse_examples(self) -> None:
         task = "lm"
@@ -106,129 +112,81 @@ class Sweep:
                 do="In Python, scikit-learn's GridSearchCV searches the options of SequenceClassifier and the others.",
             )
 
-    def _source(self) -> tuple[str, ...]:
-        from elman.data import default_source
-
-        return self.source or (default_source(lambda text: None),)
-
-    def _corpus(self) -> Corpus:
-        from elman.data import default_source, open_corpus
-
-        source = self.source or default_source(partial(console.print, markup=False))
-        options = reading_options(checked_config("lm", self.options, self.preset))
-        with reading() as progress:
-            corpus = open_corpus(source, progress=progress, **options)
-        for note in corpus.notes:
-            console.print(note, markup=False)
-        return corpus
-
 
 class TrialReport:
-    """A listener that prints a line when a trial begins and when it ends, with a progress bar in between."""
+    """A listener that prints a line when a trial begins and when it ends, with its progress in between."""
 
-    def __init__(self, source: tuple[str, ...]) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.source = source
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[figures]}"),
-            console=console.rich,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.job = self.bar.add_task("", total=None, figures="")
-
-    def __enter__(self) -> TrialReport:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+    def __init__(self, sweep: Trials, source: tuple[str, ...], line: ProgressLine) -> None:
+        self.sweep, self.source, self.line = sweep, source, line
 
     def __call__(self, event: Any) -> None:
-        from elman.models.sweep import TrialEnded, TrialStarted, flags
+        from optuna import Trial
+        from optuna.trial import FrozenTrial
 
-        if isinstance(event, TrialStarted):
-            command = join(["elman", "train", *self.source, *flags(event.config)])
+        if isinstance(event, Trial):
+            command = f"{join(['elman', 'train', *self.source])} {event.user_attrs['flags']}"
             console.print(f"trial {event.number}: {command}", markup=False)
-            steps = event.config.steps
-            self.bar.reset(self.job, total=steps, description=f"trial {event.number}", figures="")
-        elif isinstance(event, Stepped) and event.logged:
-            figures = (
-                f"loss {event.loss:.4f}" if event.validation_loss is None else f"validation {event.validation_loss:.4f}"
-            )
-            self.bar.update(self.job, completed=event.step, figures=figures)
-        elif isinstance(event, TrialEnded):
-            ends = {
-                "done": f"{event.loss or 0:.4f} nats per token",
-                "pruned": "stopped early: most trials were better",
-                "diverged": f"diverged: {event.note}",
-                "impossible": f"impossible: {event.note}",
-            }
-            best = ", the best so far" * event.best
-            console.print(f"trial {event.number}: {ends[event.why]}{best} ({event.seconds:.0f} s)", markup=False)
+        elif isinstance(event, FrozenTrial):
+            self.line.clear()
+            seconds = event.duration.total_seconds() if event.duration else 0
+            result = event.user_attrs.get("why", "stopped early: most trials were better")
+            if event.state.name == "COMPLETE":
+                best = ", the best so far" * (self.sweep.ranking()[0].number == event.number)
+                result = f"{event.value:.4f} nats per token{best}"
+            console.print(f"trial {event.number}: {result} ({seconds:.0f} s)", markup=False)
+        else:
+            self.line(event)
 
 
-def report_end(sweep: Trials, out: Path, done: bool) -> int:
-    """Print the table, write the report and print the next command to type; returns the exit code."""
-    finished = sweep.study.finished()
-    if finished:
-        console.print(table(finished))
-        page = write_report(sweep, out)
-        console.print(f"Figures: {page}", markup=False)
+def report_end(sweep: Trials, done: bool) -> int:
+    """Print the best trials, where all of them are, and the next command to type; returns the exit code."""
+    from elman.models.sweep import DEFAULTS
+
+    say = partial(console.print, markup=False)
+    ranking = sweep.ranking()
+    if ranking:
+        say(table(sweep))
+    say(f"All trials, for Optuna: load_study(study_name={sweep.name!r}, storage={sweep.url.render_as_string()!r})")
     if not done:
-        console.print("Stopped. The same command continues; the interrupted trial starts again.", markup=False)
+        say("Stopped. The same command continues; the interrupted trial starts again.")
         return 130
-    if running := sweep.study.running():
-        console.print(f"{len(running)} trials are still running in other processes.", markup=False)
-    best = sweep.best_run()
-    if best is None:
-        console.print("No trial was trained to its end: give a larger budget, or search other options.")
+    if running := sweep.running():
+        say(f"{running} trial{'s are' if running > 1 else ' is'} still running in other processes.")
+    if not ranking:
+        say("No trial was trained to its end: give a larger budget, or search other options.")
         return 1
-    first, last = sweep.study.with_defaults(), sweep.study.best()
-    if first is not None and last is not None:
-        better = first.value - last.value
-        result = (
-            f"{better:.4f} nats per token better than the defaults" if better > 0 else "no better than the defaults"
-        )
-        console.print(f"The best, trial {last.number}, is {result}, which are trial {first.number}.", markup=False)
-    console.print("Sample from the best model:", markup=False)
-    console.print(f"elman sample {quote(str(best))}", markup=False)
+    best = ranking[0]
+    for first in ranking:
+        if first.user_attrs.get(DEFAULTS):
+            better = first.value - best.value
+            result = f"{better:.4f} nats per token better than" if better > 0 else "no better than"
+            say(f"The best, trial {best.number}, is {result} the defaults, which are trial {first.number}.")
+    if sweep.run_folder(best.number).is_dir():
+        say("Sample from the best model:")
+        say(f"elman sample {quote(str(sweep.run_folder(best.number)))}")
+    else:
+        say("The best model is on another machine; the command of its trial repeats it here.")
     return 0
 
 
-def table(finished: list[Any], most: int = 20) -> Any:
-    """A table of finished trials, which come with the best first; at most `most` of them."""
+def table(sweep: Trials) -> Any:
+    """A table of the best trials; its last line is the importance of each option."""
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from elman.models.sweep_study import loss_of
-
-    names = list(finished[0].params)
-    heads = ["lr" if name == "learning_rate" else name for name in names]
-    rows = Table("trial", "nats", *heads, "s", "", box=SIMPLE, padding=(0, 0, 0, 1))  # 80 columns are enough
-    for column in rows.columns:
-        column.justify, column.overflow = "right", "fold"
-    for trial in finished[:most]:
-        values = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in (trial.params.get(name) for name in names)]
-        why = trial.user_attrs.get("why", "")
-        loss = loss_of(trial)
-        shown = f"{loss:.4f}" if loss < float("inf") else "–"
-        seconds = f"{trial.user_attrs.get('seconds', 0):.0f}"
-        rows.add_row(str(trial.number), shown, *values, seconds, "" if why == "done" else why)
-    if len(finished) > most:
-        rows.caption = f"and {len(finished) - most} more"
+    importance = sweep.importance()
+    ranking = sweep.ranking()
+    rows = Table(box=SIMPLE, padding=(0, 0, 0, 1), show_footer=bool(importance))  # 80 columns are enough
+    rows.caption = f"and {len(ranking) - SHOWN} more" if len(ranking) > SHOWN else None
+    rows.add_column("trial", "importance:" if importance else "", justify="right")
+    rows.add_column("nats", justify="right")
+    for dimension in sweep.dimensions:
+        head = "lr" if dimension.name == "learning_rate" else dimension.name
+        share = importance.get(dimension.name)
+        rows.add_column(head, "–" if share is None else f"{share:.0%}", justify="right", overflow="fold")
+    rows.add_column("s", justify="right")
+    for trial in ranking[:SHOWN]:
+        values = [trial.params[dimension.name] for dimension in sweep.dimensions]
+        shown = [f"{value:.3g}" if isinstance(value, float) else str(value) for value in values]
+        rows.add_row(str(trial.number), f"{trial.value:.4f}", *shown, f"{trial.duration.total_seconds():.0f}")
     return rows
-
-
-def write_report(sweep: Trials, out: Path) -> Path:
-    from elman.look.sweep_report import sweep_html
-    from elman.training.storage import write_file
-
-    with console.rich.status("drawing figures"):
-        page = sweep_html(out.resolve().name, sweep.study.study, sweep.study.finished())
-        write_file(out / "report.html", page.encode())
-    return out / "report.html"

@@ -23,20 +23,20 @@ class Dimension:
     """One option that is searched: a range of numbers, or a list of values."""
 
     name: str
-    low: float = 0
+    low: float = 0  # an int if only whole numbers are tried
     high: float = 0
     log: bool = False
-    whole: bool = False  # whole numbers only
     choices: tuple[Any, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        return (
-            {"choices": list(self.choices)} if self.choices else {"low": self.low, "high": self.high, "log": self.log}
-        )
+    def suggest(self, trial: Any) -> Any:
+        """The value that Optuna chooses for a trial."""
+        if self.choices:
+            return trial.suggest_categorical(self.name, self.choices)
+        suggest = trial.suggest_int if isinstance(self.low, int) else trial.suggest_float
+        return suggest(self.name, self.low, self.high, log=self.log)
 
-    def has(self, options: Mapping[str, Any]) -> bool:
-        """Whether its value in these options is in the range or the list."""
-        value = options.get(self.name)
+    def has(self, value: Any) -> bool:
+        """Whether this value is in the range or the list."""
         if self.choices or value is None:
             return value in self.choices
         return bool(self.low <= value <= self.high)
@@ -100,37 +100,32 @@ def _parsed(word: str) -> tuple[str, str]:
 
 def _dimension(name: str, values: str, scale: float = 1) -> Dimension:
     kind = searchable()[name]
-    if choices := choices_of(name):
-        chosen = tuple(map(str.strip, values.split(","))) if values else choices
-        return _checked(Dimension(name, choices=chosen))
+    names = choices_of(name)
     usual = OPTIONS[name].sweep
-    assert usual is not None
-    if not values:
-        scale = scale if name == "learning_rate" else 1
-        return Dimension(name, kind(usual.low * scale), kind(usual.high * scale), usual.log, kind is int)
     low, dots, high = values.partition("..")
-    if not dots:
-        return _checked(
-            Dimension(name, whole=kind is int, choices=tuple(_number(name, v, kind) for v in values.split(",")))
-        )
-    ends = _number(name, low, kind), _number(name, high, kind)
-    if not ends[0] < ends[1]:
-        raise RangeError(option("search", name), expected="low..high with low < high", got=values)
-    return _checked(Dimension(name, *ends, log=usual.log and ends[0] > 0, whole=kind is int))
+    if names or (values and not dots):
+        choices = tuple(_value(name, word, kind) for word in (values.split(",") if values else names))
+        if len(set(choices)) != len(choices):
+            raise ArgumentError(option("search", name), expected="each value once", got=list(choices))
+        dimension = Dimension(name, choices=choices)
+    elif values:
+        first = _value(name, low, kind)
+        last = _value(name, high, kind)
+        if not first < last:
+            raise RangeError(option("search", name), expected="low..high with low < high", got=values)
+        dimension = Dimension(name, first, last, log=bool(usual and usual.log and first > 0))
+    else:
+        assert usual is not None
+        scale = scale if name == "learning_rate" else 1
+        dimension = Dimension(name, kind(usual.low * scale), kind(usual.high * scale), usual.log)
+    for value in dimension.choices or (dimension.low, dimension.high):
+        check_value(name, value)
+    return dimension
 
 
-def _number(name: str, text: str, kind: type) -> Any:
+def _value(name: str, text: str, kind: type) -> Any:
     try:
         return kind(text.strip())
     except ValueError:
         wanted = "whole numbers" if kind is int else "numbers"
         raise ArgumentError(option("search", name), expected=f"{wanted}: low..high, or a,b,c", got=repr(text)) from None
-
-
-def _checked(dimension: Dimension) -> Dimension:
-    """Return the dimension if every value is valid; else raise ArgumentError."""
-    if len(set(dimension.choices)) != len(dimension.choices):
-        raise ArgumentError(option("search", dimension.name), expected="each value once", got=list(dimension.choices))
-    for value in dimension.choices or (dimension.low, dimension.high):
-        check_value(dimension.name, value)
-    return dimension
