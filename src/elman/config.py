@@ -357,7 +357,7 @@ LONG_TEXT = 400_000  # tokens
 # of more tokens, a vanilla cell has two layers if there is time for them; a gated cell has for a long text only
 TWO_LAYERS = 60_000
 MOST_GATED = 30  # useful passes of a gated cell, which learns more from each than a vanilla one
-MIN_EPOCHS = 6  # that the time limit must allow
+UNITS_PER_EPOCH = 32  # a network with a time limit has at most this many units for each epoch that the time allows
 MAX_WEIGHTS, MAX_SHORT = 2, 256  # recurrent weights for each token of a long text; units for a short text
 
 
@@ -442,7 +442,7 @@ def _by_text(form: DataForm, cell: str, chosen: Mapping[str, Any]) -> dict[str, 
 def _by_size(
     tokens: float, gates: int, rates: float, hidden: int | None, layers: int
 ) -> tuple[float, dict[str, Any]]:
-    """The largest network that trains MIN_EPOCHS epochs in time: its epochs, and its size, dropout and learning rate.
+    """The largest network that trains long enough in time: its epochs, and its size, dropout and learning rate.
 
     It has at most MAX_WEIGHTS recurrent weights for each token of a long text, counting the weights between its layers,
     and at most MAX_SHORT units for a short text; if no size is small enough, it is the smallest. If `hidden` is given,
@@ -452,7 +452,7 @@ def _by_size(
 
     def fits(size: int) -> bool:
         small = gates * size**2 * deep <= MAX_WEIGHTS * tokens if tokens >= LONG_TEXT else size <= MAX_SHORT
-        return small and rates / (size**2 * deep) >= MIN_EPOCHS
+        return small and rates / (size**2 * deep) >= size / UNITS_PER_EPOCH
 
     size = next((size for size in SIZES if (fits(size) if hidden is None else size <= hidden)), min(SIZES))
     vanilla, gated, rate = SIZES[size]
