@@ -357,7 +357,8 @@ LONG_TEXT = 400_000  # tokens
 # of more tokens, a vanilla cell has two layers if there is time for them; a gated cell has for a long text only
 TWO_LAYERS = 60_000
 MOST_GATED = 30  # useful passes of a gated cell, which learns more from each than a vanilla one
-UNITS_PER_EPOCH = 32  # a network with a time limit has at most this many units for each epoch that the time allows
+# that the time limit must allow, and for a larger network an epoch for so many units
+MIN_EPOCHS, UNITS_PER_EPOCH = 6, 32
 MAX_WEIGHTS, MAX_SHORT = 2, 256  # recurrent weights for each token of a long text; units for a short text
 
 
@@ -452,7 +453,7 @@ def _by_size(
 
     def fits(size: int) -> bool:
         small = gates * size**2 * deep <= MAX_WEIGHTS * tokens if tokens >= LONG_TEXT else size <= MAX_SHORT
-        return small and rates / (size**2 * deep) >= size / UNITS_PER_EPOCH
+        return small and rates / (size**2 * deep) >= max(MIN_EPOCHS, size / UNITS_PER_EPOCH)
 
     size = next((size for size in SIZES if (fits(size) if hidden is None else size <= hidden)), min(SIZES))
     vanilla, gated, rate = SIZES[size]
